@@ -1,0 +1,1 @@
+"""Measured side by side with Apache Kafka, in one run: `make bench`."""

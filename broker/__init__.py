@@ -1,0 +1,1 @@
+"""The server: the only package that sees all the others."""

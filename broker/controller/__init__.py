@@ -1,0 +1,1 @@
+"""The controller: who leads what, decided in one event loop."""

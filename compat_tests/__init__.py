@@ -1,0 +1,1 @@
+"""Stock clients and tools against Ottla and Apache Kafka; imports nothing of ours."""

@@ -1,0 +1,1 @@
+"""Groups and transactions as pure decisions. Knows no log, no zk, no broker."""

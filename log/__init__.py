@@ -1,0 +1,1 @@
+"""Storage: segments, indexes, checkpoints, producer state. Plain blocking Python."""

@@ -1,0 +1,1 @@
+"""Admin commands: one a file, with the flags of Kafka's own tools."""

@@ -1,0 +1,1 @@
+"""Tests of Ottla; the folders mirror the tree."""

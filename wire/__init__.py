@@ -1,0 +1,1 @@
+"""The Kafka protocol: bytes in, values out. Pure; knows nobody."""

@@ -1,0 +1,1 @@
+"""Cluster metadata: znodes and the stores that hold them."""
