@@ -1,0 +1,112 @@
+"""Apache Kafka's jars, to test against: found in the local Maven repository, fetched with `mvn` when missing.
+
+`python -m compat_tests.jars` fetches all that the tests always need. What Maven resolved is remembered under `.cache/jars`.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SPECIFICATIONS = ("org.apache.kafka:kafka-clients:3.9.2", "org.apache.kafka:kafka-clients:4.4.0")
+BROKER = "org.apache.kafka:kafka_2.13:4.3.1"
+TOOLS = "org.apache.kafka:kafka-tools:4.3.1"
+ZOOKEEPER_BROKER = "org.apache.kafka:kafka_2.13:3.9.2"
+JACKSON = "com.fasterxml.jackson.core:jackson-databind:2.21.2"
+
+CACHE = Path(__file__).resolve().parent.parent / ".cache" / "jars"
+# What binds Kafka's logging: to nothing but errors, on stderr. The last broker with ZooKeeper insists on log4j 1.
+SIMPLE_LOGGING = "org.slf4j:slf4j-simple:1.7.36"
+LOG4J_1 = "org.slf4j:slf4j-reload4j:1.7.36"
+QUIET = {
+    "simplelogger.properties": "org.slf4j.simpleLogger.defaultLogLevel=error\n",
+    "log4j.properties": (
+        "log4j.rootLogger=ERROR, stderr\n"
+        "log4j.appender.stderr=org.apache.log4j.ConsoleAppender\n"
+        "log4j.appender.stderr.target=System.err\n"
+        "log4j.appender.stderr.layout=org.apache.log4j.PatternLayout\n"
+        "log4j.appender.stderr.layout.ConversionPattern=%p %m (%c)%n\n"
+    ),
+}
+POM = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>ottla</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>{dependencies}</dependencies>
+</project>
+"""
+DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+
+
+def jar(coordinates: str) -> Path:
+    """Return one jar, without what it depends on."""
+    _, artifact, version = coordinates.split(":")
+    name = f"{artifact}-{version}.jar"
+    return next(path for path in _resolved(coordinates) if path.name == name)
+
+
+def classpath(coordinates: str) -> str:
+    """Return a jar and all it needs to run, with logging that only speaks of errors."""
+    quiet = CACHE / "quiet"
+    quiet.mkdir(parents=True, exist_ok=True)
+    for name, text in QUIET.items():
+        if not (quiet / name).exists():
+            (quiet / name).write_text(text)
+    return os.pathsep.join(str(path) for path in (quiet, *_resolved(coordinates)))
+
+
+def require(tool: str) -> str:
+    """Return the path of a program; without it the test fails in CI and is skipped elsewhere."""
+    found = shutil.which(tool)
+    if found is None and os.environ.get("CI"):
+        pytest.fail(f"{tool} is missing")
+    if found is None:
+        pytest.skip(f"{tool} is missing")
+    return found
+
+
+def _resolved(coordinates: str) -> list[Path]:
+    folder = CACHE / coordinates.replace(":", "_")
+    folder.mkdir(parents=True, exist_ok=True)
+    listing = folder / "classpath"
+    with (folder / "lock").open("w") as lock:  # test processes run side by side
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        paths = _read(listing)
+        if not paths or not all(path.exists() for path in paths):
+            _resolve(coordinates, folder, listing)
+            paths = _read(listing)
+    return paths
+
+
+def _read(listing: Path) -> list[Path]:
+    text = listing.read_text().strip() if listing.exists() else ""
+    return [Path(entry) for entry in text.split(os.pathsep) if entry]
+
+
+def _resolve(coordinates: str, folder: Path, listing: Path) -> None:
+    mvn = require("mvn")
+    logging = LOG4J_1 if coordinates == ZOOKEEPER_BROKER else SIMPLE_LOGGING
+    dependencies = "".join(DEPENDENCY.format(*each.split(":")) for each in (coordinates, logging))
+    pom = folder / "pom.xml"
+    pom.write_text(POM.format(dependencies=dependencies))
+    options = ["-q", "-B", "-f", str(pom), "-DincludeScope=runtime", f"-Dmdep.outputFile={listing}"]
+    done = subprocess.run([mvn, *options, "dependency:build-classpath"], capture_output=True, text=True, timeout=600)
+    if done.returncode:
+        raise RuntimeError(f"mvn could not fetch {coordinates}:\n{done.stdout}{done.stderr}")
+
+
+def main() -> None:
+    """Fetch everything that the tests always need."""
+    if shutil.which("mvn") is None and not os.environ.get("CI"):
+        sys.stderr.write("mvn is missing: tests against Apache Kafka are skipped\n")
+        return
+    for coordinates in (*SPECIFICATIONS, JACKSON, BROKER, TOOLS):
+        classpath(coordinates)
+
+
+if __name__ == "__main__":
+    main()

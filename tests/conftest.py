@@ -1,0 +1,35 @@
+"""Options and fixtures that every test may use."""
+
+import random
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("ottla tests")
+    group.addoption("--trials", type=int, default=20, help="how often a test with random input repeats itself")
+    group.addoption(
+        "--seed", type=int, default=None, help="the seed of all random input (default: a fresh one, printed)"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.seed is None:
+        # A worker of pytest-xdist gets the controller's options, so all workers share one seed.
+        config.option.seed = random.SystemRandom().randrange(2**32)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"ottla: --trials {config.option.trials} --seed {config.option.seed}"
+
+
+@pytest.fixture(scope="session")
+def trials(pytestconfig: pytest.Config) -> int:
+    """How often a test with random input repeats itself."""
+    return int(pytestconfig.option.trials)
+
+
+@pytest.fixture(scope="session")
+def seed(pytestconfig: pytest.Config) -> int:
+    """The seed of all random input; printed in the header, so that a failure can be repeated."""
+    return int(pytestconfig.option.seed)

@@ -1,0 +1,179 @@
+"""The header of a record batch (magic 2): reading it, walking from batch to batch, writing what the leader assigns.
+
+Owns: the 61 bytes in front of the records, and the checksum over what follows it. Must not know: what the records say,
+nor what a broker accepts. Counterpart in Kafka: `DefaultRecordBatch`, `ByteBufferLogInputStream`.
+"""
+
+from collections.abc import Iterator
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from ottla.wire.compression import Compression
+from ottla.wire.errors import ErrorCode, KafkaError
+
+LOG_OVERHEAD = 12
+"""Base offset and length: what stands in front of the bytes that `batch_length` counts."""
+HEADER_SIZE = 61
+LENGTH_POSITION = 8
+MAGIC = 2
+MAGIC_POSITION = 16
+CRC_POSITION = 17
+ATTRIBUTES_POSITION = 21
+"""The checksum covers everything from here on."""
+MAX_TIMESTAMP_POSITION = 35
+
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+
+CODEC_MASK = 0x07
+TIMESTAMP_TYPE_FLAG = 0x08
+TRANSACTIONAL_FLAG = 0x10
+CONTROL_FLAG = 0x20
+DELETE_HORIZON_FLAG = 0x40
+
+HEADER = Struct(">qiibIhiqqqhii")
+_INT32 = Struct(">i")
+_INT64 = Struct(">q")
+_UINT32 = Struct(">I")
+_MAX_SEQUENCE = 2**31 - 1
+
+Buffer = bytes | bytearray | memoryview
+
+
+class TimestampType(IntEnum):
+    """Who set the timestamps of a batch: its producer or the broker that appended it."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class CorruptBatch(KafkaError):  # noqa: N818
+    """Bytes that are no record batch, or no longer the one that was written."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(ErrorCode.CORRUPT_MESSAGE, detail)
+
+
+class BatchHeader(NamedTuple):
+    """The fields of a batch's header in their order on the wire. A tuple, since one is made for every batch."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """All bytes of the batch."""
+        return LOG_OVERHEAD + self.batch_length
+
+    @property
+    def last_offset(self) -> int:
+        """Inclusive; a compacted batch may hold no record at it."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """The first offset behind the batch."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def compression(self) -> Compression:
+        """The codec of the records. KafkaError for an id that no codec has."""
+        codec = self.attributes & CODEC_MASK
+        if codec > Compression.ZSTD:
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"Unknown compression type id: {codec}")
+        return Compression(codec)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Who set `max_timestamp`, and with LOG_APPEND_TIME the timestamp of every record."""
+        return TimestampType.LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_FLAG else TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        """Part of a transaction."""
+        return self.attributes & TRANSACTIONAL_FLAG != 0
+
+    @property
+    def is_control(self) -> bool:
+        """Holds a marker of the broker's, not data."""
+        return self.attributes & CONTROL_FLAG != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """`base_timestamp` is the time from which compaction may drop tombstones and markers."""
+        return self.attributes & DELETE_HORIZON_FLAG != 0
+
+    @property
+    def has_producer_id(self) -> bool:
+        """Of an idempotent producer (or a transaction's marker)."""
+        return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the last record; sequences wrap to 0 behind 2^31 - 1."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return increment_sequence(self.base_sequence, self.last_offset_delta)
+
+
+def increment_sequence(sequence: int, increment: int) -> int:
+    """`sequence + increment`, wrapping to 0 behind 2^31 - 1."""
+    return (sequence + increment) & _MAX_SEQUENCE
+
+
+def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header at `position`; the records need not be there. CorruptBatch if this is no batch of magic 2."""
+    if len(buffer) - position < HEADER_SIZE:
+        raise CorruptBatch(f"{len(buffer) - position} bytes hold no batch header")
+    header = BatchHeader._make(HEADER.unpack_from(buffer, position))
+    if header.magic != MAGIC:
+        raise CorruptBatch(f"Invalid magic found in record: {header.magic}")
+    if header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
+        raise CorruptBatch(f"A batch of {header.batch_length} bytes is smaller than its header")
+    return header
+
+
+def iter_batches(buffer: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The whole batches in `buffer` with their bytes; an incomplete last one is left out, as reads cut it off."""
+    position = 0
+    end = len(buffer)
+    while end - position >= HEADER_SIZE:
+        header = parse_header(buffer, position)
+        following = position + LOG_OVERHEAD + header.batch_length
+        if following > end:
+            return
+        yield header, buffer[position:following]
+        position = following
+
+
+def checksum(batch: Buffer) -> int:
+    """CRC-32C of a whole batch, as its header should have it."""
+    return crc32c(memoryview(batch)[ATTRIBUTES_POSITION:])
+
+
+def crc_is_valid(batch: Buffer) -> bool:
+    """Whether a whole batch (and nothing behind it) is as its writer wrote it."""
+    view = memoryview(batch)
+    return bool(_UINT32.unpack_from(view, CRC_POSITION)[0] == crc32c(view[ATTRIBUTES_POSITION:]))
+
+
+def place(batch: memoryview | bytearray, base_offset: int, leader_epoch: int) -> None:
+    """Write what the leader assigns into the header; the checksum does not cover it."""
+    _INT64.pack_into(batch, 0, base_offset)
+    _INT32.pack_into(batch, LOG_OVERHEAD, leader_epoch)

@@ -1,0 +1,59 @@
+"""One file per API: the declarations of its request and its response.
+
+Owns the way from an API key to its two classes. A module is imported when its API is first used: a broker that nobody
+asks for transactions does not pay for their declarations.
+Counterpart in Kafka: org.apache.kafka.common.protocol.ApiMessageType.
+"""
+
+from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import cast
+
+from ottla.wire.api_keys import ApiKey
+from ottla.wire.schema import Message, Request, Response
+
+# A module is named as its key is, and its classes likewise: LIST_OFFSETS -> list_offsets -> ListOffsetsRequest.
+_DECLARED = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.METADATA,
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.API_VERSIONS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+    }
+)
+
+
+def request_type(key: int) -> type[Request] | None:
+    """Return the request with this key, or None if it is not declared."""
+    return cast("type[Request] | None", _message_type(key, "Request"))
+
+
+def response_type(key: int) -> type[Response] | None:
+    """Return the response to the request with this key, or None if it is not declared."""
+    return cast("type[Response] | None", _message_type(key, "Response"))
+
+
+def all_messages() -> Iterator[type[Message]]:
+    """Yield every message that any module here declares, in the table or not."""
+    for found in iter_modules(__path__):
+        module = import_module(f"{__name__}.{found.name}")
+        for value in vars(module).values():
+            if isinstance(value, type) and issubclass(value, Message) and value.__module__ == module.__name__:
+                yield value
+
+
+def _message_type(key: int, suffix: str) -> object:
+    if key not in _DECLARED:
+        return None
+    name = ApiKey(key).name.lower()
+    return getattr(import_module(f"{__name__}.{name}"), name.title().replace("_", "") + suffix)

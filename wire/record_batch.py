@@ -1,0 +1,58 @@
+"""Record batches (magic 2): all that the rest of the house needs of them, under one name.
+
+Owns: nothing itself; `batch_header`, `record_builder`, `record_reader` and `record_validation` do the work.
+Must not know: more than they do. Counterpart in Kafka: the package `org.apache.kafka.common.record`.
+"""
+
+from ottla.wire.batch_header import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    BatchHeader,
+    CorruptBatch,
+    TimestampType,
+    crc_is_valid,
+    increment_sequence,
+    iter_batches,
+    parse_header,
+    place,
+)
+from ottla.wire.compression import Compression
+from ottla.wire.native_scan import SCAN_IS_COMPILED
+from ottla.wire.record_builder import ControlType, NewRecord, Record, build_batch, build_control_batch
+from ottla.wire.record_reader import EndTransactionMarker, control_type, end_transaction_marker, iter_records
+from ottla.wire.record_validation import (
+    InvalidRecordsError,
+    ProducedBatch,
+    RecordRules,
+    needs_offload,
+    validate_produced,
+)
+
+__all__ = [
+    "HEADER_SIZE",
+    "LOG_OVERHEAD",
+    "SCAN_IS_COMPILED",
+    "BatchHeader",
+    "Compression",
+    "ControlType",
+    "CorruptBatch",
+    "EndTransactionMarker",
+    "InvalidRecordsError",
+    "NewRecord",
+    "ProducedBatch",
+    "Record",
+    "RecordRules",
+    "TimestampType",
+    "build_batch",
+    "build_control_batch",
+    "control_type",
+    "crc_is_valid",
+    "end_transaction_marker",
+    "increment_sequence",
+    "iter_batches",
+    "iter_records",
+    "needs_offload",
+    "parse_header",
+    "place",
+    "validate_produced",
+]

@@ -1,0 +1,182 @@
+"""Making record batches of records: for coordinators, markers, tools and tests; what producers send stays as it came.
+
+Owns: the layout of a batch and its records when written. Must not know: logs, offsets still to be assigned.
+Counterpart in Kafka: `MemoryRecordsBuilder`, `DefaultRecord.writeTo`, `EndTransactionMarker`.
+"""
+
+from collections.abc import Sequence
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple
+
+from ottla.wire.batch_header import (
+    CONTROL_FLAG,
+    CRC_POSITION,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_POSITION,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
+    TimestampType,
+    checksum,
+    parse_header,
+)
+from ottla.wire.compression import Compression, compress
+from ottla.wire.native_scan import read_varint, read_varlong
+
+CONTROL_KEY = Struct(">hh")
+MARKER_VALUE = Struct(">hi")
+
+
+class ControlType(IntEnum):
+    """What a control record marks."""
+
+    UNKNOWN = -1
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+class Record(NamedTuple):
+    """A record as it was read."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+class NewRecord(NamedTuple):
+    """A record that has no place yet."""
+
+    key: bytes | None = None
+    value: bytes | None = None
+    timestamp: int = NO_TIMESTAMP
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+def build_batch(
+    records: Sequence[NewRecord | Record],
+    *,
+    compression: Compression = Compression.NONE,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+) -> bytearray:
+    """A batch of at least one record, numbered from `base_offset` on; offsets the records had are not looked at."""
+    attributes = int(compression)
+    if timestamp_type is TimestampType.LOG_APPEND_TIME:
+        attributes |= TIMESTAMP_TYPE_FLAG
+    if transactional:
+        attributes |= TRANSACTIONAL_FLAG
+    identity = (producer_id, producer_epoch, base_sequence)
+    return _build(records, compression, attributes, base_offset, leader_epoch, identity)
+
+
+def build_control_batch(
+    control_type: ControlType,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    timestamp: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytearray:
+    """The marker that ends a transaction."""
+    key = CONTROL_KEY.pack(0, control_type)
+    record = NewRecord(timestamp=timestamp, key=key, value=MARKER_VALUE.pack(0, coordinator_epoch))
+    identity = (producer_id, producer_epoch, NO_SEQUENCE)
+    return _build([record], Compression.NONE, CONTROL_FLAG | TRANSACTIONAL_FLAG, base_offset, leader_epoch, identity)
+
+
+def _build(
+    records: Sequence[NewRecord | Record],
+    compression: Compression,
+    attributes: int,
+    base_offset: int,
+    leader_epoch: int,
+    identity: tuple[int, int, int],
+) -> bytearray:
+    base_timestamp = records[0].timestamp
+    body = bytearray()
+    for delta, record in enumerate(records):
+        _append_record(body, record, delta, base_timestamp)
+    out = bytearray(HEADER_SIZE)
+    out += body if compression is Compression.NONE else compress(compression, body)
+    max_timestamp = max(record.timestamp for record in records)
+    timestamps = (base_timestamp, max_timestamp)
+    start = (base_offset, len(out) - LOG_OVERHEAD, leader_epoch, MAGIC, 0, attributes, len(records) - 1)
+    HEADER.pack_into(out, 0, *start, *timestamps, *identity, len(records))
+    _seal(out)
+    return out
+
+
+def append_varint(out: bytearray, value: int) -> None:
+    """Zigzag varint; 32 and 64 bits are written alike."""
+    rest = value << 1 if value >= 0 else ~(value << 1)
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+
+
+def _append_bytes(out: bytearray, value: bytes | None) -> None:
+    if value is None:
+        append_varint(out, -1)
+    else:
+        append_varint(out, len(value))
+        out += value
+
+
+def _append_record(out: bytearray, record: NewRecord | Record, offset_delta: int, base_timestamp: int) -> None:
+    body = bytearray(1)  # the attributes, of which none are in use
+    append_varint(body, record.timestamp - base_timestamp)
+    append_varint(body, offset_delta)
+    _append_bytes(body, record.key)
+    _append_bytes(body, record.value)
+    append_varint(body, len(record.headers))
+    for key, value in record.headers:
+        _append_bytes(body, key.encode())
+        _append_bytes(body, value)
+    append_varint(out, len(body))
+    out += body
+
+
+def renumber(batch: memoryview) -> bytearray:
+    """The uncompressed batch with its sound records numbered from 0 on."""
+    data = bytes(batch)
+    out = bytearray(data[:HEADER_SIZE])
+    position = HEADER_SIZE
+    for number in range(parse_header(data).record_count):
+        length, start = read_varint(data, position, len(data))
+        _, delta_start = read_varlong(data, start + 1, len(data))
+        _, delta_end = read_varint(data, delta_start, len(data))
+        body = bytearray(data[start:delta_start])
+        append_varint(body, number)
+        position = start + length
+        body += data[delta_end:position]
+        append_varint(out, len(body))
+        out += body
+    out[LENGTH_POSITION:LOG_OVERHEAD] = (len(out) - LOG_OVERHEAD).to_bytes(4, "big")
+    _seal(out)
+    return out
+
+
+def _seal(batch: bytearray) -> None:
+    batch[CRC_POSITION : CRC_POSITION + 4] = checksum(batch).to_bytes(4, "big")

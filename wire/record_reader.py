@@ -1,0 +1,95 @@
+"""Reading the records of a batch: for coordinators, compaction, tools and tests. A broker hands batches on unread.
+
+Owns: turning a batch into records. Must not know: what a producer may send. Counterpart in Kafka: the iterators of
+`DefaultRecordBatch`, `ControlRecordType`, `EndTransactionMarker`.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ottla.wire.batch_header import HEADER_SIZE, BatchHeader, Buffer, CorruptBatch, TimestampType, parse_header
+from ottla.wire.compression import DecompressionError, decompress_pieces
+from ottla.wire.native_scan import PieceReader, read_varint, read_varlong
+from ottla.wire.record_builder import CONTROL_KEY, MARKER_VALUE, ControlType, Record
+
+
+class EndTransactionMarker(NamedTuple):
+    """What a control batch says that ends a transaction."""
+
+    control_type: ControlType
+    coordinator_epoch: int
+
+
+def iter_records(batch: Buffer) -> Iterator[Record]:
+    """The records of a whole batch, one in memory at a time. CorruptBatch when it comes to one that is not sound."""
+    header = parse_header(batch)
+    append_time = header.max_timestamp if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
+    source = PieceReader(decompress_pieces(header.compression, memoryview(batch)[HEADER_SIZE : header.size]))
+    try:
+        for _ in range(header.record_count):
+            record = _read_record(source.take(max(0, source.varint())), header)
+            yield record if append_time is None else record._replace(timestamp=append_time)
+    except (ValueError, DecompressionError) as error:
+        raise CorruptBatch(str(error)) from None
+
+
+def _read_record(data: bytes, batch: BatchHeader) -> Record:
+    end = len(data)
+    timestamp_delta, position = read_varlong(data, 1, end)
+    offset_delta, position = read_varint(data, position, end)
+    key, position = _read_bytes(data, position)
+    value, position = _read_bytes(data, position)
+    count, position = read_varint(data, position, end)
+    headers = []
+    for _ in range(count):
+        header_key, position = _read_bytes(data, position)
+        if header_key is None:
+            raise ValueError("A header without key")
+        header_value, position = _read_bytes(data, position)
+        headers.append((header_key.decode(errors="replace"), header_value))
+    if position != end or count < 0:
+        raise ValueError(f"A record of {end} bytes whose fields take {position}")
+    return Record(batch.base_offset + offset_delta, batch.base_timestamp + timestamp_delta, key, value, tuple(headers))
+
+
+def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
+    size, position = read_varint(data, position, len(data))
+    if size < 0:
+        return None, position
+    if size > len(data) - position:
+        raise ValueError(f"{size} bytes where {len(data) - position} are left")
+    return data[position : position + size], position + size
+
+
+def control_type(batch: Buffer) -> ControlType:
+    """What a control batch marks; UNKNOWN for a type of a later version."""
+    return _control_type(_only_record(batch))
+
+
+def end_transaction_marker(batch: Buffer) -> EndTransactionMarker:
+    """The marker in a control batch. CorruptBatch if it is not one that ends a transaction."""
+    record = _only_record(batch)
+    kind = _control_type(record)
+    if kind not in (ControlType.ABORT, ControlType.COMMIT):
+        raise CorruptBatch(f"{kind.name} does not end a transaction")
+    if record.value is None or len(record.value) < MARKER_VALUE.size:
+        raise CorruptBatch("The value of a transaction marker is too short")
+    version, coordinator_epoch = MARKER_VALUE.unpack_from(record.value)
+    if version < 0:
+        raise CorruptBatch(f"Invalid version found for end transaction marker: {version}")
+    return EndTransactionMarker(kind, coordinator_epoch)
+
+
+def _only_record(batch: Buffer) -> Record:
+    for record in iter_records(batch):
+        return record
+    raise CorruptBatch("A control batch without record")
+
+
+def _control_type(record: Record) -> ControlType:
+    if record.key is None or len(record.key) < CONTROL_KEY.size:
+        raise CorruptBatch("The key of a control record is too short")
+    version, number = CONTROL_KEY.unpack_from(record.key)
+    if version < 0:
+        raise CorruptBatch(f"Invalid version found for control record: {version}")
+    return ControlType(number) if ControlType.ABORT <= number <= ControlType.KRAFT_VOTERS else ControlType.UNKNOWN

@@ -1,0 +1,273 @@
+"""What a producer sends: is it one sound batch that may be appended here?
+
+Owns: every reason for which a leader refuses records, and what it corrects in those it takes. Must not know: the log,
+the partition's role, transactions; that sequence numbers follow each other is the log's concern. Counterpart in Kafka:
+`ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords`, `LogValidator`.
+
+Where Kafka fails without a proper answer, INVALID_RECORD is given: no records at all, an unknown codec, data that its
+codec did not write, and compressed records numbered other than from 0 on. Uncompressed ones of which the numbers are
+wrong are taken, as by Kafka, but numbered anew. Compressed records whose lengths contradict each other are refused;
+Kafka stores them, and no consumer gets past them. A timestamp beyond 64 bits is out of range, not wrapped around.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from struct import Struct
+from typing import NamedTuple
+
+from ottla.wire.batch_header import (
+    ATTRIBUTES_POSITION,
+    CODEC_MASK,
+    CRC_POSITION,
+    HEADER_SIZE,
+    LENGTH_POSITION,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POSITION,
+    MAX_TIMESTAMP_POSITION,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_FLAG,
+    BatchHeader,
+    CorruptBatch,
+    TimestampType,
+    checksum,
+    crc_is_valid,
+    parse_header,
+)
+from ottla.wire.compression import Compression, DecompressionError, decompress_pieces
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.native_scan import SCAN_IS_COMPILED, RecordScan, scan_pieces
+from ottla.wire.record_builder import renumber
+from ottla.wire.record_scan import RecordScan as PlainScan
+
+_INT16 = Struct(">h")
+_INT32 = Struct(">i")
+_UINT32 = Struct(">I")
+_INT64 = Struct(">q")
+_MIN_INT64 = -(2**63)
+_MAX_INT64 = 2**63 - 1
+
+_SMALLEST_LENGTH = 14
+"""Of a batch of any magic; Kafka calls anything below corrupt before it looks further."""
+_ZSTD_PRODUCE_VERSION = 7
+_KNOWN_ATTRIBUTES = 0x7F
+_UNTIMELY = "One or more records have been rejected due to invalid timestamp"
+_MAX_RECORD_ERRORS = 100
+"""More are not told: a hostile batch has a hundred thousand of them."""
+
+_INLINE_BYTES = 1 << 16
+_INLINE_PIECE = 1 << 17
+_INLINE_RECORDS = 1000
+
+
+class RecordRules(NamedTuple):
+    """What a topic's configuration says about the records it takes; built once for each configuration."""
+
+    compacted: bool
+    timestamp_type: TimestampType
+    before_max_ms: int
+    after_max_ms: int
+    max_message_bytes: int
+    compression_type: str = "producer"
+
+
+class ProducedBatch:
+    """A batch that may be appended: sound, its timestamps settled; offset and leader epoch are still to be placed."""
+
+    __slots__ = ("data", "header", "max_timestamp", "offset_of_max_timestamp")
+
+    def __init__(self, header: BatchHeader, data: memoryview, max_timestamp: int, offset_of_max_timestamp: int) -> None:
+        self.header = header
+        self.data = data
+        """The batch's bytes, writable, nothing behind them."""
+        self.max_timestamp = max_timestamp
+        self.offset_of_max_timestamp = offset_of_max_timestamp
+        """Relative to the base offset; the last of the batch, or -1 if no record has a timestamp."""
+
+
+class InvalidRecordsError(KafkaError):
+    """Some records of a batch are unfit; `record_errors` says which and why, for the response."""
+
+    def __init__(self, code: ErrorCode, detail: str, record_errors: list[tuple[int, str]]) -> None:
+        super().__init__(code, detail)
+        self.record_errors = record_errors
+
+
+def validate_produced(
+    records: memoryview | None, *, api_version: int, rules: RecordRules, now_ms: int
+) -> ProducedBatch:
+    """The one batch in a partition's `records`, fit to be appended. KafkaError if it is not.
+
+    Timestamps are settled in place: LogAppendTime and a maximum that was not the records' change the header.
+    """
+    header = _only_batch(records, api_version)
+    assert records is not None
+    data = records if len(records) == header.size else records[: header.size]
+    _check_header(header, data, rules)
+    scan = _scan(header, data, rules, now_ms)
+    if scan.keyless or scan.untimely:
+        raise _rejected(header, scan, rules, now_ms)
+    max_timestamp = _settled_timestamp(header, scan, rules, now_ms)
+    if not scan.in_order:
+        if header.attributes & CODEC_MASK:
+            raise _invalid("The records are not numbered from 0 on")
+        data = memoryview(renumber(data))
+        header = parse_header(data)
+    if header.max_timestamp != max_timestamp or header.timestamp_type is not rules.timestamp_type:
+        header = _stamp(data, header, rules.timestamp_type, max_timestamp)
+    is_timed = max_timestamp > NO_TIMESTAMP or header.attributes & CODEC_MASK
+    return ProducedBatch(header, data, max_timestamp, header.last_offset_delta if is_timed else -1)
+
+
+def needs_offload(records: memoryview) -> bool:
+    """Whether validating would hold up the caller for more than about a millisecond, however small the records look."""
+    if len(records) < HEADER_SIZE:
+        return False
+    if not SCAN_IS_COMPILED and _INT32.unpack_from(records, HEADER_SIZE - 4)[0] > _INLINE_RECORDS:
+        return True
+    codec = records[ATTRIBUTES_POSITION + 1] & CODEC_MASK
+    if codec == Compression.NONE or codec > Compression.ZSTD:
+        return False
+    if len(records) > _INLINE_BYTES:
+        return True
+    # No size that the data announces can be trusted: it is tried how far a part of it expands.
+    pieces = decompress_pieces(Compression(codec), records[HEADER_SIZE:], _INLINE_PIECE)
+    try:
+        return len(list(islice(pieces, 2))) == 2
+    except DecompressionError:
+        return False
+
+
+def _invalid(detail: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, detail)
+
+
+def _only_batch(records: memoryview | None, api_version: int) -> BatchHeader:
+    """The header of the only batch. Half a batch behind it does not count: Kafka cuts it off."""
+    if records is None or not _has_batch(records, 0):
+        raise _invalid("Produce requests must have at least one record batch per partition")
+    if records[MAGIC_POSITION] != MAGIC:
+        raise _invalid("Produce requests are only allowed to contain record batches with magic version 2")
+    header = parse_header(records)
+    if header.attributes & CODEC_MASK == Compression.ZSTD and api_version < _ZSTD_PRODUCE_VERSION:
+        detail = f"Produce requests with version {api_version} are not allowed to use ZStandard compression"
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, detail)
+    if header.size < len(records) and _has_batch(records, header.size):
+        raise _invalid("Produce requests are only allowed to contain exactly one record batch per partition")
+    return header
+
+
+def _has_batch(records: memoryview, position: int) -> bool:
+    """Whether a whole batch of any magic stands at `position`. CorruptBatch if what stands there can be none."""
+    remaining = len(records) - position
+    if remaining < LOG_OVERHEAD:
+        return False
+    length: int = _INT32.unpack_from(records, position + LENGTH_POSITION)[0]
+    if length < _SMALLEST_LENGTH:
+        raise CorruptBatch(f"Record size {length} is less than the minimum record overhead ({_SMALLEST_LENGTH})")
+    if remaining <= MAGIC_POSITION:
+        return False
+    if records[position + MAGIC_POSITION] > MAGIC:
+        raise CorruptBatch(f"Invalid magic found in record: {records[position + MAGIC_POSITION]}")
+    return remaining >= LOG_OVERHEAD + length
+
+
+def _check_header(header: BatchHeader, data: memoryview, rules: RecordRules) -> None:
+    """All that is wrong with a batch as such, in Kafka's order."""
+    if header.base_offset != 0:
+        raise _invalid(f"The baseOffset of the record batch should be 0, but it is {header.base_offset}")
+    if header.size > rules.max_message_bytes:
+        detail = f"The record batch size is {header.size} bytes, the maximum is {rules.max_message_bytes}."
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, detail)
+    if not crc_is_valid(data):
+        raise CorruptBatch(f"Record is corrupt (stored crc = {header.crc})")
+    if header.attributes & CODEC_MASK > Compression.ZSTD:
+        raise _invalid(f"Unknown compression type id: {header.attributes & CODEC_MASK}")
+    if header.record_count <= 0 or header.last_offset_delta + 1 != header.record_count:
+        detail = f"Inconsistent batch offset range [0, {header.last_offset_delta}] and count of records "
+        raise _invalid(detail + str(header.record_count))
+    if header.is_control:
+        raise _invalid("Clients are not allowed to write control records")
+    if header.has_producer_id and header.base_sequence < 0:
+        detail = f"Invalid sequence number {header.base_sequence} in record batch with producerId "
+        raise _invalid(detail + str(header.producer_id))
+
+
+def _scan(header: BatchHeader, data: memoryview, rules: RecordRules, now_ms: int) -> PlainScan:
+    """Walk all records. KafkaError if they are malformed; what else they say is in the scan."""
+    base = header.base_timestamp
+    lowest, highest = _MIN_INT64, _MAX_INT64
+    if rules.timestamp_type is TimestampType.CREATE_TIME and not header.attributes & TIMESTAMP_TYPE_FLAG:
+        earliest, latest = _bounds(rules, now_ms)
+        lowest = max(_MIN_INT64, min(_MAX_INT64, earliest - base))
+        highest = max(_MIN_INT64, min(_MAX_INT64, latest - base))
+    scan = RecordScan(header.record_count, rules.compacted, NO_TIMESTAMP - base, lowest, highest)
+    codec = header.attributes & CODEC_MASK
+    try:
+        if codec:
+            scan_pieces(scan, decompress_pieces(Compression(codec), data[HEADER_SIZE:]))
+        else:
+            raw = bytes(data)
+            end = scan.walk(raw, HEADER_SIZE, len(raw))
+            if end != len(raw) or scan.seen != header.record_count:
+                raise _invalid("The batch does not hold as many records as it says")
+    except (ValueError, DecompressionError) as error:
+        raise _invalid(str(error)) from None
+    return scan
+
+
+def _bounds(rules: RecordRules, now_ms: int) -> tuple[int, int]:
+    """The earliest and latest timestamp that a record may have."""
+    earliest = _MIN_INT64 if rules.before_max_ms == _MAX_INT64 else now_ms - rules.before_max_ms
+    latest = _MAX_INT64 if rules.after_max_ms == _MAX_INT64 else now_ms + rules.after_max_ms
+    return earliest, latest
+
+
+def _settled_timestamp(header: BatchHeader, scan: PlainScan, rules: RecordRules, now_ms: int) -> int:
+    """The batch's largest timestamp as it will be stored. KafkaError if the client stamped it in vain."""
+    if not header.attributes & TIMESTAMP_TYPE_FLAG:
+        if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            return now_ms
+        return max(NO_TIMESTAMP, header.base_timestamp + scan.max_delta) if scan.is_timed else NO_TIMESTAMP
+    if rules.timestamp_type is TimestampType.LOG_APPEND_TIME or header.max_timestamp == NO_TIMESTAMP:
+        reason = "Producer should not set timestamp type to LogAppendTime."
+    else:
+        earliest, latest = _bounds(rules, now_ms)
+        if earliest <= header.max_timestamp <= latest:
+            return max(NO_TIMESTAMP, header.max_timestamp)
+        reason = _out_of_range(header.max_timestamp, rules, now_ms)
+    indices = range(min(header.record_count, _MAX_RECORD_ERRORS))
+    raise InvalidRecordsError(ErrorCode.INVALID_TIMESTAMP, _UNTIMELY, [(index, reason) for index in indices])
+
+
+def _out_of_range(timestamp: int, rules: RecordRules, now_ms: int) -> str:
+    earliest, latest = _bounds(rules, now_ms)
+    return f"Timestamp {timestamp} is out of range. The timestamp should be within [{earliest}, {latest}]"
+
+
+def _rejected(header: BatchHeader, scan: PlainScan, rules: RecordRules, now_ms: int) -> InvalidRecordsError:
+    """The error for a batch of which some records are unfit."""
+
+    def reasons() -> Iterator[tuple[int, str]]:
+        for index, delta in scan.untimely:
+            yield index, _out_of_range(header.base_timestamp + delta, rules, now_ms)
+        for index in scan.keyless:
+            yield index, "Compacted topic cannot accept message without key"
+
+    errors = sorted(islice(reasons(), _MAX_RECORD_ERRORS))
+    if scan.untimely:
+        return InvalidRecordsError(ErrorCode.INVALID_TIMESTAMP, _UNTIMELY, errors)
+    detail = f"One or more records have been rejected due to {len(scan.keyless)} record errors in total"
+    return InvalidRecordsError(ErrorCode.INVALID_RECORD, detail, errors)
+
+
+def _stamp(data: memoryview, header: BatchHeader, timestamp_type: TimestampType, max_timestamp: int) -> BatchHeader:
+    """Write timestamp type and maximum into the batch, and the checksum that then holds."""
+    attributes = header.attributes & _KNOWN_ATTRIBUTES & ~TIMESTAMP_TYPE_FLAG
+    if timestamp_type is TimestampType.LOG_APPEND_TIME:
+        attributes |= TIMESTAMP_TYPE_FLAG
+    _INT16.pack_into(data, ATTRIBUTES_POSITION, attributes)
+    _INT64.pack_into(data, MAX_TIMESTAMP_POSITION, max_timestamp)
+    crc = checksum(data)
+    _UINT32.pack_into(data, CRC_POSITION, crc)
+    return header._replace(attributes=attributes, max_timestamp=max_timestamp, crc=crc)
