@@ -219,13 +219,12 @@ class DecoderSource(Source):
 
     def _array(self, element: Primitive | StructOf, target: str, label: str, nullable: bool, flexible: bool) -> None:
         if flexible:
-            count = self._uvarint()
-            head = f"if {count}:"
+            # One more than there are elements.
+            count, none = self._uvarint(), 1
         else:
-            count = self.name("n")
+            count, none = self.name("n"), 0
             self._fixed("i", count)
-            head = f"if {count} >= 0:"
-        with self._branch(head):
+        with self._branch(f"if {count} > {none}:"):
             if flexible:
                 self.emit(f"{count} -= 1")
             # At least 1, or elements without a byte could be announced without end.
@@ -233,6 +232,8 @@ class DecoderSource(Source):
             with self.block(f"if {count} * {size} > limit - pos:"):
                 self._fail(f"{label} announces more than there is")
             self._elements(element, target, label, count, flexible)
+        with self.block(f"elif {count} == {none}:"):
+            self.emit(f"{target} = ()")
         if not flexible:
             with self.block(f"elif {count} < -1:"):
                 self._fail(f"{label} has a negative length")

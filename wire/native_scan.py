@@ -35,3 +35,4 @@ PieceReader: type[record_scan.PieceReader] = FORM.PieceReader
 read_varint = FORM.read_varint
 read_varlong = FORM.read_varlong
 scan_pieces = FORM.scan_pieces
+renumber = FORM.renumber

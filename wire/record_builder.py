@@ -28,7 +28,7 @@ from ottla.wire.batch_header import (
     parse_header,
 )
 from ottla.wire.compression import Compression, compress
-from ottla.wire.native_scan import read_varint, read_varlong
+from ottla.wire.native_scan import renumber
 
 CONTROL_KEY = Struct(">hh")
 MARKER_VALUE = Struct(">hi")
@@ -158,21 +158,11 @@ def _append_record(out: bytearray, record: NewRecord | Record, offset_delta: int
     out += body
 
 
-def renumber(batch: memoryview) -> bytearray:
+def renumber_batch(batch: memoryview) -> bytearray:
     """The uncompressed batch with its sound records numbered from 0 on."""
     data = bytes(batch)
     out = bytearray(data[:HEADER_SIZE])
-    position = HEADER_SIZE
-    for number in range(parse_header(data).record_count):
-        length, start = read_varint(data, position, len(data))
-        _, delta_start = read_varlong(data, start + 1, len(data))
-        _, delta_end = read_varint(data, delta_start, len(data))
-        body = bytearray(data[start:delta_start])
-        append_varint(body, number)
-        position = start + length
-        body += data[delta_end:position]
-        append_varint(out, len(body))
-        out += body
+    out += renumber(data, HEADER_SIZE, parse_header(data).record_count)
     out[LENGTH_POSITION:LOG_OVERHEAD] = (len(out) - LOG_OVERHEAD).to_bytes(4, "big")
     _seal(out)
     return out

@@ -147,6 +147,36 @@ def skip_headers(data: bytes, position: i64, end: i64) -> i64:
     return position
 
 
+def renumber(data: bytes, position: i64, count: i64) -> bytearray:
+    """Sound uncompressed records, numbered from 0 on."""
+    out = bytearray()
+    number: i64 = 0
+    while number < count:
+        length, start = read_varint(data, position, len(data))
+        _, delta_start = read_varlong(data, start + 1, len(data))
+        _, delta_end = read_varint(data, delta_start, len(data))
+        position = start + length
+        before = data[start:delta_start]
+        behind = data[delta_end:position]
+        delta = unsigned_varint(number << 1)
+        out += unsigned_varint((len(before) + len(delta) + len(behind)) << 1)
+        out += before
+        out += delta
+        out += behind
+        number += 1
+    return out
+
+
+def unsigned_varint(value: i64) -> bytes:
+    """Seven bits a byte, the lowest first."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append((value & 0x7F) | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
 def scan_pieces(scan: RecordScan, pieces: Iterator[bytes]) -> None:
     """Walk the records of a decompressed batch, with little memory whatever their size.
 

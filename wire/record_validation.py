@@ -6,8 +6,9 @@ the partition's role, transactions; that sequence numbers follow each other is t
 
 Where Kafka fails without a proper answer, INVALID_RECORD is given: no records at all, an unknown codec, data that its
 codec did not write, and compressed records numbered other than from 0 on. Uncompressed ones of which the numbers are
-wrong are taken, as by Kafka, but numbered anew. Compressed records whose lengths contradict each other are refused;
-Kafka stores them, and no consumer gets past them. A timestamp beyond 64 bits is out of range, not wrapped around.
+wrong are taken, as by Kafka, but numbered anew; more than a thousand are refused, since that takes time. Compressed
+records whose lengths contradict each other are refused; Kafka stores them, and no consumer gets past them. A timestamp
+beyond 64 bits is out of range, not wrapped around.
 """
 
 from collections.abc import Iterator
@@ -37,7 +38,7 @@ from ottla.wire.batch_header import (
 from ottla.wire.compression import Compression, DecompressionError, decompress_pieces
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.native_scan import SCAN_IS_COMPILED, RecordScan, scan_pieces
-from ottla.wire.record_builder import renumber
+from ottla.wire.record_builder import renumber_batch
 from ottla.wire.record_scan import RecordScan as PlainScan
 
 _INT16 = Struct(">h")
@@ -51,7 +52,6 @@ _SMALLEST_LENGTH = 14
 """Of a batch of any magic; Kafka calls anything below corrupt before it looks further."""
 _ZSTD_PRODUCE_VERSION = 7
 _KNOWN_ATTRIBUTES = 0x7F
-_UNTIMELY = "One or more records have been rejected due to invalid timestamp"
 _MAX_RECORD_ERRORS = 100
 """More are not told: a hostile batch has a hundred thousand of them."""
 
@@ -74,15 +74,14 @@ class RecordRules(NamedTuple):
 class ProducedBatch:
     """A batch that may be appended: sound, its timestamps settled; offset and leader epoch are still to be placed."""
 
-    __slots__ = ("data", "header", "max_timestamp", "offset_of_max_timestamp")
+    __slots__ = ("data", "header", "max_timestamp")
 
-    def __init__(self, header: BatchHeader, data: memoryview, max_timestamp: int, offset_of_max_timestamp: int) -> None:
+    def __init__(self, header: BatchHeader, data: memoryview, max_timestamp: int) -> None:
         self.header = header
         self.data = data
         """The batch's bytes, writable, nothing behind them."""
         self.max_timestamp = max_timestamp
-        self.offset_of_max_timestamp = offset_of_max_timestamp
-        """Relative to the base offset; the last of the batch, or -1 if no record has a timestamp."""
+        """As in the header; -1 if no record has a timestamp."""
 
 
 class InvalidRecordsError(KafkaError):
@@ -105,18 +104,18 @@ def validate_produced(
     data = records if len(records) == header.size else records[: header.size]
     _check_header(header, data, rules)
     scan = _scan(header, data, rules, now_ms)
-    if scan.keyless or scan.untimely:
-        raise _rejected(header, scan, rules, now_ms)
+    stamp_error = _stamp_error(header, rules, now_ms) if header.attributes & TIMESTAMP_TYPE_FLAG else ""
+    if scan.keyless or scan.untimely or stamp_error:
+        raise _rejected(header, scan, stamp_error, rules, now_ms)
     max_timestamp = _settled_timestamp(header, scan, rules, now_ms)
     if not scan.in_order:
-        if header.attributes & CODEC_MASK:
+        if header.attributes & CODEC_MASK or header.record_count > _INLINE_RECORDS:
             raise _invalid("The records are not numbered from 0 on")
-        data = memoryview(renumber(data))
+        data = memoryview(renumber_batch(data))
         header = parse_header(data)
     if header.max_timestamp != max_timestamp or header.timestamp_type is not rules.timestamp_type:
         header = _stamp(data, header, rules.timestamp_type, max_timestamp)
-    is_timed = max_timestamp > NO_TIMESTAMP or header.attributes & CODEC_MASK
-    return ProducedBatch(header, data, max_timestamp, header.last_offset_delta if is_timed else -1)
+    return ProducedBatch(header, data, max_timestamp)
 
 
 def needs_offload(records: memoryview) -> bool:
@@ -144,32 +143,37 @@ def _invalid(detail: str) -> KafkaError:
 
 def _only_batch(records: memoryview | None, api_version: int) -> BatchHeader:
     """The header of the only batch. Half a batch behind it does not count: Kafka cuts it off."""
-    if records is None or not _has_batch(records, 0):
+    size = 0 if records is None else _batch_size(records, 0)
+    if records is None or not size:
         raise _invalid("Produce requests must have at least one record batch per partition")
     if records[MAGIC_POSITION] != MAGIC:
         raise _invalid("Produce requests are only allowed to contain record batches with magic version 2")
-    header = parse_header(records)
-    if header.attributes & CODEC_MASK == Compression.ZSTD and api_version < _ZSTD_PRODUCE_VERSION:
+    if records[ATTRIBUTES_POSITION + 1] & CODEC_MASK == Compression.ZSTD and api_version < _ZSTD_PRODUCE_VERSION:
         detail = f"Produce requests with version {api_version} are not allowed to use ZStandard compression"
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, detail)
-    if header.size < len(records) and _has_batch(records, header.size):
+    if size < len(records) and _batch_size(records, size):
         raise _invalid("Produce requests are only allowed to contain exactly one record batch per partition")
-    return header
+    if size < HEADER_SIZE:
+        if any(records[:LENGTH_POSITION]):
+            raise _invalid("The baseOffset of the record batch should be 0")
+        raise CorruptBatch(f"A batch of {size} bytes is smaller than its header")
+    return parse_header(records)
 
 
-def _has_batch(records: memoryview, position: int) -> bool:
-    """Whether a whole batch of any magic stands at `position`. CorruptBatch if what stands there can be none."""
+def _batch_size(records: memoryview, position: int) -> int:
+    """The size of the whole batch of any magic at `position`, 0 if there is none. CorruptBatch if it can be none."""
     remaining = len(records) - position
     if remaining < LOG_OVERHEAD:
-        return False
+        return 0
     length: int = _INT32.unpack_from(records, position + LENGTH_POSITION)[0]
     if length < _SMALLEST_LENGTH:
         raise CorruptBatch(f"Record size {length} is less than the minimum record overhead ({_SMALLEST_LENGTH})")
     if remaining <= MAGIC_POSITION:
-        return False
+        return 0
     if records[position + MAGIC_POSITION] > MAGIC:
         raise CorruptBatch(f"Invalid magic found in record: {records[position + MAGIC_POSITION]}")
-    return remaining >= LOG_OVERHEAD + length
+    size = LOG_OVERHEAD + length
+    return size if size <= remaining else 0
 
 
 def _check_header(header: BatchHeader, data: memoryview, rules: RecordRules) -> None:
@@ -224,20 +228,22 @@ def _bounds(rules: RecordRules, now_ms: int) -> tuple[int, int]:
 
 
 def _settled_timestamp(header: BatchHeader, scan: PlainScan, rules: RecordRules, now_ms: int) -> int:
-    """The batch's largest timestamp as it will be stored. KafkaError if the client stamped it in vain."""
-    if not header.attributes & TIMESTAMP_TYPE_FLAG:
-        if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
-            return now_ms
-        return max(NO_TIMESTAMP, header.base_timestamp + scan.max_delta) if scan.is_timed else NO_TIMESTAMP
+    """The batch's largest timestamp as it will be stored."""
+    if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        return now_ms
+    if header.attributes & TIMESTAMP_TYPE_FLAG:
+        return max(NO_TIMESTAMP, header.max_timestamp)
+    return max(NO_TIMESTAMP, header.base_timestamp + scan.max_delta) if scan.is_timed else NO_TIMESTAMP
+
+
+def _stamp_error(header: BatchHeader, rules: RecordRules, now_ms: int) -> str:
+    """What is wrong with the LogAppendTime that the client itself gave all records of a batch; empty if nothing is."""
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME or header.max_timestamp == NO_TIMESTAMP:
-        reason = "Producer should not set timestamp type to LogAppendTime."
-    else:
-        earliest, latest = _bounds(rules, now_ms)
-        if earliest <= header.max_timestamp <= latest:
-            return max(NO_TIMESTAMP, header.max_timestamp)
-        reason = _out_of_range(header.max_timestamp, rules, now_ms)
-    indices = range(min(header.record_count, _MAX_RECORD_ERRORS))
-    raise InvalidRecordsError(ErrorCode.INVALID_TIMESTAMP, _UNTIMELY, [(index, reason) for index in indices])
+        return "Producer should not set timestamp type to LogAppendTime."
+    earliest, latest = _bounds(rules, now_ms)
+    if earliest <= header.max_timestamp <= latest:
+        return ""
+    return _out_of_range(header.max_timestamp, rules, now_ms)
 
 
 def _out_of_range(timestamp: int, rules: RecordRules, now_ms: int) -> str:
@@ -245,19 +251,25 @@ def _out_of_range(timestamp: int, rules: RecordRules, now_ms: int) -> str:
     return f"Timestamp {timestamp} is out of range. The timestamp should be within [{earliest}, {latest}]"
 
 
-def _rejected(header: BatchHeader, scan: PlainScan, rules: RecordRules, now_ms: int) -> InvalidRecordsError:
-    """The error for a batch of which some records are unfit."""
+def _rejected(
+    header: BatchHeader, scan: PlainScan, stamp_error: str, rules: RecordRules, now_ms: int
+) -> InvalidRecordsError:
+    """The error for a batch of which some records are unfit. A record without key is not asked for its timestamp."""
+    keyless = frozenset(scan.keyless)
 
     def reasons() -> Iterator[tuple[int, str]]:
         for index, delta in scan.untimely:
             yield index, _out_of_range(header.base_timestamp + delta, rules, now_ms)
+        if stamp_error:
+            yield from ((index, stamp_error) for index in range(header.record_count) if index not in keyless)
         for index in scan.keyless:
             yield index, "Compacted topic cannot accept message without key"
 
     errors = sorted(islice(reasons(), _MAX_RECORD_ERRORS))
-    if scan.untimely:
-        return InvalidRecordsError(ErrorCode.INVALID_TIMESTAMP, _UNTIMELY, errors)
-    detail = f"One or more records have been rejected due to {len(scan.keyless)} record errors in total"
+    if scan.untimely or (stamp_error and len(keyless) < header.record_count):
+        detail = "One or more records have been rejected due to invalid timestamp"
+        return InvalidRecordsError(ErrorCode.INVALID_TIMESTAMP, detail, errors)
+    detail = f"One or more records have been rejected due to {len(keyless)} record errors in total"
     return InvalidRecordsError(ErrorCode.INVALID_RECORD, detail, errors)
 
 

@@ -102,6 +102,11 @@ def test_a_null_tagged_struct_that_is_spelled_out_is_null() -> None:
     assert Tagged.decode(bytes.fromhex("01 c801 01 00"), 0).maybe is None
 
 
+def test_a_struct_is_null_where_its_flag_is_negative_as_in_kafka() -> None:
+    assert MaybeInner.decode(bytes.fromhex("00 0002 09"), 0) == MaybeInner(inner=Inner(number=2), after=9)
+    assert MaybeInner.decode(bytes.fromhex("80 09"), 0) == MaybeInner(after=9)
+
+
 def test_bytes_behind_a_message_are_accepted_and_the_position_tells() -> None:
     frame = memoryview(bytes.fromhex("aaaa 00000001 00 01 00 bb"))
     assert decoder(Plain, 1)(frame, 2) == (Plain(number=1), len(frame) - 1)
@@ -144,6 +149,7 @@ def test_text_that_is_no_utf8_is_replaced() -> None:
         (Plain, 1, "00000001 00 ffffffff0f", "announces more than there is"),
         (Plain, 1, "00000001 00 ffffffffffff00", "varint of more than 5 bytes"),
         (Plain, 1, "00000001 00 01 01 05 7f", "beyond the end"),
+        (Plain, 1, "00000001 00 01 01 05 01", "beyond the end"),
         (Plain, 1, "00000001 00 01 ffffff7f", "Plain v1: index out of bounds"),
         (Plain, 1, "00000001 818002" + 0x8000 * "61" + "0100", "a string of 32768 bytes"),
         (Data, 0, "ffffffff", "data is null"),

@@ -133,7 +133,9 @@ def test_a_snappy_block_cannot_announce_more_than_there_is(size: bytes) -> None:
         decompressed(Compression.SNAPPY, compress(Compression.SNAPPY, b"") + size + b"\0\0\0\0")
 
 
-@pytest.mark.parametrize("preamble", [b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x10", b"\xff\xff\xff\xff\xff\xff", b"\x64"])
+@pytest.mark.parametrize(
+    "preamble", [b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x10", b"\xff\xff\xff\xff\xff\xff", b"\x64"]
+)
 def test_a_snappy_block_cannot_announce_more_than_it_can_hold(preamble: bytes) -> None:
     tracemalloc.start()
     try:

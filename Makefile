@@ -1,0 +1,66 @@
+# Two commands matter to a newcomer: `make run` and `make test`. Set-up happens once and again when its inputs change.
+
+PYTHON ?= python3
+LISTENERS ?= PLAINTEXT://localhost:9092
+DATA ?= data
+SOAK_TRIALS ?= 500
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip --quiet
+# What compiles the record scan, needed only where a C compiler is.
+BUILD_NEEDS := mypy setuptools types-setuptools
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+
+.PHONY: run setup test check soak bench docs
+.DELETE_ON_ERROR:
+
+run: $(VENV)/scan.stamp ## Set up, then serve Kafka clients on localhost:9092 with data under ./data.
+	@exec $(BIN)/python -m ottla serve --override listeners=$(LISTENERS) --override log.dirs=$(DATA)
+
+setup: $(VENV)/scan.stamp $(VENV)/test.stamp ## Set up for work on the code, without Java.
+
+test: $(VENV)/scan.stamp $(VENV)/test.stamp $(VENV)/jars.stamp ## Set up all that tests need, then run every test.
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+check: $(VENV)/scan.stamp $(VENV)/test.stamp ## The checks for every change, in under two minutes.
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests
+
+soak: $(VENV)/scan.stamp $(VENV)/test.stamp $(VENV)/jars.stamp ## Every test with many more trials of what is random.
+	$(BIN)/python -m pytest --timeout 0 --trials $(SOAK_TRIALS)
+
+bench: $(VENV)/scan.stamp $(VENV)/test.stamp $(VENV)/jars.stamp ## Apache Kafka and Ottla, side by side.
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/scan.stamp ## Write the documents that derive from the code.
+	$(BIN)/python -m ottla.broker.config_docs > docs/configuration.md
+
+$(VENV)/run.stamp: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "Ottla needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1). Say make PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "$(PYTHON) cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "Setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
+	@$(PIP) install hatchling editables
+	@$(PIP) install --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/scan.stamp: $(VENV)/run.stamp wire/record_scan.py wire/build_scan.py
+	@if command -v $${CC:-cc} >/dev/null; then $(PIP) install $(BUILD_NEEDS); fi
+	@$(BIN)/python -m ottla.wire.build_scan --if-possible
+	@touch $@
+
+$(VENV)/test.stamp: $(VENV)/run.stamp
+	@$(PIP) install --no-build-isolation --editable '.[test]'
+	@touch $@
+
+# Apache Kafka is what Ottla is tested against.
+$(VENV)/jars.stamp: $(VENV)/test.stamp compat_compat_tests/jars.py
+	@if ! command -v java >/dev/null || ! command -v mvn >/dev/null; then \
+		$(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends default-jre-headless maven; fi
+	@$(BIN)/python -m compat_tests.jars
+	@touch $@

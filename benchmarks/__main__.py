@@ -1,0 +1,100 @@
+"""Run every workload on Apache Kafka and on Ottla in turn, three times; write the table of medians."""
+
+import argparse
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
+
+from benchmarks.workloads import WORKLOADS, Workload
+
+SYSTEMS = (ApacheKafka, Ottla)
+MB = 1e6
+STARTUP = "start-up to the first reply"
+AT_REST = "resident memory at rest"
+AFTER_LOAD = "resident memory after the load"
+Figures = dict[tuple[str, str], list[float]]
+
+
+def measure(system: type[Broker], workloads: tuple[Workload, ...], figures: Figures) -> None:
+    """Give one fresh broker all the work."""
+    with running(system) as broker:
+        figures[system.name, STARTUP].append(broker.started_in_s)
+        figures[system.name, AT_REST].append(broker.resident_bytes() / MB)
+        for workload in workloads:
+            figure = workload.measure(broker)
+            figures[system.name, workload.name].append(figure)
+            print(f"{system.name:6} {workload.name:45} {figure:14,.1f} {workload.unit}", flush=True)
+        figures[system.name, AFTER_LOAD].append(broker.resident_bytes() / MB)
+
+
+def table(workloads: tuple[Workload, ...], figures: Figures) -> list[str]:
+    """Return the rows of the table."""
+    lower = [(STARTUP, "s", 0.25), (AT_REST, "MB", None), (AFTER_LOAD, "MB", 0.25)]
+    rows = [
+        "| work | unit | Kafka | Ottla | ratio | bar | reached |",
+        "|---|---|---:|---:|---:|---:|---|",
+    ]
+    for name, unit, bar, higher in [(w.name, w.unit, w.bar, w.higher_is_better) for w in workloads] + [
+        (name, unit, bar, False) for name, unit, bar in lower
+    ]:
+        kafka, ottla = (statistics.median(figures[system.name, name]) for system in SYSTEMS)
+        ratio = ottla / kafka
+        reached = "" if bar is None else "yes" if (ratio >= bar if higher else ratio <= bar) else "no"
+        limit = "" if bar is None else f"{'≥' if higher else '≤'} {bar}"
+        digits = 2 if unit == "s" else 0
+        rows.append(f"| {name} | {unit} | {kafka:,.{digits}f} | {ottla:,.{digits}f} | {ratio:.3f} | {limit} | {reached} |")
+    return rows
+
+
+def machine() -> str:
+    """Describe what the figures were measured on."""
+    model = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.machine(),
+    )
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr.splitlines()
+    return (
+        f"{os.cpu_count()} cores ({model}), Linux {platform.release()}, Python {platform.python_version()}, "
+        f"{java[0] if java else 'no Java'}; commit {commit.stdout.strip() or 'unknown'}"
+    )
+
+
+def main() -> None:
+    """Measure and write docs/benchmarks.md."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="how often each system is given all the work")
+    parser.add_argument("--only", default="", help="only workloads whose name contains this")
+    parser.add_argument("--output", type=Path, default=None, help="write the table to this file")
+    arguments = parser.parse_args()
+    workloads = tuple(w for w in WORKLOADS if arguments.only in w.name)
+    figures: Figures = defaultdict(list)
+    for _ in range(arguments.rounds):
+        for system in SYSTEMS:
+            measure(system, workloads, figures)
+    rows = table(workloads, figures)
+    print("\n".join(rows))
+    if arguments.output:
+        text = [
+            "# Benchmarks",
+            "",
+            "Apache Kafka 4.3.1 (one KRaft node, its defaults, 1 GB heap) and Ottla, given the same work in one run,",
+            f"in turn, median of {arguments.rounds}. The client of the raw rows is a Python process on the same machine.",
+            "",
+            f"Command: `{' '.join(['python', '-m', 'benchmarks', *sys.argv[1:]])}` (`make bench`).",
+            f"Machine: {machine()}.",
+            "",
+            *rows,
+            "",
+        ]
+        arguments.output.write_text("\n".join(text))
+
+
+if __name__ == "__main__":
+    main()

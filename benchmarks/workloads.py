@@ -1,0 +1,179 @@
+"""The work that is measured: each workload takes a running broker and returns one figure."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from compat_tests.brokers import Broker, run_tool
+from compat_tests.clients import create_topic
+from ottla.wire.codec import decode_response, encode_request
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.wire.record_batch import NewRecord, build_batch
+
+from benchmarks.raw_client import drive
+
+PRODUCE_VERSION = 9
+FETCH_VERSION = 12
+SECONDS = 5.0
+WARM_UP_SECONDS = 2.0
+
+
+class Workload(NamedTuple):
+    """A row of the table."""
+
+    name: str
+    unit: str
+    bar: float
+    higher_is_better: bool
+    measure: Callable[[Broker], float]
+
+
+def _address(broker: Broker) -> tuple[str, int]:
+    host, port = broker.bootstrap.split(":")
+    return host, int(port)
+
+
+def _batch(records: int, now_ms: int) -> bytes:
+    return bytes(build_batch([NewRecord(value=b"x" * 100, timestamp=now_ms) for _ in range(records)]))
+
+
+def _produce_frame(topic: str, partition: int, batch: bytes) -> bytes:
+    data = PartitionProduceData(index=partition, records=batch)
+    request = ProduceRequest(acks=-1, timeout_ms=30000, topic_data=[TopicProduceData(name=topic, partition_data=[data])])
+    return encode_request(PRODUCE_VERSION, 7, "bench", request)
+
+
+def _no_produce_error(reply: memoryview) -> None:
+    _, response = decode_response(reply, ProduceRequest, PRODUCE_VERSION)
+    codes = [p.error_code for t in response.responses for p in t.partition_responses]
+    if not codes or any(codes):
+        raise RuntimeError(f"produce failed: {codes}")
+
+
+def _sampled(check: Callable[[memoryview], None], every: int) -> Callable[[memoryview], None]:
+    """Check one reply in so many, so that the client stays cheap."""
+    count = 0
+
+    def sampled(reply: memoryview) -> None:
+        nonlocal count
+        if count % every == 0:
+            check(reply)
+        count += 1
+
+    return sampled
+
+
+def raw_produce(records: int, connections: int, in_flight: int) -> Callable[[Broker], float]:
+    """Return a workload of pre-encoded batches with acks=all, a partition a connection; its figure is requests a second."""
+
+    def measure(broker: Broker) -> float:
+        topic = f"raw-produce-{records}"
+        create_topic(broker.bootstrap, topic, connections)
+        batch = _batch(records, _now_ms())
+
+        def load(seconds: float, check: Callable[[memoryview], None]) -> float:
+            replies, _ = drive(
+                _address(broker),
+                lambda connection: [_produce_frame(topic, connection, batch)],
+                connections=connections,
+                in_flight=in_flight,
+                seconds=seconds,
+                check=check,
+            )
+            return replies
+
+        load(WARM_UP_SECONDS, lambda reply: None)
+        return load(SECONDS, _sampled(_no_produce_error, 100))
+
+    return measure
+
+
+def raw_fetch(max_bytes: int) -> Callable[[Broker], float]:
+    """Return a workload of fetches over a written partition, 4 connections x 2; its figure is MB a second."""
+
+    def measure(broker: Broker) -> float:
+        topic = f"raw-fetch-{max_bytes}"
+        create_topic(broker.bootstrap, topic)
+        batch = _batch(145, _now_ms())
+        batches = 4096
+        written = 0
+
+        def count(reply: memoryview) -> None:
+            nonlocal written
+            _no_produce_error(reply)
+            written += 1
+
+        frame = _produce_frame(topic, 0, batch)
+        while written < batches:
+            drive(_address(broker), lambda _: [frame], connections=1, in_flight=4, seconds=0.5, check=count)
+        per_fetch = max(1, max_bytes // len(batch))
+        offsets = range(0, (batches - per_fetch) * 145, per_fetch * 145)
+        frames = [_fetch_frame(topic, offset, max_bytes) for offset in offsets]
+        _, size = drive(
+            _address(broker),
+            lambda connection: frames[connection * len(frames) // 4 :] + frames[: connection * len(frames) // 4],
+            connections=4,
+            in_flight=2,
+            seconds=SECONDS,
+            check=_sampled(_full_fetch(max_bytes // 2), 20),
+        )
+        return size / 1e6
+
+    return measure
+
+
+def _fetch_frame(topic: str, offset: int, max_bytes: int) -> bytes:
+    partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
+    request = FetchRequest(
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        topics=[FetchTopic(topic=topic, partitions=[partition])],
+    )
+    return encode_request(FETCH_VERSION, 7, "bench", request)
+
+
+def _full_fetch(least: int) -> Callable[[memoryview], None]:
+    def check(reply: memoryview) -> None:
+        _, response = decode_response(reply, FetchRequest, FETCH_VERSION)
+        (partition,) = response.responses[0].partitions
+        if partition.error_code or len(partition.records or b"") < least:
+            raise RuntimeError(f"fetch failed: {partition.error_code}, {len(partition.records or b'')} bytes")
+
+    return check
+
+
+def producer_performance(count: int, size: int) -> Callable[[Broker], float]:
+    """Return a workload of Kafka's own ProducerPerformance; its figure is records a second."""
+
+    def measure(broker: Broker) -> float:
+        topic = f"perf-{size}"
+        create_topic(broker.bootstrap, topic)
+        printed = run_tool(
+            "org.apache.kafka.tools.ProducerPerformance",
+            *("--topic", topic, "--num-records", str(count), "--record-size", str(size), "--throughput", "-1"),
+            *("--bootstrap-server", broker.bootstrap),
+            timeout_s=300,
+        )
+        rates: Sequence[str] = re.findall(rf"^{count} records sent, ([\d.]+) records/sec", printed, re.MULTILINE)
+        return float(rates[-1])
+
+    return measure
+
+
+def _now_ms() -> int:
+    import time
+
+    return time.time_ns() // 1_000_000
+
+
+WORKLOADS = (
+    Workload("raw produce, 1 x 100 B, 32 connections x 5", "requests/s", 1.3, True, raw_produce(1, 32, 5)),
+    Workload("raw produce, 16 KB of 100 B, 4 x 5", "requests/s", 1.3, True, raw_produce(145, 4, 5)),
+    Workload("raw produce, 900 KB of 100 B, 4 x 2", "requests/s", 1.0, True, raw_produce(8300, 4, 2)),
+    Workload("raw fetch, 1 MiB, 4 x 2", "MB/s", 1.0, True, raw_fetch(1 << 20)),
+    Workload("raw fetch, 16 KiB, 4 x 2", "MB/s", 1.3, True, raw_fetch(1 << 14)),
+    Workload("ProducerPerformance, 1,000,000 x 100 B", "records/s", 1.0, True, producer_performance(1_000_000, 100)),
+    Workload("ProducerPerformance, 500,000 x 1 KB", "records/s", 1.0, True, producer_performance(500_000, 1024)),
+)

@@ -1,0 +1,199 @@
+"""THE table of what this broker answers, and the one place through which every request goes.
+
+Each row names the versions advertised and served, and the operation on the kind of resource that the request needs, for
+an authorizer to ask. `Apis.dispatch` decodes a frame, calls its handler, and encodes the reply; it counts, times, and
+turns what handlers raise into answers. Must not know sockets, nor what any handler does.
+Counterparts in Kafka: ApiKeys, ApiVersionManager, KafkaApis.handle, RequestChannel.Metrics.
+"""
+
+import logging
+import struct
+import time
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from ottla.broker.handlers import api_versions
+from ottla.broker.request_context import ClientSession, CloseConnection, Deferred, RequestContext
+from ottla.wire.api_keys import ApiKey
+from ottla.wire.codec import (
+    Chunk,
+    RequestHeader,
+    UnsupportedVersion,
+    decode_request,
+    decode_request_header,
+    encode_response,
+)
+from ottla.wire.errors import DecodeError, ErrorCode, KafkaError
+from ottla.wire.types import VersionRange
+
+logger = logging.getLogger(__name__)
+
+# (request, context) -> response | Deferred | None. Typed where it is written; here all messages are alike.
+Handler = Callable[[Any, Any], Any]
+# (request, version, error) -> response
+ErrorResponse = Callable[[Any, int, ErrorCode], Any]
+
+
+class Operation(IntEnum):
+    """What a principal may be allowed to do. Counterpart: AclOperation."""
+
+    NONE = 0
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+
+
+class ResourceType(IntEnum):
+    """What it may be done to. Counterpart: ResourceType."""
+
+    NONE = 0
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+
+
+class Row(NamedTuple):
+    """An API as this broker offers it. `served` is narrower where versions are told but not answered."""
+
+    key: ApiKey
+    advertised: str
+    operation: Operation
+    resource: ResourceType
+    served: str | None = None
+
+
+# LeaderAndIsr, StopReplica and UpdateMetadata have handlers but no row: only the controller of this process calls them.
+TABLE: Final = (
+    # librdkafka takes a broker without Produce 0-2 for one that knows no compression; they are told, and closed.
+    Row(ApiKey.PRODUCE, "0-11", Operation.WRITE, ResourceType.TOPIC, served="3-11"),
+    Row(ApiKey.FETCH, "4-17", Operation.READ, ResourceType.TOPIC),
+    Row(ApiKey.LIST_OFFSETS, "1-9", Operation.DESCRIBE, ResourceType.TOPIC),
+    Row(ApiKey.METADATA, "0-12", Operation.DESCRIBE, ResourceType.TOPIC),
+    Row(ApiKey.FIND_COORDINATOR, "0-6", Operation.DESCRIBE, ResourceType.GROUP),
+    Row(ApiKey.API_VERSIONS, "0-4", Operation.NONE, ResourceType.NONE),
+    Row(ApiKey.CREATE_TOPICS, "2-7", Operation.CREATE, ResourceType.TOPIC),
+    Row(ApiKey.DELETE_TOPICS, "1-6", Operation.DELETE, ResourceType.TOPIC),
+    Row(ApiKey.INIT_PRODUCER_ID, "0-5", Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+)
+
+
+class Api:
+    """A row with its handler, and what is counted about it."""
+
+    __slots__ = ("error_response", "failures", "handler", "requests", "row", "seconds")
+
+    def __init__(self, row: Row, handler: Handler, error_response: ErrorResponse | None = None) -> None:
+        self.row = row
+        self.handler = handler
+        self.error_response = error_response
+        self.requests = 0
+        self.failures = 0
+        self.seconds = 0.0
+
+
+class Owed:
+    """A reply that will come. `reply` holds its bytes from then until its turn to leave.
+
+    It knows nothing of the request: that would keep the connection's receive buffer.
+    """
+
+    __slots__ = ("_correlation_id", "_version", "deferred", "reply")
+
+    def __init__(self, deferred: Deferred[Any], correlation_id: int, version: int) -> None:
+        self.deferred = deferred
+        self._correlation_id = correlation_id
+        self._version = version
+        self.reply: list[Chunk] | None = None
+
+    def encode(self, response: Any) -> list[Chunk]:
+        """Make the response bytes, and keep them; None, as for acks=0, makes none."""
+        reply = [] if response is None else encode_response(self._correlation_id, response, self._version)
+        self.reply = reply
+        return reply
+
+
+_KEY_AND_VERSION: Final = struct.Struct(">I")
+
+
+class Apis:
+    """What can be reached from the network."""
+
+    def __init__(self, apis: Iterable[Api], clock: Callable[[], float] = time.perf_counter) -> None:
+        self.apis = tuple(apis)
+        self._clock = clock
+        # By both numbers as they stand at the head of a frame: one look-up says whether a request is served.
+        self._served: dict[int, Api] = {
+            api.row.key << 16 | version: api
+            for api in self.apis
+            for version in VersionRange.parse(api.row.served or api.row.advertised)
+        }
+
+    def dispatch(self, session: ClientSession, frame: memoryview) -> list[Chunk] | Owed | None:
+        """Answer a frame. DecodeError and CloseConnection end the connection."""
+        started = self._clock()
+        if len(frame) < 4:
+            raise DecodeError("a request without a header")
+        api = self._served.get(_KEY_AND_VERSION.unpack_from(frame)[0])
+        if api is None:
+            return self._unsupported(frame)
+        header, request = decode_request(frame)
+        version = header.api_version
+        context = session.context(header.api_key, version, header.client_id)
+        api.requests += 1
+        try:
+            response = api.handler(request, context)
+            if isinstance(response, Deferred):
+                if not response.done:
+                    return Owed(response, header.correlation_id, version)
+                response = response.response
+            if response is None:
+                return None
+            return encode_response(header.correlation_id, response, version)
+        except (CloseConnection, DecodeError):
+            raise
+        except Exception as error:
+            return encode_response(header.correlation_id, _failed(api, request, context, error), version)
+        finally:
+            api.seconds += self._clock() - started
+
+    def _unsupported(self, frame: memoryview) -> list[Chunk]:
+        """Close, unless a client asks for the versions in a version that is not known yet."""
+        header = _header(frame)
+        if header.api_key != ApiKey.API_VERSIONS:
+            raise DecodeError(f"no API {header.api_key} in version {header.api_version}")
+        offered = {api.row.key: VersionRange.parse(api.row.advertised) for api in self.apis}
+        return encode_response(header.correlation_id, api_versions.unsupported_version(offered), 0)
+
+
+def _header(frame: memoryview) -> RequestHeader:
+    try:
+        return decode_request_header(frame)[0]
+    except UnsupportedVersion as unsupported:
+        return unsupported.header
+
+
+def _failed(api: Api, request: Any, context: RequestContext, error: Exception) -> Any:
+    """The answer to a request that failed as a whole."""
+    api.failures += 1
+    if isinstance(error, KafkaError):
+        code = error.code
+    else:
+        code = ErrorCode.UNKNOWN_SERVER_ERROR
+        logger.error("A bug: %s failed for %r", api.row.key.name, context, exc_info=error)
+    if api.error_response is None:
+        raise CloseConnection(f"{api.row.key.name} has no form for {code.name}") from error
+    return api.error_response(request, context.api_version, code)
+
+
+def build_apis(handlers: Mapping[ApiKey, tuple[Handler, ErrorResponse | None]]) -> Apis:
+    """The table with its handlers; a row without one is not offered. ApiVersions is answered from the table itself."""
+    rows = [row for row in TABLE if row.key in handlers or row.key == ApiKey.API_VERSIONS]
+    offered = {row.key: VersionRange.parse(row.advertised) for row in rows}
+    own = (partial(api_versions.handle, offered=offered), api_versions.error_response)
+    return Apis(Api(row, *handlers.get(row.key, own)) for row in rows)

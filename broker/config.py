@@ -1,0 +1,232 @@
+"""The broker's configuration: its own keys, and one object that holds the values of all.
+
+Owns where values come from (a properties file, the environment, the command line) and the rules between keys. Keys of
+storage are declared by `ottla.log.config`. It must not know who reads a value. Counterpart: KafkaConfig, ServerConfigs,
+and KafkaDockerWrapper for the environment.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from ottla.broker.listeners import LISTENER_CONFIG, Listener, read_listeners
+from ottla.broker.unused_config import check_refused, is_refused, without_effect
+from ottla.log.config import BROKER_LOG_CONFIG
+from ottla.wire.config_def import ConfigDef, ConfigError, ConfigKey, ConfigType, Importance, at_least, nearest
+
+ENVIRONMENT_PREFIX = "KAFKA_"
+# What Kafka's image keeps for its own start script.
+NOT_FROM_ENVIRONMENT = re.compile(
+    "KAFKA_(VERSION|HEAP_OPTS|LOG4J_OPTS|OPTS|JMX_OPTS|JVM_PERFORMANCE_OPTS|GC_LOG_OPTS|LOG4J_ROOT_LOGLEVEL|"
+    "LOG4J_LOGGERS|TOOLS_LOG4J_LOGLEVEL|JMX_HOSTNAME)"
+)
+
+
+class BrokerConfig:
+    """The values of one broker: all in `values` by Kafka's names, those of the broker's own keys as attributes too."""
+
+    __slots__ = (
+        "advertised_listeners",
+        "inter_broker_listener_name",
+        "listeners",
+        "log_dirs",
+        "values",
+        "without_effect",
+    )
+
+    values: Mapping[str, Any]
+    listeners: tuple[Listener, ...]
+    advertised_listeners: tuple[Listener, ...]
+    inter_broker_listener_name: str
+    log_dirs: tuple[Path, ...]
+    without_effect: list[str]
+
+    broker_id = ConfigKey(
+        "broker.id",
+        ConfigType.INT,
+        -1,
+        doc="The number of this broker. Unset, one is taken from the cluster's counter and kept in the data directory.",
+        importance=Importance.HIGH,
+    )
+    node_id = ConfigKey(
+        "node.id",
+        ConfigType.INT,
+        -1,
+        doc="Another name of `broker.id`; the two must agree.",
+        importance=Importance.HIGH,
+    )
+    broker_id_generation_enable = ConfigKey(
+        "broker.id.generation.enable", ConfigType.BOOLEAN, True, doc="Whether a broker without a number gets one."
+    )
+    reserved_broker_max_id = ConfigKey(
+        "reserved.broker.max.id",
+        ConfigType.INT,
+        1000,
+        at_least(0),
+        doc="The highest number that may be set by hand; those that are taken from the counter begin above it.",
+    )
+    broker_rack = ConfigKey[str | None](
+        "broker.rack", ConfigType.STRING, None, doc="The rack of this broker, told to clients."
+    )
+    auto_create_topics_enable = ConfigKey(
+        "auto.create.topics.enable",
+        ConfigType.BOOLEAN,
+        True,
+        doc="Whether a client that asks for a topic that does not exist gets it created.",
+        importance=Importance.HIGH,
+    )
+    delete_topic_enable = ConfigKey(
+        "delete.topic.enable",
+        ConfigType.BOOLEAN,
+        True,
+        doc="Whether topics may be deleted.",
+        importance=Importance.HIGH,
+    )
+    num_partitions = ConfigKey(
+        "num.partitions",
+        ConfigType.INT,
+        1,
+        at_least(1),
+        doc="Partitions of a topic for which no number is given.",
+    )
+    default_replication_factor = ConfigKey(
+        "default.replication.factor", ConfigType.INT, 1, doc="Replicas of a topic for which no number is given."
+    )
+    socket_request_max_bytes = ConfigKey(
+        "socket.request.max.bytes",
+        ConfigType.INT,
+        104857600,
+        at_least(1),
+        doc="The largest request; a connection that announces a larger one is closed.",
+        importance=Importance.HIGH,
+    )
+    socket_send_buffer_bytes = ConfigKey(
+        "socket.send.buffer.bytes",
+        ConfigType.INT,
+        102400,
+        doc="The system's send buffer of a connection (SO_SNDBUF); -1 leaves it to the system.",
+        importance=Importance.HIGH,
+    )
+    socket_listen_backlog_size = ConfigKey(
+        "socket.listen.backlog.size",
+        ConfigType.INT,
+        50,
+        at_least(1),
+        doc="How many connections may wait to be accepted.",
+    )
+    connections_max_idle_ms = ConfigKey(
+        "connections.max.idle.ms", ConfigType.LONG, 600000, doc="After how long an idle connection is closed."
+    )
+    fetch_max_bytes = ConfigKey(
+        "fetch.max.bytes",
+        ConfigType.INT,
+        57671680,
+        at_least(1024),
+        doc="The most bytes of records that one fetch is answered with, whatever the client asks for.",
+    )
+    max_incremental_fetch_session_cache_slots = ConfigKey(
+        "max.incremental.fetch.session.cache.slots",
+        ConfigType.INT,
+        1000,
+        at_least(0),
+        doc="How many fetch sessions are kept.",
+    )
+    replica_lag_time_max_ms = ConfigKey(
+        "replica.lag.time.max.ms",
+        ConfigType.LONG,
+        30000,
+        doc="How long a follower may lag before it leaves the in-sync replicas.",
+        importance=Importance.HIGH,
+    )
+    replica_high_watermark_checkpoint_interval_ms = ConfigKey(
+        "replica.high.watermark.checkpoint.interval.ms",
+        ConfigType.LONG,
+        5000,
+        doc="How often the high watermarks are written to disk.",
+        importance=Importance.HIGH,
+    )
+    transaction_max_timeout_ms = ConfigKey(
+        "transaction.max.timeout.ms",
+        ConfigType.INT,
+        900000,
+        at_least(1),
+        doc="The longest transaction timeout that a producer may ask for.",
+        importance=Importance.HIGH,
+    )
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        """Read values from their text; keys that are not declared are left out."""
+        for name, text in texts.items():
+            check_refused(name, text)
+        values = BROKER_CONFIG.parse_all(texts)
+        self.values = values
+        self.without_effect = sorted(n for n in texts if n not in BROKER_CONFIG and n in without_effect())
+        _agree_on_broker_id(values, is_kraft=bool(texts.get("process.roles", "").strip()))
+        found = read_listeners(values)
+        self.listeners, self.advertised_listeners, self.inter_broker_listener_name = found
+        directories = values["log.dirs"] if values["log.dirs"] is not None else values["log.dir"]
+        self.log_dirs = tuple(Path(part.strip()) for part in directories.split(",") if part.strip())
+        if not self.log_dirs:
+            raise ConfigError("At least one log directory must be defined via log.dirs or log.dir.")
+
+    @classmethod
+    def load(
+        cls, file: Path | None, overrides: Mapping[str, str], environ: Mapping[str, str]
+    ) -> tuple[Self, list[str]]:
+        """Read a file, then the environment, then overrides, each over the one before; return what to warn of too."""
+        texts = {**(read_properties(file) if file else {}), **from_environment(environ), **overrides}
+        return cls(texts), [warning for name in texts if (warning := _warning(name))]
+
+
+BROKER_CONFIG = ConfigDef(
+    [
+        *(key for key in vars(BrokerConfig).values() if isinstance(key, ConfigKey)),
+        *LISTENER_CONFIG.values(),
+        *BROKER_LOG_CONFIG.values(),
+    ]
+)
+
+
+def _agree_on_broker_id(values: dict[str, Any], *, is_kraft: bool) -> None:
+    """Make `broker.id` and `node.id` one, and check it as Kafka does."""
+    broker_id, node_id = values["broker.id"], values["node.id"]
+    if broker_id != -1 and node_id not in (-1, broker_id):
+        raise ConfigError("You must set `node.id` to the same value as `broker.id`.")
+    values["broker.id"] = values["node.id"] = broker_id if broker_id != -1 else node_id
+    if not values["broker.id.generation.enable"] or is_kraft:
+        if values["broker.id"] < 0:
+            raise ConfigError("broker.id must be greater than or equal to 0")
+    elif not -1 <= values["broker.id"] <= values["reserved.broker.max.id"]:
+        raise ConfigError(
+            "broker.id must be greater than or equal to -1 and not greater than reserved.broker.max.id "
+            f"({values['reserved.broker.max.id']})"
+        )
+
+
+def _warning(name: str) -> str | None:
+    """Say that nobody knows a key, and which known one it resembles."""
+    if name in BROKER_CONFIG or is_refused(name) or name.startswith("listener.name.") or name in without_effect():
+        return None
+    guess = nearest(name, [*BROKER_CONFIG, *without_effect()])
+    return f"unknown configuration {name} is ignored" + (f"; did you mean {guess}?" if guess else "")
+
+
+def read_properties(file: Path) -> dict[str, str]:
+    """Read a file in Java's properties format; OSError when it cannot be read."""
+    import javaproperties  # 70 ms that a start without a file need not pay
+
+    with file.open("rb") as stream:
+        try:
+            return dict(javaproperties.load(stream))
+        except ValueError as error:
+            raise ConfigError(f"{file}: {error}") from error
+
+
+def from_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys that KAFKA_* variables set, by the rule of Kafka's container image."""
+    return {
+        name.replace(ENVIRONMENT_PREFIX, "").lower().replace("_", ".").replace("...", "-").replace("..", "_"): value
+        for name, value in environ.items()
+        if name.startswith(ENVIRONMENT_PREFIX) and not NOT_FROM_ENVIRONMENT.fullmatch(name)
+    }

@@ -1,0 +1,365 @@
+"""The life of one connection: frames in, replies out in the order of their requests.
+
+Owns turns, owed replies, muting and closing. Must not know any message: a `Dispatch` turns a frame into a reply.
+Counterpart in Kafka: the Processor and KafkaChannel of SocketServer, there spread over threads and a queue.
+
+How replies leave. What a turn answers leaves in one send at its end. A deferred reply that somebody else completes puts
+its connection into the `Outbox`; the turn in which that happens flushes the outbox when it ends, so that a completion
+does no I/O in the midst of a change of state, needs no task, and waits for no further pass of the loop. Completions
+outside of any turn (timers, other tasks) wake the outbox's own task. Who finds a socket full leaves the rest to a
+drain: the connection's own task after its own turn, else a task that ends when the socket has taken everything.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import trio
+
+from ottla.broker.apis import Owed
+from ottla.broker.clock import Clock, Timer
+from ottla.broker.request_context import CloseConnection
+from ottla.broker.transport import Chunk, Output, Transport
+from ottla.wire.errors import DecodeError
+from ottla.wire.framing import FrameBuffer
+
+logger = logging.getLogger(__name__)
+
+TURN_SECONDS: Final = 0.001
+# What one connection may have in the house before its further frames wait in the socket.
+MAX_OWED: Final = 64
+MAX_OWED_BYTES: Final = 1 << 20
+MAX_FREE_BUFFERS: Final = 8
+
+# Answers a frame: with a reply, with one that is owed, or (Produce with acks=0) not at all. DecodeError and
+# CloseConnection end the connection.
+Dispatch = Callable[[memoryview], "list[Chunk] | Owed | None"]
+
+
+class Outbox:
+    """The connections of one server with replies that were completed elsewhere."""
+
+    __slots__ = ("_connections", "_idle", "in_turn")
+
+    def __init__(self) -> None:
+        self._connections: dict[Connection, None] = {}
+        self._idle = trio.lowlevel.ParkingLot()
+        self.in_turn = False
+
+    def add(self, connection: "Connection") -> None:
+        """Have it flushed when the present turn ends, or else soon."""
+        self._connections[connection] = None
+        if not self.in_turn:
+            self._idle.unpark_all()
+
+    def flush(self) -> None:
+        """Flush them all."""
+        while self._connections:
+            connections, self._connections = self._connections, {}
+            for connection in connections:
+                connection.flush()
+
+    async def run(self) -> None:
+        """Flush what no turn flushes, until cancelled."""
+        while True:
+            self.flush()
+            await self._idle.park()
+
+
+class Buffers:
+    """Receive buffers that no connection has bytes in: a connection at rest holds none."""
+
+    __slots__ = ("_free", "_max_frame")
+
+    def __init__(self, max_frame: int) -> None:
+        self._max_frame = max_frame
+        self._free: list[FrameBuffer] = []
+
+    def take(self) -> FrameBuffer:
+        """An empty buffer."""
+        return self._free.pop() if self._free else FrameBuffer(self._max_frame)
+
+    def give_back(self, buffer: FrameBuffer) -> None:
+        """Have an empty buffer used again."""
+        if len(self._free) < MAX_FREE_BUFFERS:
+            self._free.append(buffer)
+
+
+class Connection:
+    """One client, from its first byte until its socket is closed."""
+
+    __slots__ = (
+        "_buffer",
+        "_buffers",
+        "_clock",
+        "_dispatch",
+        "_draining",
+        "_idle_seconds",
+        "_idle_timer",
+        "_last_active",
+        "_life",
+        "_muted",
+        "_nursery",
+        "_outbox",
+        "_output",
+        "_owed",
+        "_owed_bytes",
+        "_parked",
+        "_reading",
+        "_stopping",
+        "_transport",
+        "_turn_clock",
+        "_unread",
+        "name",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        transport: Transport,
+        dispatch: Dispatch,
+        outbox: Outbox,
+        clock: Clock,
+        buffers: Buffers,
+        nursery: trio.Nursery,
+        *,
+        idle_seconds: float = float("inf"),
+        turn_clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.name = name
+        self._transport = transport
+        self._dispatch = dispatch
+        self._outbox = outbox
+        self._clock = clock
+        self._nursery = nursery
+        self._turn_clock = turn_clock
+        self._buffers = buffers
+        self._buffer: FrameBuffer | None = None
+        self._unread = 0
+        self._output = Output()
+        self._owed: list[list[Chunk] | Owed] = []
+        self._owed_bytes = 0
+        self._muted = False
+        self._draining = False
+        self._stopping = False
+        self._parked = trio.lowlevel.ParkingLot()
+        self._life = trio.CancelScope()
+        self._reading = trio.CancelScope()
+        self._idle_seconds = idle_seconds
+        self._idle_timer: Timer | None = None
+        self._last_active = clock.monotonic()
+
+    # Life
+
+    async def run(self) -> None:
+        """Serve the client until either side has had enough. Raises nothing but Cancelled."""
+        orderly = False
+        self._check_idle()
+        try:
+            with self._life:
+                with self._reading:
+                    await self._serve()
+                await self._settle()
+                orderly = True
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as gone:
+            logger.debug("%s: %s", self.name, gone)
+        except Exception:
+            logger.exception("%s: closed because of a bug", self.name)
+        finally:
+            self._forget()
+            await self._transport.close(orderly=orderly)
+
+    def stop(self) -> None:
+        """Read no more, let the owed replies leave, close. What a request still waits for is dropped."""
+        self._stopping = True
+        self._reading.cancel()
+
+    def abort(self) -> None:
+        """Close now."""
+        self._life.cancel()
+
+    def _forget(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        owed, self._owed = self._owed, []
+        for reply in owed:
+            if isinstance(reply, Owed):
+                reply.deferred.abandon()
+
+    def _check_idle(self) -> None:
+        """One timer a connection, armed anew only when it fires: requests do not touch it."""
+        if self._idle_seconds == float("inf"):
+            return
+        left = self._last_active + self._idle_seconds - self._clock.monotonic()
+        if left > 0:
+            self._idle_timer = self._clock.call_later(left, self._check_idle)
+        else:
+            self.abort()
+
+    # Reading
+
+    async def _serve(self) -> None:
+        """Take turns until the client ends its side or breaks the protocol."""
+        output = self._output
+        while True:
+            while not self._may_handle():
+                await self._parked.park()
+            # A turn begins with a wait, never with `recv`: one flooding client would starve all others.
+            buffer = self._buffer
+            if buffer is not None and buffer.has_frame():
+                await trio.lowlevel.checkpoint()
+            else:
+                await self._transport.readable()
+                if buffer is None:
+                    buffer = self._buffer = self._buffers.take()
+                count = self._transport.receive(buffer)
+                if count is None:
+                    continue
+                if count == 0:
+                    return
+                self._unread += count
+            self._last_active = self._clock.monotonic()
+            going_on = self._turn(buffer)
+            if not self._unread:
+                self._buffers.give_back(buffer)
+                self._buffer = None
+            self._send()
+            self._outbox.flush()
+            if output and not self._draining:
+                await self._drain()
+            if not going_on:
+                return
+
+    def _may_handle(self) -> bool:
+        return not (
+            self._reading.cancel_called
+            or self._muted
+            or self._draining
+            or len(self._owed) >= MAX_OWED
+            or self._owed_bytes + self._output.size >= MAX_OWED_BYTES
+        )
+
+    def _turn(self, buffer: FrameBuffer) -> bool:
+        """Handle frames for a millisecond; False when the connection must end."""
+        now = self._turn_clock
+        until = now() + TURN_SECONDS
+        output = self._output
+        self._outbox.in_turn = True
+        try:
+            while (frame := buffer.next_frame()) is not None:
+                self._unread -= 4 + len(frame)
+                reply = self._dispatch(frame)
+                if isinstance(reply, list) and not self._owed:
+                    output.append(reply)
+                    if output.size >= MAX_OWED_BYTES:
+                        break
+                elif reply is not None:
+                    self._owe(reply)
+                    if not self._may_handle():
+                        break
+                if now() >= until:
+                    break
+        except (DecodeError, CloseConnection) as reason:
+            logger.debug("%s: closing: %r", self.name, reason)
+            return False
+        finally:
+            self._outbox.in_turn = False
+        return True
+
+    # Owed replies
+
+    def _owe(self, reply: "list[Chunk] | Owed") -> None:
+        self._owed.append(reply)
+        if isinstance(reply, list):
+            self._owed_bytes += sum(map(len, reply))
+            return
+        if not reply.deferred.applied:
+            self._muted = True
+        reply.deferred.then(partial(self._completed, reply), partial(self._close_instead, reply))
+
+    def _completed(self, owed: Owed, response: Any) -> None:
+        try:
+            self._owed_bytes += sum(map(len, owed.encode(response)))
+        except Exception:
+            logger.exception("%s: a reply cannot be encoded", self.name)
+            self.abort()
+            return
+        if self._owed and self._owed[0] is owed:
+            self._outbox.add(self)
+
+    def _close_instead(self, owed: Owed, reason: CloseConnection) -> None:
+        logger.debug("%s: closing: %s", self.name, reason)
+        self._owed.remove(owed)
+        self._reading.cancel()
+        self._outbox.add(self)
+
+    def _advance(self) -> None:
+        """Move the replies that are due, in order, to the output."""
+        owed = self._owed
+        while owed:
+            first = owed[0]
+            reply = first.reply if isinstance(first, Owed) else first
+            if reply is None:
+                return
+            owed.pop(0)
+            self._owed_bytes -= sum(map(len, reply))
+            self._output.append(reply)
+
+    # Sending
+
+    def flush(self) -> None:
+        """Send what may leave; called by the outbox, in whoever's turn it is."""
+        try:
+            self._send()
+        except OSError as gone:
+            logger.debug("%s: %s", self.name, gone)
+            self.abort()
+            return
+        self._last_active = self._clock.monotonic()
+        if self._output and not self._draining:
+            self._draining = True
+            self._nursery.start_soon(self._drain_in_background)
+
+    def _send(self) -> None:
+        self._advance()
+        if self._draining or (self._output and not self._transport.send_now(self._output)):
+            return
+        self._all_sent()
+
+    def _all_sent(self) -> None:
+        if not self._owed:
+            self._muted = False
+        if self._parked:
+            self._parked.unpark_all()
+
+    async def _drain(self) -> None:
+        self._draining = True
+        try:
+            while self._output:
+                await self._transport.send(self._output)
+                self._last_active = self._clock.monotonic()
+                self._advance()
+        finally:
+            self._draining = False
+        self._all_sent()
+
+    async def _drain_in_background(self) -> None:
+        try:
+            await self._drain()
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as gone:
+            logger.debug("%s: %s", self.name, gone)
+            self.abort()
+
+    async def _settle(self) -> None:
+        """Nothing is read any more: let what is owed leave."""
+        if self._stopping and self._muted and self._owed:
+            pending = self._owed.pop()
+            if isinstance(pending, Owed):
+                pending.deferred.abandon()
+        while self._owed or self._output:
+            if self._output and not self._draining:
+                await self._drain()
+            else:
+                await self._parked.park()

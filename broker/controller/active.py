@@ -1,0 +1,379 @@
+"""What the active controller does about each event, from its election to its resignation.
+
+Owns the context, and the order of reading, deciding, writing and telling. Must not know where events come from.
+Counterpart in Kafka: the on... and process... methods of KafkaController.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from ottla.broker.controller import topic_deletion
+from ottla.broker.controller.cluster_store import ClusterStore
+from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
+from ottla.broker.controller.election import after_failure
+from ottla.broker.controller.peers import BrokerQueues
+from ottla.broker.controller.request_batch import RequestBatch
+from ottla.broker.controller.state_machines import (
+    Choose,
+    begin_partitions,
+    begin_replicas,
+    elect,
+    isr_shrunk,
+    leaders_written,
+    move_partitions,
+    new_leaders,
+    replicas_new,
+    replicas_offline,
+    replicas_online,
+    shrink_isr,
+)
+from ottla.broker.controller.topics import NewTopic
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.leader_and_isr import LeaderAndIsrResponse
+from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from ottla.wire.types import TopicPartition
+from ottla.zk.store import NodeExistsError, StoreError
+
+logger = logging.getLogger(__name__)
+
+_UNCLEAN_KEY = "unclean.leader.election.enable"
+
+
+class Settings(NamedTuple):
+    """What an active controller does one way or the other."""
+
+    broker_id: int
+    inter_broker_listener: str
+    delete_topic_enable: bool
+    unclean_leader_election_enable: bool
+    new_topic_id: Callable[[], bytes]
+
+
+class ActiveController:
+    """The controller while it is one."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        context: ControllerContext,
+        store: ClusterStore,
+        queues: BrokerQueues,
+        topics_gone: Callable[[Iterable[str]], None],
+    ) -> None:
+        self.context = context
+        self._settings = settings
+        self._store = store
+        self._queues = queues
+        self._topics_gone = topics_gone
+
+    async def begin(self) -> None:
+        """Learn all there is, tell all brokers, and take up what the last controller left."""
+        context = self.context
+        await self._store.enable_feature_versioning()
+        context.brokers = await self._store.brokers()
+        for broker_id in context.brokers:
+            self._queues.add(broker_id)
+        await self._take_topics(await self._store.topic_names())
+        context.leadership = await self._store.partition_states(context.all_partitions())
+        # Before brokers are told to lead or follow they have to know each other.
+        batch = self._batch()
+        batch.add_update_metadata(context.brokers)
+        self._send(batch)
+        await self._take_deletions(await self._store.topics_to_delete())
+        batch = self._batch()
+        online, offline = begin_replicas(context)
+        replicas_online(context, batch, online)
+        await self._shrink_isr(batch, replicas_offline(context, batch, offline))
+        begin_partitions(context)
+        await self._bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
+        self._send(batch)
+        await self._resume_deletions()
+
+    # Brokers
+
+    async def brokers_changed(self) -> None:
+        """Take in who came, who went, and who came back so fast that nobody saw it go."""
+        before = self.context.brokers
+        now = await self._store.brokers()
+        new = sorted(now.keys() - before.keys())
+        dead = sorted(before.keys() - now.keys())
+        bounced = sorted(each for each in now.keys() & before.keys() if now[each].epoch > before[each].epoch)
+        if new or dead or bounced:
+            logger.info("brokers: new %s, gone %s, back again %s, now %s", new, dead, bounced, sorted(now))
+        for broker_id in (*dead, *bounced):
+            self._queues.remove(broker_id)
+        for broker_id in (*new, *bounced):
+            self._queues.add(broker_id)
+        if new:
+            self.context.brokers |= {broker_id: now[broker_id] for broker_id in new}
+            await self._brokers_started(new)
+        for broker_id in (*bounced, *dead):
+            del self.context.brokers[broker_id]
+        if bounced or dead:
+            await self._brokers_failed([*bounced, *dead])
+        if bounced:
+            self.context.brokers |= {broker_id: now[broker_id] for broker_id in bounced}
+            await self._brokers_started(bounced)
+
+    async def broker_modified(self) -> None:
+        """Take in that brokers are reached elsewhere now."""
+        now = await self._store.brokers()
+        changed = False
+        for broker_id, broker in self.context.brokers.items():
+            if broker_id in now and now[broker_id].info != broker.info and now[broker_id].epoch == broker.epoch:
+                self.context.brokers[broker_id] = now[broker_id]
+                changed = True
+        if changed:
+            batch = self._batch()
+            batch.add_update_metadata(self.context.brokers)
+            self._send(batch)
+
+    async def _brokers_started(self, broker_ids: Collection[int]) -> None:
+        context = self.context
+        for broker_id in broker_ids:
+            context.offline_directories.pop(broker_id, None)
+        batch = self._batch()
+        batch.add_update_metadata(context.brokers.keys() - set(broker_ids))
+        self._send(batch)
+        batch = self._batch()
+        batch.add_update_metadata(broker_ids, context.partitions_with_leaders())
+        self._send(batch)
+        batch = self._batch()
+        replicas = context.replicas_on(broker_ids)
+        replicas_online(context, batch, replicas)
+        await self._bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
+        self._send(batch)
+        topic_deletion.resume_topics(context, {each.partition.topic for each in replicas})
+        await self._resume_deletions()
+
+    async def _brokers_failed(self, broker_ids: Collection[int]) -> None:
+        context = self.context
+        for broker_id in broker_ids:
+            context.offline_directories.pop(broker_id, None)
+            context.shutting_down.discard(broker_id)
+        await self._replicas_failed(context.replicas_on(broker_ids))
+
+    async def _replicas_failed(self, replicas: Sequence[Replica]) -> None:
+        context = self.context
+        batch = self._batch()
+        move_partitions(context, context.partitions_with_offline_leader(), PartitionPhase.OFFLINE)
+        await self._bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
+        to_stay = [each for each in replicas if not context.is_queued_for_deletion(each.partition.topic)]
+        await self._shrink_isr(batch, replicas_offline(context, batch, to_stay))
+        batch.add_update_metadata(context.brokers)
+        self._send(batch)
+        stuck = (ReplicaPhase.DELETION_STARTED, ReplicaPhase.OFFLINE)
+        going = [each for each in replicas if context.is_queued_for_deletion(each.partition.topic)]
+        topic_deletion.deletion_failed(context, [each for each in going if context.replica_phases.get(each) in stuck])
+        await self._resume_deletions()
+
+    # Topics
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> list[tuple[bytes, StoreError | None]]:
+        """Write new topics and bring them online; return their ids, and what kept some from being written."""
+        named = [(topic, self._settings.new_topic_id()) for topic in topics]
+        errors = await self._store.create_topics(named)
+        await self.topics_changed()
+        return [(topic_id, error) for (_, topic_id), error in zip(named, errors, strict=True)]
+
+    async def topics_changed(self) -> None:
+        """Take in topics that came, whoever made them, and topics that went."""
+        names = await self._store.topic_names()
+        for topic in [each for each in self.context.topics if each not in names]:
+            self.context.remove_topic(topic)
+        new = names.difference(self.context.topics)
+        await self._take_topics(new)
+        await self._create_partitions([each for topic in new for each in self.context.partitions_of(topic)])
+
+    async def topic_modified(self, topic: str) -> None:
+        """Take in that a topic got more partitions."""
+        context = self.context
+        found = (await self._store.topics([topic])).get(topic)
+        if found is None or topic not in context.assignments:
+            return
+        added = {index: each for index, each in found[0].partitions.items() if index not in context.assignments[topic]}
+        if added and context.is_queued_for_deletion(topic):
+            logger.warning("%s gets no partitions, it is being deleted", topic)
+        elif added:
+            context.assignments[topic] |= added
+            await self._create_partitions([TopicPartition(topic, index) for index in added])
+
+    async def _take_topics(self, names: Collection[str]) -> None:
+        if not names:
+            return
+        for topic, (assignment, version) in (await self._store.topics(names)).items():
+            if assignment.topic_id is None:
+                # Made by a tool that knows of no ids.
+                assignment = assignment._replace(topic_id=self._settings.new_topic_id())
+                await self._store.set_topic_id(topic, assignment, version)
+            self.context.set_topic(topic, assignment.topic_id, assignment.partitions)
+
+    async def _create_partitions(self, partitions: Collection[TopicPartition]) -> None:
+        if not partitions:
+            return
+        context = self.context
+        batch = self._batch()
+        replicas = context.replicas_of(partitions)
+        move_partitions(context, partitions, PartitionPhase.NEW)
+        replicas_new(context, batch, replicas)
+        await self._bring_online(batch, partitions)
+        replicas_online(context, batch, replicas)
+        self._send(batch)
+
+    # Deletions
+
+    async def delete_topics(self, names: Collection[str]) -> dict[str, ErrorCode]:
+        """Mark topics for deletion and begin to delete them."""
+        known = [name for name in names if name in self.context.assignments]
+        await self._store.mark_for_deletion(known)
+        await self.deletions_changed()
+        return {name: ErrorCode.NONE if name in known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for name in names}
+
+    def gone_or_halted(self, names: Iterable[str]) -> list[str]:
+        """Return those topics whose deletion nobody need wait for: when halted, clients do not see them any more."""
+        context = self.context
+        halted = context.topics_ineligible_for_deletion
+        return [name for name in names if name not in context.assignments or name in halted]
+
+    async def deletions_changed(self) -> None:
+        """Take in that somebody wants topics deleted."""
+        await self._take_deletions(await self._store.topics_to_delete())
+        await self._resume_deletions()
+
+    async def _take_deletions(self, names: Collection[str]) -> None:
+        known = {name for name in names if name in self.context.assignments}
+        if not self._settings.delete_topic_enable:
+            known = set()
+        forgotten = set(names) - known
+        if forgotten:
+            logger.warning("not deleting %s: unknown, or deletion is disabled", sorted(forgotten))
+            await self._store.unmark_for_deletion(forgotten)
+        topic_deletion.begin(self.context, known - self.context.topics_to_delete)
+
+    async def _resume_deletions(self) -> None:
+        context = self.context
+        if not context.topics_to_delete:
+            return
+        batch = self._batch()
+        finished = topic_deletion.resume(context, batch)
+        self._send(batch)
+        if finished:
+            await self._store.remove_topics(finished)
+            for topic in finished:
+                context.remove_topic(topic)
+        self._topics_gone([*finished, *context.topics_ineligible_for_deletion])
+
+    # Answers of brokers
+
+    async def replicas_stopped(
+        self, broker_id: int, request: StopReplicaRequest, response: StopReplicaResponse
+    ) -> None:
+        """Take in which replicas a broker has deleted."""
+        to_delete = {
+            TopicPartition(topic.topic_name, each.partition_index)
+            for topic in request.topic_states
+            for each in topic.partition_states
+            if each.delete_partition and topic.topic_name in self.context.topics_being_deleted
+        }
+        if not to_delete:
+            return
+        failed = {
+            TopicPartition(each.topic_name, each.partition_index)
+            for each in response.partition_errors
+            if each.error_code != ErrorCode.NONE
+        }
+        if response.error_code != ErrorCode.NONE:
+            failed = to_delete
+        if failed & to_delete:
+            logger.error("broker %s did not delete %s", broker_id, sorted(failed & to_delete))
+            topic_deletion.deletion_failed(self.context, [Replica(each, broker_id) for each in failed & to_delete])
+        topic_deletion.replicas_deleted(self.context, broker_id, to_delete - failed)
+        await self._resume_deletions()
+
+    async def leaders_answered(self, broker_id: int, response: LeaderAndIsrResponse) -> None:
+        """Take in which replicas a broker cannot serve because their directory is gone."""
+        context = self.context
+        if response.error_code != ErrorCode.NONE:
+            logger.error("broker %s refused leaders: %s", broker_id, ErrorCode(response.error_code).name)
+            return
+        before = context.offline_directories.get(broker_id, set())
+        now = set(before)
+        for topic in response.topics:
+            name = context.topic_names.get(topic.topic_id)
+            for each in topic.partition_errors if name is not None else ():
+                partition = TopicPartition(name or "", each.partition_index)
+                if each.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+                    now.add(partition)
+                elif each.error_code == ErrorCode.NONE:
+                    now.discard(partition)
+        if now != before:
+            context.offline_directories[broker_id] = now
+            await self._replicas_failed([Replica(each, broker_id) for each in now - before])
+
+    # Steps
+
+    def _batch(self) -> RequestBatch:
+        return RequestBatch(self._settings.broker_id, self._settings.inter_broker_listener)
+
+    def _send(self, batch: RequestBatch) -> None:
+        for broker_id, request in batch.requests(self.context):
+            self._queues.send(broker_id, request)
+
+    async def _bring_online(self, batch: RequestBatch, partitions: Iterable[TopicPartition]) -> None:
+        """Give a leader to those partitions that are NEW or OFFLINE and are to stay."""
+        context = self.context
+        to_stay = [each for each in partitions if not context.is_queued_for_deletion(each.topic)]
+        writes = new_leaders(context, to_stay)
+        if writes:
+            written, conflicts = await self._store.write_states(writes)
+            for write in conflicts:
+                logger.error("the state of %s was there already", write.partition)
+            leaders_written(context, batch, written)
+        offline = [each for each in to_stay if context.partition_phases.get(each) is PartitionPhase.OFFLINE]
+        if offline:
+            unclean = await self._unclean_topics(offline)
+            await self._elect(
+                batch,
+                offline,
+                lambda partition, state: after_failure(
+                    context, partition, state, allow_unclean=partition.topic in unclean
+                ),
+            )
+
+    async def _elect(self, batch: RequestBatch, partitions: Sequence[TopicPartition], choose: Choose) -> None:
+        while partitions:
+            found = await self._store.partition_states(partitions)
+            written, conflicts = await self._store.write_states(elect(self.context, partitions, found, choose))
+            leaders_written(self.context, batch, written)
+            # A leader changed its ISR meanwhile: look again.
+            partitions = [write.partition for write in conflicts]
+
+    async def _shrink_isr(self, batch: RequestBatch, replicas: Sequence[Replica]) -> None:
+        while replicas:
+            found = await self._store.partition_states(each.partition for each in replicas)
+            writes, others = shrink_isr(self.context, replicas, found)
+            written, conflicts = await self._store.write_states(writes)
+            isr_shrunk(self.context, batch, written, others)
+            again = {write.partition for write in conflicts}
+            replicas = [each for each in replicas if each.partition in again and each not in others]
+
+    async def _unclean_topics(self, partitions: Iterable[TopicPartition]) -> set[str]:
+        """Return the topics that would rather lose records than wait, of those that have nobody left in sync."""
+        context = self.context
+        topics = {
+            partition.topic
+            for partition in partitions
+            if (state := context.leadership.get(partition)) is not None
+            and not any(context.is_online(each, partition) for each in state.isr)
+        }
+        configs = await self._store.topic_configs(topics)
+        default = str(self._settings.unclean_leader_election_enable).lower()
+        return {topic for topic in topics if configs[topic].get(_UNCLEAN_KEY, default).lower() == "true"}
+
+
+def why_not_created(name: str, error: StoreError) -> tuple[ErrorCode, str]:
+    """Say why the store did not take a topic."""
+    if isinstance(error, NodeExistsError):
+        return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."
+    return ErrorCode.UNKNOWN_SERVER_ERROR, str(error)

@@ -1,0 +1,142 @@
+"""What clients ask of the controller: topics to create and to delete, and the replies that wait until it is done.
+
+Owns these waits and their time-outs. Must not know how the controller does it; it is handed the results.
+Counterparts in Kafka: ZkAdminManager, DelayedCreatePartitions, DelayedDeleteTopics.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from ottla.broker.clock import Clock, Timer
+from ottla.broker.controller.topics import NewTopic
+from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.request_context import Deferred
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.create_topics import CreatableTopic
+from ottla.wire.types import ZERO_UUID
+
+T = TypeVar("T")
+
+
+class TopicOutcome(NamedTuple):
+    """What became of a topic that was to be created: an error, or the topic as it is to be."""
+
+    error: KafkaError | None = None
+    topic: NewTopic | None = None
+    topic_id: bytes = ZERO_UUID
+
+
+CreateReply = Deferred[Mapping[str, TopicOutcome]]
+DeleteReply = Deferred[Mapping[str, ErrorCode]]
+
+
+class CreateTopics(NamedTuple):
+    """Somebody wants topics created."""
+
+    topics: Sequence[CreatableTopic]
+    timeout_ms: int
+    validate_only: bool
+    reply: CreateReply
+
+
+class DeleteTopics(NamedTuple):
+    """Somebody wants topics deleted."""
+
+    names: Collection[str]
+    timeout_ms: int
+    reply: DeleteReply
+
+
+class AutoCreate(NamedTuple):
+    """Somebody asked for topics that there are not."""
+
+    topics: Sequence[NewTopic]
+
+
+class _Wait(Generic[T]):
+    """A reply that waits for some topics; for each, the number of partitions that must have a leader."""
+
+    __slots__ = ("finish", "open", "reply", "timer")
+
+    def __init__(self, topics: dict[str, int], reply: Deferred[T], finish: Callable[[Collection[str]], T]) -> None:
+        self.open = topics
+        self.reply = reply
+        self.finish = finish
+        self.timer: Timer | None = None
+
+
+class TopicWaits:
+    """All replies that wait."""
+
+    def __init__(self, clock: Clock, metadata: MetadataCache) -> None:
+        self._clock = clock
+        self._metadata = metadata
+        self._creations: dict[_Wait[Mapping[str, TopicOutcome]], None] = {}
+        self._deletions: dict[_Wait[Mapping[str, ErrorCode]], None] = {}
+
+    def wait_for_leaders(self, request: CreateTopics, outcomes: Mapping[str, TopicOutcome]) -> None:
+        """Reply when each topic that was created has leaders; REQUEST_TIMED_OUT for those that take too long."""
+        if request.validate_only:
+            request.reply.complete(outcomes)
+            return
+        late = TopicOutcome(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+
+        def finish(still_open: Collection[str]) -> Mapping[str, TopicOutcome]:
+            return {name: late if name in still_open else outcome for name, outcome in outcomes.items()}
+
+        created = {name: len(outcome.topic.assignment) for name, outcome in outcomes.items() if outcome.topic}
+        wait = _Wait(created, request.reply, finish)
+        if request.timeout_ms > 0:
+            self._settle(wait, list(created))
+        self._park(wait, self._creations, request.timeout_ms)
+
+    def wait_until_gone(self, request: DeleteTopics, errors: Mapping[str, ErrorCode]) -> None:
+        """Reply when each topic that is to be deleted is gone; REQUEST_TIMED_OUT for those that take too long."""
+
+        def finish(still_open: Collection[str]) -> Mapping[str, ErrorCode]:
+            late = ErrorCode.REQUEST_TIMED_OUT
+            return {name: late if name in still_open else error for name, error in errors.items()}
+
+        to_delete = {name: 0 for name, error in errors.items() if error is ErrorCode.NONE}
+        self._park(_Wait(to_delete, request.reply, finish), self._deletions, request.timeout_ms)
+
+    def metadata_changed(self, topics: Collection[str]) -> None:
+        """Look again at who waits for these topics' leaders."""
+        for wait in list(self._creations):
+            self._settle(wait, topics)
+            self._finish_if_done(wait, self._creations)
+
+    def topics_gone(self, topics: Iterable[str]) -> None:
+        """Take in that nothing is left of topics, or that what is left cannot be deleted now."""
+        for topic in topics:
+            for wait in list(self._deletions):
+                wait.open.pop(topic, None)
+                self._finish_if_done(wait, self._deletions)
+
+    def _settle(self, wait: _Wait[Mapping[str, TopicOutcome]], topics: Iterable[str]) -> None:
+        for name in topics:
+            partitions = self._metadata.partitions(name)
+            if len(partitions) >= wait.open.get(name, 0) and all(each.leader >= 0 for each in partitions.values()):
+                wait.open.pop(name, None)
+
+    def _park(self, wait: _Wait[T], waits: dict[_Wait[T], None], timeout_ms: int) -> None:
+        if not wait.open or timeout_ms <= 0:
+            wait.reply.complete(wait.finish(wait.open))
+            return
+        waits[wait] = None
+        wait.timer = self._clock.call_later(timeout_ms / 1000, lambda: self._expire(wait, waits))
+        wait.reply.on_abandon = lambda: self._drop(wait, waits)
+
+    def _expire(self, wait: _Wait[T], waits: dict[_Wait[T], None]) -> None:
+        waits.pop(wait, None)
+        wait.reply.complete(wait.finish(wait.open))
+
+    def _finish_if_done(self, wait: _Wait[T], waits: dict[_Wait[T], None]) -> None:
+        if not wait.open:
+            self._drop(wait, waits)
+            wait.reply.complete(wait.finish(()))
+
+    def _drop(self, wait: _Wait[T], waits: dict[_Wait[T], None]) -> None:
+        waits.pop(wait, None)
+        if wait.timer is not None:
+            wait.timer.cancel()

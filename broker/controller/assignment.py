@@ -1,0 +1,93 @@
+"""Which brokers hold the partitions of a new topic.
+
+PURE. Owns the spreading of replicas over brokers and racks, Kafka's to the digit. Chance comes in as a function.
+Counterpart in Kafka: org.apache.kafka.admin.AdminUtils.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from ottla.wire.errors import ErrorCode, KafkaError
+
+
+class BrokerPlace(NamedTuple):
+    """A live broker and its rack."""
+
+    broker_id: int
+    rack: str | None
+
+
+def assign_replicas(
+    brokers: Sequence[BrokerPlace], partitions: int, replication_factor: int, random_below: Callable[[int], int]
+) -> dict[int, tuple[int, ...]]:
+    """Return the brokers of each partition, the first of which is to lead.
+
+    First replicas go round the brokers from a random one on; the others follow at a distance that grows with each
+    round, so that the partitions of a broker that fails spread over many. With racks, the brokers are taken from each
+    rack in turn, and a partition gets a second replica in a rack only when each rack has one.
+    """
+    if partitions <= 0:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+    if replication_factor <= 0:
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
+    if replication_factor > len(brokers):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Replication factor: {replication_factor} larger than available brokers: {len(brokers)}.",
+        )
+    racks = {each.broker_id: each.rack for each in brokers}
+    if any(racks.values()) and not all(racks.values()):
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            "Not all brokers have rack information for replica rack aware assignment.",
+        )
+    order = _alternate(brokers)
+    count = len(order)
+    # Without racks each broker counts as one of its own, of which there is no need to skip any.
+    number_of_racks = len(set(racks.values())) if any(racks.values()) else 1
+    start, shift = random_below(count), random_below(count)
+    assignment = {}
+    for partition in range(partitions):
+        if partition and partition % count == 0:
+            shift += 1
+        first = (partition + start) % count
+        others = _others(first, shift * number_of_racks, count)
+        assignment[partition] = _pick(order, first, others, replication_factor, racks, number_of_racks)
+    return assignment
+
+
+def _alternate(brokers: Sequence[BrokerPlace]) -> list[int]:
+    """Take the brokers of each rack in turn; without racks, by their ids."""
+    by_rack: dict[str, list[int]] = {}
+    for each in sorted(brokers):
+        by_rack.setdefault(each.rack or "", []).append(each.broker_id)
+    queues = [by_rack[rack] for rack in sorted(by_rack)]
+    longest = max(map(len, queues))
+    return [queue[place] for place in range(longest) for queue in queues if place < len(queue)]
+
+
+def _others(first: int, shift: int, count: int) -> Iterator[int]:
+    """Yield the places after the first replica's, again and again."""
+    step = 0
+    while count > 1:
+        yield (first + 1 + (shift + step) % (count - 1)) % count
+        step += 1
+
+
+def _pick(
+    order: Sequence[int],
+    first: int,
+    others: Iterator[int],
+    replication_factor: int,
+    racks: dict[int, str | None],
+    number_of_racks: int,
+) -> tuple[int, ...]:
+    replicas = [order[first]]
+    used_racks = {racks[order[first]]}
+    while len(replicas) < replication_factor:
+        broker_id = order[next(others)]
+        has_other_rack = len(used_racks) < number_of_racks
+        if broker_id not in replicas and not (has_other_rack and racks[broker_id] in used_racks):
+            replicas.append(broker_id)
+            used_racks.add(racks[broker_id])
+    return tuple(replicas)

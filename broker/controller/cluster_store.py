@@ -1,0 +1,238 @@
+"""The controller's reads and writes of the store, in the controller's terms.
+
+Owns which znodes hold what, and the fence: every write of a controller checks the version that /controller_epoch had
+when it was elected, so that one that was replaced without knowing writes nothing. Must not know why it writes.
+Counterpart in Kafka: KafkaZkClient.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ottla.broker.controller.context import LiveBroker
+from ottla.broker.controller.state_machines import StateWrite
+from ottla.broker.controller.topics import NewTopic
+from ottla.wire.types import TopicPartition
+from ottla.zk import znodes
+from ottla.zk.store import (
+    BadVersionError,
+    Check,
+    Create,
+    Delete,
+    NodeExistsError,
+    NoNodeError,
+    Operation,
+    Result,
+    Session,
+    SetData,
+    StoreError,
+)
+from ottla.zk.znodes import BrokerInfo, PartitionState, ReplicaAssignment, TopicAssignment
+
+# Kafka's first controller of a cluster has epoch 1, because it counts up from this.
+_NO_CONTROLLER_YET: Final = 0
+
+Outcome = list[Result] | StoreError
+
+
+class ControllerMovedError(Exception):
+    """Another broker is the controller now; this one must not act any more."""
+
+
+class ClusterStore:
+    """One session's access to the cluster's znodes."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._fence: Check | None = None
+
+    # Who is the controller
+
+    async def controller_id(self) -> int | None:
+        """Return who is the controller, and watch for the next one."""
+        await self.session.exists(znodes.CONTROLLER, watch=True)
+        try:
+            data, _ = await self.session.get(znodes.CONTROLLER)
+        except NoNodeError:
+            return None
+        return znodes.decode_controller(data)
+
+    async def become_controller(self, broker_id: int, timestamp_ms: int) -> tuple[int, int]:
+        """Take /controller and the next epoch in one; return that and the version of its znode, which fences writes."""
+        try:
+            data, stat = await self.session.get(znodes.CONTROLLER_EPOCH)
+            epoch, version = znodes.decode_controller_epoch(data), stat.version
+            fence: list[Operation] = [
+                SetData(znodes.CONTROLLER_EPOCH, znodes.encode_controller_epoch(epoch + 1), version)
+            ]
+        except NoNodeError:
+            epoch, version = _NO_CONTROLLER_YET, 0
+            # Written twice, so that the znode's version is what Kafka's own first controller leaves.
+            first, second = (znodes.encode_controller_epoch(each) for each in (epoch, epoch + 1))
+            fence = [Create(znodes.CONTROLLER_EPOCH, first), SetData(znodes.CONTROLLER_EPOCH, second, 0)]
+        controller = znodes.encode_controller(broker_id, timestamp_ms)
+        try:
+            await self.session.multi([Create(znodes.CONTROLLER, controller, ephemeral=True), *fence])
+        except (NodeExistsError, BadVersionError, NoNodeError) as error:
+            raise ControllerMovedError("another broker was elected") from error
+        self._fence = Check(znodes.CONTROLLER_EPOCH, version + 1)
+        return epoch + 1, version + 1
+
+    async def resign(self) -> None:
+        """Give up /controller, if it is still this one's."""
+        try:
+            await self._write([[Delete(znodes.CONTROLLER)]])
+        except ControllerMovedError:
+            pass
+        finally:
+            self._fence = None
+
+    def lose(self) -> None:
+        """Stop fencing writes: this is no controller any more."""
+        self._fence = None
+
+    # Reading
+
+    async def brokers(self) -> dict[int, LiveBroker]:
+        """Return all registered brokers, and watch who comes, goes or changes."""
+        names = await self.session.children(znodes.BROKER_IDS, watch=True)
+        ids = sorted(int(name) for name in names)
+        found = await self.session.get_many([znodes.broker_id_path(each) for each in ids], watch=True)
+        return {
+            broker_id: LiveBroker(BrokerInfo.decode(broker_id, znode[0]), znode[1].czxid)
+            for broker_id, znode in zip(ids, found, strict=True)
+            if znode is not None
+        }
+
+    async def topic_names(self) -> set[str]:
+        """Return all topics, and watch which come and go."""
+        return set(await self.session.children(znodes.TOPICS, watch=True))
+
+    async def topics(self, names: Iterable[str]) -> dict[str, tuple[TopicAssignment, int]]:
+        """Return topics' assignments with the versions of their znodes, and watch them change."""
+        names = sorted(names)
+        found = await self.session.get_many([znodes.topic_path(each) for each in names], watch=True)
+        return {
+            name: (TopicAssignment.decode(znode[0]), znode[1].version)
+            for name, znode in zip(names, found, strict=True)
+            if znode is not None
+        }
+
+    async def partition_states(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+        """Return the states of partitions, of those that have one."""
+        partitions = list(partitions)
+        found = await self.session.get_many([znodes.partition_state_path(each) for each in partitions])
+        return {
+            partition: PartitionState.decode(znode[0], znode[1].version)
+            for partition, znode in zip(partitions, found, strict=True)
+            if znode is not None
+        }
+
+    async def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Return the configs of topics, none for those that have none."""
+        names = list(names)
+        found = await self.session.get_many([znodes.topic_config_path(each) for each in names])
+        return {
+            name: {} if znode is None else znodes.decode_config(znode[0])
+            for name, znode in zip(names, found, strict=True)
+        }
+
+    async def topics_to_delete(self) -> set[str]:
+        """Return the topics that somebody wants deleted, and watch for more."""
+        return set(await self.session.children(znodes.DELETE_TOPICS, watch=True))
+
+    # Writing
+
+    async def enable_feature_versioning(self) -> None:
+        """Say, once in a cluster's life, that its brokers tell each other their features."""
+        if await self.session.exists(znodes.FEATURE) is None:
+            await self._write([[Create(znodes.FEATURE, znodes.encode_no_features())]])
+
+    async def create_topics(self, topics: Sequence[tuple[NewTopic, bytes]]) -> list[StoreError | None]:
+        """Write topics with their ids and configs; a topic comes with its configs or not at all."""
+        paths = [znodes.topic_config_path(topic.name) for topic, _ in topics]
+        configs = await self.session.get_many(paths)
+        steps: list[list[Operation]] = []
+        for (topic, topic_id), path, config in zip(topics, paths, configs, strict=True):
+            data = znodes.encode_config(topic.configs)
+            replicas = {index: ReplicaAssignment(each) for index, each in sorted(topic.assignment.items())}
+            steps.append(
+                [
+                    Create(path, data) if config is None else SetData(path, data),
+                    Create(znodes.topic_path(topic.name), TopicAssignment(topic_id, replicas).encode()),
+                ]
+            )
+        return [outcome if isinstance(outcome, StoreError) else None for outcome in await self._write(steps)]
+
+    async def set_topic_id(self, topic: str, assignment: TopicAssignment, version: int) -> None:
+        """Write an assignment that got an id."""
+        (outcome,) = await self._write([[SetData(znodes.topic_path(topic), assignment.encode(), version)]])
+        if isinstance(outcome, StoreError):
+            raise outcome
+
+    async def write_states(self, writes: Sequence[StateWrite]) -> tuple[list[StateWrite], list[StateWrite]]:
+        """Write partitions' states. Return those written, with their new versions, and those changed by others."""
+        steps: list[list[Operation]] = []
+        new = [write for write in writes if write.is_new]
+        for topic in dict.fromkeys(write.partition.topic for write in new):
+            steps.append([Create(znodes.partitions_path(topic))])
+        for write in new:
+            steps.append([Create(znodes.partition_path(write.partition))])
+        # What is there already, another controller made before it went.
+        parents = len(steps)
+        for write in writes:
+            path, data = znodes.partition_state_path(write.partition), write.state.encode()
+            steps.append([Create(path, data) if write.is_new else SetData(path, data, write.state.version)])
+        outcomes = (await self._write(steps))[parents:]
+        written, conflicts = [], []
+        for write, outcome in zip(writes, outcomes, strict=True):
+            if isinstance(outcome, StoreError):
+                if not isinstance(outcome, BadVersionError | NodeExistsError | NoNodeError):
+                    raise outcome
+                conflicts.append(write)
+            else:
+                stat = outcome[0].stat
+                assert stat is not None
+                written.append(write._replace(state=write.state._replace(version=stat.version)))
+        return written, conflicts
+
+    async def mark_for_deletion(self, topics: Iterable[str]) -> None:
+        """Say that topics are to be deleted; some may be marked already."""
+        await self._write([[Create(znodes.delete_topic_path(topic))] for topic in topics])
+
+    async def unmark_for_deletion(self, topics: Iterable[str]) -> None:
+        """Forget that topics were to be deleted."""
+        await self._write([[Delete(znodes.delete_topic_path(topic))] for topic in topics])
+
+    async def remove_topics(self, topics: Iterable[str]) -> None:
+        """Remove all that there is of topics; last of all the mark that they are to be deleted."""
+        steps: list[list[Operation]] = []
+        for topic in topics:
+            steps += [[Delete(path)] for path in await self._below(znodes.topic_path(topic))]
+            steps.append([Delete(znodes.topic_config_path(topic))])
+            steps.append([Delete(znodes.delete_topic_path(topic))])
+        await self._write(steps)
+
+    async def _below(self, path: str) -> list[str]:
+        """Return the path and all below it, children first."""
+        try:
+            children = await self.session.children(path)
+        except NoNodeError:
+            return []
+        return [each for child in children for each in await self._below(f"{path}/{child}")] + [path]
+
+    async def _write(self, steps: Sequence[Sequence[Operation]]) -> list[Outcome]:
+        """Do each step, fenced where this is the controller."""
+        if not steps:
+            return []
+        if self._fence is None:
+            return await self.session.multi_all(steps)
+        outcomes = await self.session.multi_all([[self._fence, *step] for step in steps])
+        found: list[Outcome] = []
+        for outcome in outcomes:
+            if not isinstance(outcome, StoreError):
+                found.append(outcome[1:])
+            elif outcome.operation == 0 and isinstance(outcome, BadVersionError | NoNodeError):
+                raise ControllerMovedError("another broker was elected since") from outcome
+            else:
+                found.append(outcome)
+        return found

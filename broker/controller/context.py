@@ -1,0 +1,183 @@
+"""What the controller knows of the cluster.
+
+PURE. Owns brokers, topics, assignments, leaders, the state of every partition and replica, and the questions asked of
+them. Must not know how it is learnt or told to brokers. Counterpart in Kafka: kafka.controller.ControllerContext.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+from ottla.wire.types import TopicPartition
+from ottla.zk.znodes import BrokerInfo, PartitionState, ReplicaAssignment
+
+NO_ASSIGNMENT: Final = ReplicaAssignment(())
+EPOCH_DURING_DELETE: Final = -2
+NO_EPOCH: Final = -1
+
+
+class PartitionPhase(Enum):
+    """Where a partition stands.
+
+    NON_EXISTENT  never created, or deleted.
+    NEW           has replicas, but never had a leader.
+    ONLINE        has a leader.
+    OFFLINE       had a leader, which is gone.
+    """
+
+    NEW = "new"
+    ONLINE = "online"
+    OFFLINE = "offline"
+    NON_EXISTENT = "non-existent"
+
+
+class ReplicaPhase(Enum):
+    """Where a replica stands.
+
+    NEW                  assigned, and told to nobody but its broker yet.
+    ONLINE               its broker is alive and was told of it.
+    OFFLINE              its broker is gone, or was told to stop it.
+    DELETION_STARTED     its broker was told to delete it.
+    DELETION_SUCCESSFUL  its broker has deleted it.
+    DELETION_INELIGIBLE  its broker cannot delete it now.
+    NON_EXISTENT         not assigned, or deleted.
+    """
+
+    NEW = "new"
+    ONLINE = "online"
+    OFFLINE = "offline"
+    DELETION_STARTED = "deletion started"
+    DELETION_SUCCESSFUL = "deletion successful"
+    DELETION_INELIGIBLE = "deletion ineligible"
+    NON_EXISTENT = "non-existent"
+
+
+class Replica(NamedTuple):
+    """One broker's copy of a partition."""
+
+    partition: TopicPartition
+    broker_id: int
+
+
+class LiveBroker(NamedTuple):
+    """A registered broker and the epoch of its registration."""
+
+    info: BrokerInfo
+    epoch: int
+
+
+class ControllerContext:
+    """One controller's knowledge, from its election to its resignation."""
+
+    def __init__(self, epoch: int = 0, epoch_version: int = 0) -> None:
+        """Begin with nothing but the controller's epoch and the version of its znode, which fences every write."""
+        self.epoch = epoch
+        self.epoch_version = epoch_version
+        self.brokers: dict[int, LiveBroker] = {}
+        self.shutting_down: set[int] = set()
+        self.offline_directories: dict[int, set[TopicPartition]] = {}
+        self.topic_ids: dict[str, bytes] = {}
+        self.topic_names: dict[bytes, str] = {}
+        self.assignments: dict[str, dict[int, ReplicaAssignment]] = {}
+        self.leadership: dict[TopicPartition, PartitionState] = {}
+        self.partition_phases: dict[TopicPartition, PartitionPhase] = {}
+        self.replica_phases: dict[Replica, ReplicaPhase] = {}
+        self.topics_to_delete: set[str] = set()
+        self.topics_being_deleted: set[str] = set()
+        self.topics_ineligible_for_deletion: set[str] = set()
+
+    @property
+    def topics(self) -> Iterable[str]:
+        """All topics, those that are being deleted too."""
+        return self.assignments.keys()
+
+    def is_live(self, broker_id: int) -> bool:
+        """Whether a broker is registered and not about to go."""
+        return broker_id in self.brokers and broker_id not in self.shutting_down
+
+    def live_brokers(self) -> list[BrokerInfo]:
+        """Return the registered brokers by id, those about to go left out."""
+        return [self.brokers[broker_id].info for broker_id in sorted(self.brokers) if self.is_live(broker_id)]
+
+    def is_online(self, broker_id: int, partition: TopicPartition, *, or_shutting_down: bool = False) -> bool:
+        """Whether a broker can serve its replica of a partition."""
+        is_there = broker_id in self.brokers if or_shutting_down else self.is_live(broker_id)
+        return is_there and partition not in self.offline_directories.get(broker_id, ())
+
+    def set_topic(self, topic: str, topic_id: bytes | None, assignment: Mapping[int, ReplicaAssignment]) -> None:
+        """Take in what a topic's znode says."""
+        self.assignments[topic] = dict(assignment)
+        if topic_id is not None:
+            self.topic_ids[topic] = topic_id
+            self.topic_names[topic_id] = topic
+
+    def remove_topic(self, topic: str) -> None:
+        """Forget a topic."""
+        for index, assignment in self.assignments.pop(topic, {}).items():
+            partition = TopicPartition(topic, index)
+            self.leadership.pop(partition, None)
+            self.partition_phases.pop(partition, None)
+            for broker_id in assignment.replicas:
+                self.replica_phases.pop(Replica(partition, broker_id), None)
+        topic_id = self.topic_ids.pop(topic, None)
+        if topic_id is not None:
+            self.topic_names.pop(topic_id, None)
+        self.topics_to_delete.discard(topic)
+        self.topics_being_deleted.discard(topic)
+        self.topics_ineligible_for_deletion.discard(topic)
+
+    def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
+        """Return the replicas of a partition, none for one that does not exist."""
+        return self.assignments.get(partition.topic, {}).get(partition.partition, NO_ASSIGNMENT)
+
+    def partitions_of(self, topic: str) -> list[TopicPartition]:
+        """Return a topic's partitions."""
+        return [TopicPartition(topic, index) for index in self.assignments.get(topic, ())]
+
+    def all_partitions(self) -> Iterator[TopicPartition]:
+        """Yield the partitions of all topics."""
+        for topic, assignment in self.assignments.items():
+            for index in assignment:
+                yield TopicPartition(topic, index)
+
+    def replicas_of(self, partitions: Iterable[TopicPartition]) -> list[Replica]:
+        """Return the replicas of partitions."""
+        return [Replica(each, broker_id) for each in partitions for broker_id in self.assignment(each).replicas]
+
+    def replicas_of_topic(self, topic: str) -> list[Replica]:
+        """Return the replicas of a topic."""
+        return self.replicas_of(self.partitions_of(topic))
+
+    def replicas_on(self, broker_ids: Iterable[int]) -> list[Replica]:
+        """Return the replicas that brokers hold."""
+        wanted = set(broker_ids)
+        return [replica for replica in self.replicas_of(self.all_partitions()) if replica.broker_id in wanted]
+
+    def is_queued_for_deletion(self, topic: str) -> bool:
+        """Whether somebody wants a topic deleted."""
+        return topic in self.topics_to_delete
+
+    def leader_epoch(self, partition: TopicPartition) -> int:
+        """Return a partition's leader epoch; of one to be deleted a number that overrides every epoch."""
+        if partition.topic in self.topics_to_delete:
+            return EPOCH_DURING_DELETE
+        state = self.leadership.get(partition)
+        return NO_EPOCH if state is None else state.leader_epoch
+
+    def partitions_with_leaders(self) -> list[TopicPartition]:
+        """Return the partitions that ever had a leader and are to stay."""
+        return [partition for partition in self.leadership if partition.topic not in self.topics_to_delete]
+
+    def partitions_with_offline_leader(self) -> list[TopicPartition]:
+        """Return the partitions whose leader is gone and that are to stay."""
+        return [
+            each for each in self.partitions_with_leaders() if not self.is_online(self.leadership[each].leader, each)
+        ]
+
+    def partitions_in(self, *phases: PartitionPhase) -> list[TopicPartition]:
+        """Return the partitions in any of some phases."""
+        return [partition for partition, phase in self.partition_phases.items() if phase in phases]
+
+    def topic_replicas_in(self, topic: str, phase: ReplicaPhase) -> list[Replica]:
+        """Return a topic's replicas in one phase."""
+        return [each for each in self.replicas_of_topic(topic) if self.replica_phases.get(each) is phase]

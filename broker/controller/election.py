@@ -1,0 +1,77 @@
+"""Who leads a partition next.
+
+PURE. Owns the choice alone, one function for each occasion. Must not know how it is written or told.
+Counterpart in Kafka: kafka.controller.Election and PartitionLeaderElectionAlgorithms.
+
+Each returns the partition's next state, or None when nobody can lead.
+"""
+
+from collections.abc import Sequence
+
+from ottla.broker.controller.context import ControllerContext
+from ottla.wire.types import TopicPartition
+from ottla.zk.znodes import NO_LEADER, RECOVERED, RECOVERING, PartitionState
+
+
+def first_leader(context: ControllerContext, partition: TopicPartition) -> PartitionState | None:
+    """Of a new partition: the first live replica leads, all live ones are in sync."""
+    live = _online(context, partition, context.assignment(partition).replicas)
+    return PartitionState(live[0], 0, live, context.epoch, RECOVERED, 0) if live else None
+
+
+def after_failure(
+    context: ControllerContext, partition: TopicPartition, state: PartitionState, *, allow_unclean: bool
+) -> PartitionState | None:
+    """When the leader is gone: the first live replica in sync; or any live one, if losing records is allowed."""
+    assigned = context.assignment(partition).replicas
+    live = _online(context, partition, assigned)
+    leader = next((each for each in live if each in state.isr), None)
+    if leader is not None:
+        return _next(context, state, leader, _online(context, partition, state.isr))
+    if allow_unclean and live:
+        # The new leader may miss what the old ones had acknowledged, and is to know it.
+        return _next(context, state, live[0], live[:1])._replace(recovery_state=RECOVERING)
+    return None
+
+
+def for_reassignment(
+    context: ControllerContext, partition: TopicPartition, state: PartitionState
+) -> PartitionState | None:
+    """When the leader is not among the replicas to be: the first of those that is live and in sync."""
+    target = context.assignment(partition).target
+    leader = next((each for each in _online(context, partition, target) if each in state.isr), None)
+    return None if leader is None else _next(context, state, leader, state.isr)
+
+
+def preferred(context: ControllerContext, partition: TopicPartition, state: PartitionState) -> PartitionState | None:
+    """To spread leaders again: the first replica, if it is live and in sync."""
+    assigned = context.assignment(partition).replicas
+    if not assigned or assigned[0] not in state.isr or not context.is_online(assigned[0], partition):
+        return None
+    return _next(context, state, assigned[0], state.isr)
+
+
+def before_shutdown(
+    context: ControllerContext, partition: TopicPartition, state: PartitionState
+) -> PartitionState | None:
+    """When the leader is about to go: the first replica in sync that is not; those about to go leave the ISR."""
+    isr = tuple(each for each in state.isr if each not in context.shutting_down)
+    leader = next((each for each in context.assignment(partition).replicas if each in isr), None)
+    if leader is None or not context.is_online(leader, partition):
+        return None
+    return _next(context, state, leader, isr)
+
+
+def without_replica(context: ControllerContext, state: PartitionState, broker_id: int) -> PartitionState:
+    """When a replica stops: it leaves the ISR, unless it is the last one in it, and leads no more."""
+    leader = NO_LEADER if state.leader == broker_id else state.leader
+    isr = tuple(each for each in state.isr if each != broker_id) if len(state.isr) > 1 else state.isr
+    return _next(context, state, leader, isr)
+
+
+def _online(context: ControllerContext, partition: TopicPartition, broker_ids: Sequence[int]) -> tuple[int, ...]:
+    return tuple(each for each in broker_ids if context.is_online(each, partition))
+
+
+def _next(context: ControllerContext, state: PartitionState, leader: int, isr: tuple[int, ...]) -> PartitionState:
+    return state._replace(leader=leader, isr=isr, leader_epoch=state.leader_epoch + 1, controller_epoch=context.epoch)

@@ -1,0 +1,339 @@
+"""The controller's task: one event after the other, through one channel.
+
+Owns the channel, the broker's candidacy for controller, and what clients ask of the controller. What the active one
+does is in `active`. Must not know the wire between brokers, nor connections.
+Counterparts in Kafka: ControllerEventManager, and KafkaController's elect, resign and process.
+
+Every broker runs one; that of one broker is active. All events, the store's, the clients' and the brokers' answers,
+come through the one channel, and what the controller knows changes nowhere else.
+"""
+
+import logging
+import math
+import random
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import trio
+
+from ottla.broker.clock import Clock
+from ottla.broker.config import BrokerConfig
+from ottla.broker.controller.active import ActiveController, Settings, why_not_created
+from ottla.broker.controller.admin import (
+    AutoCreate,
+    CreateReply,
+    CreateTopics,
+    DeleteReply,
+    DeleteTopics,
+    TopicOutcome,
+    TopicWaits,
+)
+from ottla.broker.controller.assignment import BrokerPlace
+from ottla.broker.controller.cluster_store import ClusterStore, ControllerMovedError
+from ottla.broker.controller.context import ControllerContext
+from ottla.broker.controller.peers import BrokerQueues, Peer
+from ottla.broker.controller.request_batch import ControlRequest
+from ottla.broker.controller.topics import (
+    MAX_PARTITIONS_PER_REQUEST,
+    UNSET,
+    Existing,
+    NewTopic,
+    Rules,
+    check_name,
+    count_partitions,
+    is_internal,
+    plan_topic,
+)
+from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.request_context import Deferred
+from ottla.log.config import LogConfig
+from ottla.wire.config_def import ConfigError
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.create_topics import CreatableTopic
+from ottla.wire.messages.leader_and_isr import LeaderAndIsrResponse
+from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from ottla.wire.schema import Response
+from ottla.zk import znodes
+from ottla.zk.store import EventType, Session, StoreError, WatchEvent
+
+logger = logging.getLogger(__name__)
+
+_RESERVED_TOPIC_IDS: Final = (bytes(16), bytes(15) + b"\1")
+
+
+class _Answer(NamedTuple):
+    """A broker has answered."""
+
+    broker_id: int
+    request: ControlRequest
+    response: Response
+
+
+_Event = WatchEvent | CreateTopics | DeleteTopics | AutoCreate | _Answer
+
+
+def new_topic_id() -> bytes:
+    """Return a random id that is none of Kafka's own, and no option of a command when it is spelt."""
+    while True:
+        raw = uuid.uuid4().bytes
+        if raw not in _RESERVED_TOPIC_IDS and not znodes.encode_uuid(raw).startswith("-"):
+            return raw
+
+
+class Controller:
+    """One broker's controller, active or not."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        metadata: MetadataCache,
+        *,
+        broker_id: int,
+        peers: Callable[[int], Peer],
+        random_below: Callable[[int], int] = random.randrange,
+    ) -> None:
+        self._broker_id = broker_id
+        self._clock = clock
+        self._metadata = metadata
+        self._peers = peers
+        self._log_defaults = LogConfig.from_broker(config.values)
+        self._settings = Settings(
+            broker_id,
+            config.inter_broker_listener_name,
+            config.delete_topic_enable,
+            config.values["unclean.leader.election.enable"],
+            new_topic_id,
+        )
+        self._rules = Rules(config.num_partitions, config.default_replication_factor, self._check_configs, random_below)
+        self._waits = TopicWaits(clock, metadata)
+        self._being_created: set[str] = set()
+        self._active: ActiveController | None = None
+        self._sender, self._events = trio.open_memory_channel[_Event](math.inf)
+        self._store: ClusterStore
+        self._queues: BrokerQueues
+
+    # What may be called from anywhere on the loop; nothing here waits.
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this broker is the controller."""
+        return self._active is not None
+
+    def on_store_event(self, event: WatchEvent) -> None:
+        """Take an event of the session that `run` is given."""
+        self._put(event)
+
+    def metadata_changed(self, topics: Collection[str]) -> None:
+        """Take in that this broker was told something new of topics."""
+        self._waits.metadata_changed(topics)
+
+    def create_topics(self, topics: Sequence[CreatableTopic], timeout_ms: int, *, validate_only: bool) -> CreateReply:
+        """Have topics, no two of one name, created; the reply comes when they have leaders."""
+        reply: CreateReply = Deferred(applied=False)
+        self._put(CreateTopics(topics, timeout_ms, validate_only, reply))
+        return reply
+
+    def delete_topics(self, names: Collection[str], timeout_ms: int) -> DeleteReply:
+        """Have topics deleted; the reply comes when they are gone."""
+        reply: DeleteReply = Deferred(applied=False)
+        self._put(DeleteTopics(names, timeout_ms, reply))
+        return reply
+
+    def auto_create(self, names: Iterable[str]) -> dict[str, ErrorCode]:
+        """Have topics created that a client has only asked for; return what it is answered, at once.
+
+        LEADER_NOT_AVAILABLE, as Kafka says: ask again.
+        """
+        answers, planned = {}, []
+        for name in names:
+            try:
+                check_name(name)
+                if is_internal(name) or name in self._being_created:
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                topic = CreatableTopic(
+                    name=name, num_partitions=UNSET, replication_factor=UNSET, assignments=(), configs=()
+                )
+                planned.append(plan_topic(topic, self._existing(self._metadata.topics), self._rules))
+                answers[name] = ErrorCode.LEADER_NOT_AVAILABLE
+            except KafkaError as error:
+                exists = error.code is ErrorCode.TOPIC_ALREADY_EXISTS
+                answers[name] = ErrorCode.LEADER_NOT_AVAILABLE if exists else error.code
+        if planned:
+            self._being_created.update(topic.name for topic in planned)
+            self._put(AutoCreate(planned))
+        return answers
+
+    # The task
+
+    async def run(self, session: Session, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Be a candidate, and the controller when elected; started when this broker was told all that it is to do."""
+        self._store = ClusterStore(session)
+        async with trio.open_nursery() as nursery:
+            self._queues = BrokerQueues(nursery, self._peers, self._answered)
+            await self._stand_for_election()
+            await self._queues.flush(self._broker_id)
+            task_status.started()
+            async for event in self._events:
+                try:
+                    await self._take(event)
+                except ControllerMovedError:
+                    await self._moved()
+                except Exception:
+                    logger.exception("the controller failed at %s", type(event).__name__)
+
+    def _put(self, event: _Event) -> None:
+        self._sender.send_nowait(event)
+
+    def _answered(self, broker_id: int, request: ControlRequest, response: Response) -> None:
+        self._put(_Answer(broker_id, request, response))
+
+    async def _take(self, event: _Event) -> None:
+        match event:
+            case WatchEvent(type, path):
+                await self._take_store_event(type, path)
+            case CreateTopics():
+                await self._create_topics(event)
+            case DeleteTopics():
+                await self._delete_topics(event)
+            case AutoCreate(topics):
+                await self._auto_create(topics)
+            case _Answer(broker_id, request, response):
+                await self._take_answer(broker_id, request, response)
+
+    async def _take_store_event(self, event: EventType, path: str) -> None:
+        if path == znodes.CONTROLLER:
+            await self._moved()
+        elif event is EventType.EXPIRED:
+            self._resign()
+        elif self._active is None or event is EventType.DELETED:
+            return
+        elif path == znodes.BROKER_IDS:
+            await self._active.brokers_changed()
+        elif path == znodes.TOPICS:
+            await self._active.topics_changed()
+        elif path == znodes.DELETE_TOPICS:
+            await self._active.deletions_changed()
+        elif path.startswith(znodes.BROKER_IDS):
+            await self._active.broker_modified()
+        elif path.startswith(znodes.TOPICS):
+            await self._active.topic_modified(znodes.name_of(path))
+
+    async def _take_answer(self, broker_id: int, request: ControlRequest, response: Response) -> None:
+        if self._active is None:
+            return
+        if isinstance(request, StopReplicaRequest) and isinstance(response, StopReplicaResponse):
+            await self._active.replicas_stopped(broker_id, request, response)
+        elif isinstance(response, LeaderAndIsrResponse):
+            await self._active.leaders_answered(broker_id, response)
+
+    # Candidacy
+
+    async def _stand_for_election(self) -> None:
+        """Become the controller, if nobody is. Whoever is, its end will be seen."""
+        while await self._store.controller_id() is None:
+            try:
+                epoch, version = await self._store.become_controller(self._broker_id, self._clock.now_ms())
+                logger.info("broker %s is the controller, epoch %s", self._broker_id, epoch)
+                context = ControllerContext(epoch, version)
+                self._active = ActiveController(
+                    self._settings, context, self._store, self._queues, self._waits.topics_gone
+                )
+                await self._active.begin()
+            except ControllerMovedError:
+                self._resign()
+            except Exception:
+                # Whoever comes next may know better.
+                await self._store.resign()
+                self._resign()
+                raise
+
+    async def _moved(self) -> None:
+        """Take in that /controller changed; a new election is open when it is gone."""
+        if self._active is not None and await self._store.controller_id() == self._broker_id:
+            return
+        self._resign()
+        await self._stand_for_election()
+
+    def _resign(self) -> None:
+        if self._active is not None:
+            logger.info("broker %s is no longer the controller", self._broker_id)
+        self._active = None
+        self._queues.clear()
+        self._store.lose()
+
+    # Clients
+
+    def _existing(self, topics: Collection[str]) -> Existing:
+        brokers = [BrokerPlace(each.broker_id, each.rack) for each in self._metadata.brokers.values()]
+        to_delete = () if self._active is None else self._active.context.topics_to_delete
+        return Existing(topics, to_delete, brokers)
+
+    def _check_configs(self, configs: Mapping[str, str]) -> None:
+        try:
+            LogConfig.from_topic(configs, self._log_defaults)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+    async def _create_topics(self, request: CreateTopics) -> None:
+        outcomes: dict[str, TopicOutcome] = {}
+        active = self._active
+        try:
+            if active is None:
+                raise KafkaError(ErrorCode.NOT_CONTROLLER)
+            if count_partitions(request.topics, self._rules.num_partitions) > MAX_PARTITIONS_PER_REQUEST:
+                raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+            names = set(active.context.topics)
+            for topic in request.topics:
+                outcomes[topic.name] = self._plan(topic, names)
+                names.add(topic.name)
+            planned = [outcome.topic for outcome in outcomes.values() if outcome.topic is not None]
+            if not request.validate_only and planned:
+                outcomes |= await self._write_topics(active, planned)
+        except KafkaError as error:
+            outcomes = {topic.name: TopicOutcome(error) for topic in request.topics}
+        except ControllerMovedError:
+            outcomes = {topic.name: TopicOutcome(KafkaError(ErrorCode.NOT_CONTROLLER)) for topic in request.topics}
+            self._waits.wait_for_leaders(request, outcomes)
+            raise
+        self._waits.wait_for_leaders(request, outcomes)
+
+    def _plan(self, topic: CreatableTopic, names: Collection[str]) -> TopicOutcome:
+        try:
+            return TopicOutcome(topic=plan_topic(topic, self._existing(names), self._rules))
+        except KafkaError as error:
+            return TopicOutcome(error)
+
+    async def _write_topics(self, active: ActiveController, topics: Sequence[NewTopic]) -> dict[str, TopicOutcome]:
+        outcomes = {}
+        for topic, (topic_id, error) in zip(topics, await active.create_topics(topics), strict=True):
+            if error is None:
+                outcomes[topic.name] = TopicOutcome(topic=topic, topic_id=topic_id)
+            else:
+                outcomes[topic.name] = TopicOutcome(KafkaError(*why_not_created(topic.name, error)))
+        return outcomes
+
+    async def _delete_topics(self, request: DeleteTopics) -> None:
+        errors = dict.fromkeys(request.names, ErrorCode.NOT_CONTROLLER)
+        try:
+            if self._active is not None:
+                errors = await self._active.delete_topics(request.names)
+        finally:
+            self._waits.wait_until_gone(request, errors)
+            if self._active is not None:
+                self._waits.topics_gone(self._active.gone_or_halted(request.names))
+
+    async def _auto_create(self, topics: Sequence[NewTopic]) -> None:
+        """Write topics; whichever broker's controller is active finds them."""
+        try:
+            errors: Sequence[StoreError | None]
+            if self._active is not None:
+                errors = [error for _, error in await self._active.create_topics(topics)]
+            else:
+                errors = await self._store.create_topics([(topic, new_topic_id()) for topic in topics])
+            for topic, error in zip(topics, errors, strict=True):
+                if error is not None:
+                    logger.info("%s was not created: %r", topic.name, error)
+        finally:
+            self._being_created.difference_update(topic.name for topic in topics)

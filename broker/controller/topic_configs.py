@@ -1,0 +1,66 @@
+"""The configs that topics were given, as this broker read them from the store.
+
+Owns when they are read: before the broker first hears of a topic's partitions, so that whoever creates a log can ask
+for them without waiting. Must not know what any config means. Counterpart in Kafka: ZkConfigRepository.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Protocol
+
+import trio
+
+from ottla.zk.store import Session, StoreError
+from ottla.zk.znodes import decode_config, topic_config_path
+
+logger = logging.getLogger(__name__)
+
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_RETRY_AFTER_SECONDS: Final = 0.1
+
+
+class StartSoon(Protocol):
+    """Starts a task, as a nursery does."""
+
+    def __call__(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        """Run the function some time soon."""
+        ...
+
+
+class TopicConfigs:
+    """The configs of the topics of which this broker has partitions."""
+
+    def __init__(self, session: Session, start_soon: StartSoon) -> None:
+        self._session = session
+        self._start_soon = start_soon
+        self._configs: dict[str, Mapping[str, str]] = {}
+
+    def get(self, topic: str) -> Mapping[str, str]:
+        """Return a topic's configs, none for one that was not read."""
+        return self._configs.get(topic, _NONE)
+
+    def missing(self, topics: Collection[str]) -> list[str]:
+        """Return the topics whose configs were not read."""
+        return [topic for topic in topics if topic not in self._configs]
+
+    def read(self, topics: Collection[str], then: Callable[[], None]) -> None:
+        """Read topics' configs; `then` is called when they are there."""
+        self._start_soon(self._read, list(topics), then)
+
+    def forget(self, topics: Collection[str]) -> None:
+        """Drop the configs of topics that are gone: another one of that name has its own."""
+        for topic in topics:
+            self._configs.pop(topic, None)
+
+    async def _read(self, topics: list[str], then: Callable[[], None]) -> None:
+        while True:
+            try:
+                found = await self._session.get_many([topic_config_path(topic) for topic in topics])
+                break
+            except StoreError as error:
+                logger.warning("configs of topics could not be read: %s", error)
+                await trio.sleep(_RETRY_AFTER_SECONDS)
+        for topic, znode in zip(topics, found, strict=True):
+            self._configs[topic] = _NONE if znode is None else decode_config(znode[0])
+        then()

@@ -1,0 +1,84 @@
+"""How topics are deleted: who is told what, until nothing of a topic is left but its znodes.
+
+PURE. Owns the order of a deletion, what halts it and what takes it up again. Must not know the znodes.
+Counterpart in Kafka: kafka.controller.TopicDeletionManager.
+
+A topic to be deleted first loses its place in the brokers' metadata, then its replicas are stopped and deleted. One
+whose brokers are not all there is halted (ineligible) until they are.
+"""
+
+from collections.abc import Collection, Iterable
+
+from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
+from ottla.broker.controller.request_batch import RequestBatch
+from ottla.broker.controller.state_machines import (
+    deletion_started,
+    move_partitions,
+    move_replicas,
+    replicas_offline,
+)
+from ottla.wire.types import TopicPartition
+
+
+def begin(context: ControllerContext, topics: Iterable[str]) -> None:
+    """Take over deletions that somebody asked for before this controller came."""
+    context.topics_to_delete.update(topics)
+    for topic in context.topics_to_delete:
+        if not _all_online(context, topic):
+            context.topics_ineligible_for_deletion.add(topic)
+
+
+def resume(context: ControllerContext, batch: RequestBatch) -> list[str]:
+    """Start each deletion that can be; return the topics of which nothing is left."""
+    finished = []
+    for topic in sorted(context.topics_to_delete):
+        phases = {context.replica_phases.get(each) for each in context.replicas_of_topic(topic)}
+        if phases <= {ReplicaPhase.DELETION_SUCCESSFUL}:
+            finished.append(topic)
+        elif ReplicaPhase.DELETION_STARTED not in phases and topic not in context.topics_ineligible_for_deletion:
+            _start(context, batch, topic)
+    return finished
+
+
+def resume_topics(context: ControllerContext, topics: Collection[str]) -> None:
+    """Let halted topics be tried again: their brokers are back."""
+    context.topics_ineligible_for_deletion.difference_update(topics)
+
+
+def replicas_deleted(context: ControllerContext, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
+    """Take in that a broker has deleted its replicas."""
+    replicas = [Replica(each, broker_id) for each in partitions if each.topic in context.topics_to_delete]
+    move_replicas(context, replicas, ReplicaPhase.DELETION_SUCCESSFUL)
+
+
+def deletion_failed(context: ControllerContext, replicas: Iterable[Replica]) -> None:
+    """Take in that replicas cannot be deleted now, and halt their topics."""
+    failed = [each for each in replicas if each.partition.topic in context.topics_to_delete]
+    move_replicas(context, failed, ReplicaPhase.DELETION_INELIGIBLE)
+    context.topics_ineligible_for_deletion.update(each.partition.topic for each in failed)
+
+
+def _start(context: ControllerContext, batch: RequestBatch, topic: str) -> None:
+    partitions = context.partitions_of(topic)
+    if topic not in context.topics_being_deleted:
+        move_partitions(context, partitions, PartitionPhase.OFFLINE)
+        move_partitions(context, partitions, PartitionPhase.NON_EXISTENT)
+        context.topics_being_deleted.add(topic)
+    batch.add_update_metadata(context.brokers, partitions)
+    dead, alive = [], []
+    for replica in context.replicas_of_topic(topic):
+        if not context.is_online(replica.broker_id, replica.partition):
+            dead.append(replica)
+        elif context.replica_phases.get(replica) is not ReplicaPhase.DELETION_SUCCESSFUL:
+            alive.append(replica)
+    replicas_offline(context, batch, alive)
+    deletion_started(context, batch, alive)
+    if dead:
+        offline = [each for each in dead if context.replica_phases.get(each) is ReplicaPhase.OFFLINE]
+        move_replicas(context, offline, ReplicaPhase.DELETION_INELIGIBLE)
+        context.topics_ineligible_for_deletion.add(topic)
+
+
+def _all_online(context: ControllerContext, topic: str) -> bool:
+    replicas = context.replicas_of_topic(topic)
+    return all(context.is_online(broker_id, partition) for partition, broker_id in replicas)

@@ -1,0 +1,53 @@
+"""ApiVersions, versions 0 to 4: which requests this broker answers, and in which versions.
+
+A request of an unknown version gets error 35 in a body of version 0, and learns the versions of ApiVersions itself: a
+client asks this before it knows anything. Features are those of a ZooKeeper-mode Kafka 3.9: it supports none, and tells
+the epoch of the cluster's empty set of them. Must not know how requests are dispatched.
+Counterparts in Kafka: KafkaApis.handleApiVersionsRequest, ApiVersionManager, ApiVersionsRequest.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.broker.request_context import RequestContext
+from ottla.wire.api_keys import ApiKey
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.types import VersionRange
+
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
+# The version of the znode /feature, which nothing has changed since the controller made it.
+_FEATURES_EPOCH: Final = 0
+
+
+def handle(
+    request: ApiVersionsRequest, context: RequestContext, *, offered: Mapping[ApiKey, VersionRange]
+) -> ApiVersionsResponse:
+    """Answer with what is `offered`, unless the client gives itself a name that cannot be one."""
+    if context.api_version >= 3 and not (
+        _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=())
+    return ApiVersionsResponse(
+        error_code=ErrorCode.NONE,
+        api_keys=[_range(key, offered[key]) for key in sorted(offered)],
+        finalized_features_epoch=_FEATURES_EPOCH,
+    )
+
+
+def unsupported_version(offered: Mapping[ApiKey, VersionRange]) -> ApiVersionsResponse:
+    """Answer, in version 0, a request of a version that this broker does not know."""
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[_range(ApiKey.API_VERSIONS, offered[ApiKey.API_VERSIONS])],
+    )
+
+
+def _range(key: ApiKey, versions: VersionRange) -> ApiVersion:
+    return ApiVersion(api_key=key, min_version=versions.lowest, max_version=versions.highest)
+
+
+def error_response(request: ApiVersionsRequest, version: int, code: ErrorCode) -> ApiVersionsResponse:
+    """Answer a request that failed as a whole."""
+    return ApiVersionsResponse(error_code=code, api_keys=())

@@ -1,0 +1,92 @@
+"""DeleteTopics, versions 1 to 6: delete topics, by name or, from version 6, by id.
+
+The reply comes when nothing is left of them, or when time is up; a topic that cannot be deleted now, because a broker
+is away, is gone for clients all the same. A topic named twice is answered twice alike.
+
+Deviations: Kafka answers when brokers were told that a topic goes; here a topic of the same name can be created at once
+after the reply, as in KRaft mode. A topic with neither name nor id gets INVALID_REQUEST, as there.
+Counterpart in Kafka: KafkaApis.handleDeleteTopicsRequest.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ottla.broker.controller.event_loop import Controller
+from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.request_context import Deferred, RequestContext
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from ottla.wire.types import ZERO_UUID
+
+_TOPICS_FROM_VERSION: Final = 6
+_DISABLED_FROM_VERSION: Final = 3
+
+
+def handle(
+    request: DeleteTopicsRequest,
+    context: RequestContext,
+    *,
+    controller: Controller,
+    metadata: MetadataCache,
+    delete_topic_enable: bool,
+) -> DeleteTopicsResponse | Deferred[DeleteTopicsResponse]:
+    """Delete topics."""
+    version = context.api_version
+    if not controller.is_active:
+        return error_response(request, version, ErrorCode.NOT_CONTROLLER)
+    if not delete_topic_enable:
+        known = version >= _DISABLED_FROM_VERSION
+        return error_response(
+            request, version, ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST
+        )
+    results = [_find(topic, metadata) for topic in _topics(request, version)]
+    names = {result.name for result in results if result.error_code == ErrorCode.NONE and result.name is not None}
+    if not names:
+        return DeleteTopicsResponse(responses=results)
+
+    def respond(errors: Mapping[str, ErrorCode]) -> DeleteTopicsResponse:
+        for result in results:
+            if result.error_code == ErrorCode.NONE and result.name is not None:
+                result.error_code = errors[result.name]
+        return DeleteTopicsResponse(responses=results)
+
+    deleted = controller.delete_topics(sorted(names), request.timeout_ms)
+    reply: Deferred[DeleteTopicsResponse] = Deferred(applied=False, on_abandon=deleted.abandon)
+    deleted.then(lambda errors: reply.complete(respond(errors)))
+    return reply
+
+
+def _topics(request: DeleteTopicsRequest, version: int) -> Sequence[DeleteTopicState]:
+    if version >= _TOPICS_FROM_VERSION:
+        return request.topics
+    return [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names]
+
+
+def _find(topic: DeleteTopicState, metadata: MetadataCache) -> DeletableTopicResult:
+    """Return the result as it stands before anything is deleted."""
+    name, code = topic.name, ErrorCode.NONE
+    if topic.topic_id != ZERO_UUID:
+        if name is not None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Topic name and topic ID can not both be specified.")
+        name = metadata.topic_name(topic.topic_id)
+        if name is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+    elif name is None:
+        code = ErrorCode.INVALID_REQUEST
+    if name is not None and not metadata.contains(name):
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return DeletableTopicResult(name=name, topic_id=topic.topic_id, error_code=code)
+
+
+def error_response(request: DeleteTopicsRequest, version: int, code: ErrorCode) -> DeleteTopicsResponse:
+    """No topic is deleted."""
+    results = [
+        DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code)
+        for topic in _topics(request, version)
+    ]
+    return DeleteTopicsResponse(responses=results)

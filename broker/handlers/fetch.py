@@ -1,0 +1,326 @@
+"""Fetch, versions 4 to 17: read records, as a consumer or as a follower, and wait for more of them.
+
+A request is answered at once if there is enough to read, or something went wrong; else after `max_wait_ms`, or as soon
+as its own partitions bring enough. Partitions nobody knows are told with the rest, as in Kafka: they do not end a wait.
+Consumers are never sent to another replica, and there are no snapshots.
+Counterpart in Kafka: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages, DelayedFetch.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ottla.broker.clock import Timer
+from ottla.broker.fetch_session import (
+    FINAL_EPOCH,
+    NO_SESSION,
+    TOPIC_IDS_FROM_VERSION,
+    FetchContext,
+    FetchSessionCache,
+    SessionPartition,
+)
+from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.partition import TO_LOG_END, ReadResult
+from ottla.broker.replica_manager import Reader, ReplicaManager, consumer
+from ottla.broker.request_context import Deferred, RequestContext
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+
+Answer = FetchResponse | Deferred[FetchResponse]
+
+_STORAGE_ERROR_FROM_VERSION: Final = 6
+_ZSTD_FROM_VERSION: Final = 10
+_FOLLOWERS_SERVE_FROM_VERSION: Final = 11
+_LEADERS_FROM_VERSION: Final = 16
+_READ_COMMITTED: Final = 1
+
+# By isolation level; the newer one may read from followers too (KIP-392).
+_OLD_CONSUMERS: Final = tuple(consumer(level, from_leader_only=True) for level in (0, 1))
+_CONSUMERS: Final = tuple(consumer(level, from_leader_only=False) for level in (0, 1))
+
+# Nothing was looked for, so it does not end a wait.
+_UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+_MOVED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+
+def handle(
+    request: FetchRequest,
+    context: RequestContext,
+    *,
+    replicas: ReplicaManager,
+    sessions: FetchSessionCache,
+    metadata: MetadataCache,
+    fetch_max_bytes: int,
+) -> Answer:
+    """Read, and answer now or later."""
+    version = context.api_version
+    reader = _reader(request, version)
+    maker = _Answers(version, context.listener_name, reader, replicas, metadata)
+    max_bytes = min(request.max_bytes, fetch_max_bytes)
+    topics = request.topics
+    if request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION and _is_one(topics):
+        # The way of consumers without sessions, and worth some care.
+        topic = topics[0]
+        asked = topic.partitions[0]
+        name = topic.topic if version < TOPIC_IDS_FROM_VERSION else metadata.topic_name(topic.topic_id)
+        if name is not None:
+            limit = min(max_bytes, asked.partition_max_bytes)
+            result = replicas.read(reader, name, asked.partition, topic.topic_id, asked, limit, at_least_one=True)
+            if (
+                result.size >= min(request.min_bytes, max_bytes)
+                or result.error
+                or request.max_wait_ms <= 0
+                or result.is_diverging
+            ):
+                return maker.single(topic, name, asked.partition, result)
+    begun = sessions.begin(
+        request,
+        version,
+        reader.waits_for,
+        is_follower=reader.is_follower,
+        now_ms=replicas.clock.now_ms(),
+        name_of=metadata.topic_name,
+    )
+    if isinstance(begun, ErrorCode):
+        return FetchResponse(error_code=begun, responses=())
+    return _Fetch(request, max_bytes, reader, begun, maker, replicas).start()
+
+
+def error_response(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse:
+    """One error; before topic ids came, for every partition too."""
+    if version >= TOPIC_IDS_FROM_VERSION:
+        return FetchResponse(error_code=code, session_id=request.session_id, responses=())
+    return FetchResponse(
+        error_code=code,
+        session_id=request.session_id,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                partitions=[
+                    PartitionData(partition_index=asked.partition, error_code=code, high_watermark=-1, records=b"")
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _is_one(topics: Sequence[FetchTopic]) -> bool:
+    return len(topics) == 1 and len(topics[0].partitions) == 1
+
+
+def _reader(request: FetchRequest, version: int) -> Reader:
+    replica_id = request.replica_id if version < 15 else request.replica_state.replica_id
+    if replica_id >= 0:
+        return Reader(replica_id, request.replica_state.replica_epoch, TO_LOG_END, from_leader_only=True)
+    consumers = _OLD_CONSUMERS if version < _FOLLOWERS_SERVE_FROM_VERSION else _CONSUMERS
+    return consumers[request.isolation_level == _READ_COMMITTED]
+
+
+class _Answers:
+    """Makes the response from readings."""
+
+    __slots__ = ("_listener", "_metadata", "_replicas", "_version", "_with_aborted")
+
+    def __init__(
+        self, version: int, listener: str, reader: Reader, replicas: ReplicaManager, metadata: MetadataCache
+    ) -> None:
+        self._version = version
+        self._listener = listener
+        self._replicas = replicas
+        self._metadata = metadata
+        self._with_aborted = reader.reads_committed
+
+    def single(self, topic: FetchTopic, name: str, index: int, result: ReadResult) -> FetchResponse:
+        """The response of one partition, without a session."""
+        endpoints: dict[int, NodeEndpoint] = {}
+        data = self._data(name, index, result, endpoints)
+        found = FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=[data])
+        if endpoints:
+            return FetchResponse(responses=[found], node_endpoints=list(endpoints.values()))
+        return FetchResponse(responses=[found])
+
+    def response(
+        self, error: ErrorCode, session_id: int, readings: Sequence[tuple[SessionPartition, ReadResult]]
+    ) -> FetchResponse:
+        """The response of many; neighbours of one topic stand together."""
+        endpoints: dict[int, NodeEndpoint] = {}
+        topics: list[FetchableTopicResponse] = []
+        last: tuple[str | None, bytes] | None = None
+        found: list[PartitionData] = []
+        for partition, result in readings:
+            topic = (partition.topic, partition.topic_id)
+            if topic != last:
+                last = topic
+                found = []
+                name = partition.topic or ""
+                topics.append(FetchableTopicResponse(topic=name, topic_id=partition.topic_id, partitions=found))
+            found.append(self._data(partition.topic, partition.partition, result, endpoints))
+        return FetchResponse(
+            error_code=error, session_id=session_id, responses=topics, node_endpoints=list(endpoints.values())
+        )
+
+    def _data(
+        self, topic: str | None, index: int, result: ReadResult, endpoints: dict[int, NodeEndpoint]
+    ) -> PartitionData:
+        if result.error:
+            return self._error(topic, index, result.error, endpoints)
+        if self._version < _ZSTD_FROM_VERSION and topic is not None and self._is_zstd(topic, index):
+            return self._error(topic, index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, endpoints)
+        data = PartitionData(
+            partition_index=index,
+            error_code=0,
+            high_watermark=result.high_watermark,
+            last_stable_offset=result.last_stable_offset,
+            log_start_offset=result.log_start_offset,
+            aborted_transactions=() if self._with_aborted else None,
+            records=result.records,
+        )
+        if result.diverging_epoch is not None:
+            epoch, end_offset = result.diverging_epoch
+            data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+        return data
+
+    def _error(
+        self, topic: str | None, index: int, code: ErrorCode, endpoints: dict[int, NodeEndpoint]
+    ) -> PartitionData:
+        if code == ErrorCode.KAFKA_STORAGE_ERROR and self._version < _STORAGE_ERROR_FROM_VERSION:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        data = PartitionData(
+            partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=None, records=b""
+        )
+        if code in _MOVED and self._version >= _LEADERS_FROM_VERSION and topic is not None:
+            known = self._metadata.partition(topic, index)
+            if known is not None:
+                data.current_leader = LeaderIdAndEpoch(leader_id=known.leader, leader_epoch=known.leader_epoch)
+                node = self._metadata.node(known.leader, self._listener)
+                if node is not None:
+                    endpoints[known.leader] = NodeEndpoint(
+                        node_id=known.leader, host=node.host, port=node.port, rack=node.rack
+                    )
+        return data
+
+    def _is_zstd(self, topic: str, index: int) -> bool:
+        hosted = self._replicas.partitions.get((topic, index))
+        return hosted is not None and hosted.log.config.values["compression.type"] == "zstd"
+
+
+class _Fetch:
+    """A fetch on its way, which may have to wait."""
+
+    __slots__ = (
+        "_context",
+        "_deferred",
+        "_maker",
+        "_max_bytes",
+        "_max_wait_ms",
+        "_min_bytes",
+        "_reader",
+        "_replicas",
+        "_size",
+        "_sizes",
+        "_timer",
+    )
+
+    _deferred: Deferred[FetchResponse]
+    _timer: Timer
+
+    def __init__(
+        self,
+        request: FetchRequest,
+        max_bytes: int,
+        reader: Reader,
+        context: FetchContext,
+        maker: _Answers,
+        replicas: ReplicaManager,
+    ) -> None:
+        self._max_bytes = max_bytes
+        self._min_bytes = min(request.min_bytes, max_bytes)
+        self._max_wait_ms = request.max_wait_ms
+        self._reader = reader
+        self._context = context
+        self._maker = maker
+        self._replicas = replicas
+        self._size = 0
+        # What each partition had to read when it was last looked at.
+        self._sizes: dict[SessionPartition, int] = {}
+
+    def start(self) -> Answer:
+        """Look at all that may have something to tell; wait if that is too little."""
+        readings = self._look(is_first_look=True)
+        unknown = sum(result.error in _UNKNOWN for _, result in readings)
+        self._sizes = {partition: result.size for partition, result in readings if result.size}
+        self._size = sum(self._sizes.values())
+        if (
+            self._size >= self._min_bytes
+            or self._max_wait_ms <= 0
+            or unknown == len(self._context.session.partitions)
+            or any(_ends_wait(result) for _, result in readings)
+        ):
+            return self._respond(readings)
+        self._deferred = Deferred(applied=False, on_abandon=self._abandon)
+        self._timer = self._replicas.clock.call_later(self._max_wait_ms / 1000, self._finish)
+        self._context.wait(self._moved)
+        return self._deferred
+
+    def _look(self, *, is_first_look: bool) -> list[tuple[SessionPartition, ReadResult]]:
+        readings = []
+        limit = self._max_bytes
+        nothing_yet = True
+        for partition in tuple(self._context.session.to_look_at):
+            result = self._read(partition, limit, nothing_yet, is_first_look)
+            if result.size:
+                nothing_yet = False
+                limit = max(0, limit - result.size)
+            readings.append((partition, result))
+        return readings
+
+    def _read(self, partition: SessionPartition, limit: int, at_least_one: bool, is_first_look: bool) -> ReadResult:
+        if partition.topic is None:
+            return ReadResult(ErrorCode.UNKNOWN_TOPIC_ID)
+        return self._replicas.read(
+            self._reader,
+            partition.topic,
+            partition.partition,
+            partition.topic_id,
+            partition,
+            min(limit, partition.max_bytes),
+            at_least_one=at_least_one,
+            is_first_look=is_first_look,
+        )
+
+    def _moved(self, partition: SessionPartition) -> None:
+        """One partition moved while this fetch waits: no other is looked at."""
+        result = self._read(partition, self._max_bytes, True, False)
+        self._size += result.size - self._sizes.get(partition, 0)
+        self._sizes[partition] = result.size
+        if self._size >= self._min_bytes or result.error or result.is_diverging:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Read once more, all that moved, and answer."""
+        self._timer.cancel()
+        response = self._respond(self._look(is_first_look=False))
+        self._deferred.complete(response)
+
+    def _respond(self, readings: Sequence[tuple[SessionPartition, ReadResult]]) -> FetchResponse:
+        concluded = self._context.conclude(readings, self._replicas.clock.now_ms())
+        self._context.end()
+        return self._maker.response(*concluded)
+
+    def _abandon(self) -> None:
+        self._timer.cancel()
+        self._context.end()
+
+
+def _ends_wait(result: ReadResult) -> bool:
+    return result.is_diverging or (result.error != ErrorCode.NONE and result.error not in _UNKNOWN)

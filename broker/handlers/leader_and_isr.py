@@ -1,0 +1,56 @@
+"""LeaderAndIsr, versions 2 to 7: the controller says which partitions this broker leads and which it follows.
+
+Before that happens the configs of topics that are new here are read, because their logs are made with them.
+Counterpart in Kafka: KafkaApis.handleLeaderAndIsrRequest.
+"""
+
+from collections.abc import Callable
+
+from ottla.broker.controller.topic_configs import TopicConfigs
+from ottla.broker.replica_manager import ReplicaManager
+from ottla.broker.request_context import Deferred, RequestContext
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+
+UNKNOWN_BROKER_EPOCH = -1
+
+
+def handle(
+    request: LeaderAndIsrRequest,
+    context: RequestContext,
+    *,
+    replicas: ReplicaManager,
+    topic_configs: TopicConfigs,
+    broker_epoch: Callable[[], int],
+) -> LeaderAndIsrResponse | Deferred[LeaderAndIsrResponse]:
+    """Take the roles given, unless they were meant for an earlier life of this broker."""
+    if request.broker_epoch != UNKNOWN_BROKER_EPOCH and request.broker_epoch < broker_epoch():
+        return error_response(request, context.api_version, ErrorCode.STALE_BROKER_EPOCH)
+    topics = {topic.topic_name for topic in request.topic_states}
+    missing = topic_configs.missing(topics)
+    if not missing:
+        return replicas.become_leader_or_follower(request)
+    reply: Deferred[LeaderAndIsrResponse] = Deferred(applied=False)
+    # The controller sends the next request when it has the answer to this one, so that none overtakes another.
+    topic_configs.read(missing, lambda: reply.complete(replicas.become_leader_or_follower(request)))
+    return reply
+
+
+def error_response(request: LeaderAndIsrRequest, version: int, code: ErrorCode) -> LeaderAndIsrResponse:
+    """No role is taken."""
+    by_id = []
+    for topic in request.topic_states:
+        errors = [
+            LeaderAndIsrPartitionError(
+                topic_name=topic.topic_name, partition_index=each.partition_index, error_code=code
+            )
+            for each in topic.partition_states
+        ]
+        by_id.append(LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=errors))
+    by_name = [error for topic_error in by_id for error in topic_error.partition_errors]
+    return LeaderAndIsrResponse(error_code=code, partition_errors=by_name, topics=by_id)

@@ -1,0 +1,103 @@
+"""ListOffsets, versions 1 to 9: the offset of a timestamp, or of the start or end of a log.
+
+There is no tiered storage: its timestamp (-5) finds nothing, and the local log starts where the log starts.
+Counterpart in Kafka: KafkaApis.handleListOffsetRequest.
+"""
+
+from collections import Counter
+from typing import Final
+
+from ottla.broker.partition import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    TO_HIGH_WATERMARK,
+    TO_LAST_STABLE_OFFSET,
+    TO_LOG_END,
+)
+from ottla.broker.replica_manager import ReplicaManager
+from ottla.broker.request_context import RequestContext
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+_FIRST_VERSIONS: Final = {
+    LATEST_TIMESTAMP: 1,
+    EARLIEST_TIMESTAMP: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL_TIMESTAMP: 8,
+    LATEST_TIERED_TIMESTAMP: 9,
+}
+_NOT_AVAILABLE_FROM_VERSION: Final = 5
+_CONSUMER: Final = -1
+_DEBUGGER: Final = -2
+_READ_COMMITTED: Final = 1
+
+
+def handle(request: ListOffsetsRequest, context: RequestContext, *, replicas: ReplicaManager) -> ListOffsetsResponse:
+    """Look up each partition's offset."""
+    version = context.api_version
+    asked = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
+    how_far = TO_LOG_END
+    if request.replica_id == _CONSUMER:
+        how_far = TO_LAST_STABLE_OFFSET if request.isolation_level == _READ_COMMITTED else TO_HIGH_WATERMARK
+
+    def answer(topic: str, each: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        index = each.partition_index
+        if asked[topic, index] > 1:
+            return _failed(index, ErrorCode.INVALID_REQUEST)
+        if each.timestamp < 0 and version < _FIRST_VERSIONS.get(each.timestamp, version + 1):
+            return _failed(index, ErrorCode.UNSUPPORTED_VERSION)
+        try:
+            found = replicas.partition(topic, index).offset_for_timestamp(
+                each.timestamp,
+                how_far,
+                each.current_leader_epoch,
+                from_leader_only=request.replica_id != _DEBUGGER,
+            )
+        except KafkaError as error:
+            code = error.code
+            if code == ErrorCode.OFFSET_NOT_AVAILABLE and version < _NOT_AVAILABLE_FROM_VERSION:
+                code = ErrorCode.LEADER_NOT_AVAILABLE
+            return _failed(index, code)
+        if found is None:
+            return _failed(index, ErrorCode.NONE)
+        return ListOffsetsPartitionResponse(
+            partition_index=index,
+            error_code=ErrorCode.NONE,
+            timestamp=found.timestamp,
+            offset=found.offset,
+            leader_epoch=found.leader_epoch,
+        )
+
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name, partitions=[answer(topic.name, each) for each in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def error_response(request: ListOffsetsRequest, version: int, code: ErrorCode) -> ListOffsetsResponse:
+    """Every partition with one error."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name, partitions=[_failed(each.partition_index, code) for each in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _failed(index: int, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=index, error_code=code)

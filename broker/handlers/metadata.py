@@ -1,0 +1,160 @@
+"""Metadata, versions 0 to 12: brokers, controller, and leaders and replicas of topics.
+
+Topics are asked for by name, from version 12 by id too, all or none of them. One that there is not is created on the
+way where client and broker allow it; it is answered LEADER_NOT_AVAILABLE then, so that the client asks again.
+
+Deviations: authorized operations are not told, as there is no authorizer. Kafka's internal topics are not created on
+the way: nothing would make them as their coordinators need them.
+Counterpart in Kafka: KafkaApis.handleTopicMetadataRequest, ZkMetadataCache.getTopicMetadata.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ottla.broker.controller.topics import is_internal, name_fault
+from ottla.broker.metadata_cache import MetadataCache, PartitionMetadata
+from ottla.broker.request_context import RequestContext
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from ottla.wire.types import ZERO_UUID
+
+_IDS_FROM_VERSION: Final = 12
+_LISTENER_ERROR_FROM_VERSION: Final = 6
+_NO_LEADER: Final = -1
+
+
+def handle(
+    request: MetadataRequest,
+    context: RequestContext,
+    *,
+    metadata: MetadataCache,
+    cluster_id: str,
+    auto_create: Callable[[Iterable[str]], dict[str, ErrorCode]] | None,
+) -> MetadataResponse:
+    """Tell what this broker knows. `auto_create` is None where topics are not created on the way."""
+    version = context.api_version
+    answers = []
+    wanted = _wanted_names(request, version)
+    if wanted is None:
+        names: Iterable[str] = sorted(metadata.topics)
+        auto_create = None
+    elif wanted.ids:
+        found = {topic_id: metadata.topic_name(topic_id) for topic_id in wanted.ids}
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID
+        answers = [_topic(None, unknown, topic_id) for topic_id, name in found.items() if name is None]
+        names = [name for name in found.values() if name is not None]
+    else:
+        names = wanted.names
+    missing = []
+    for name in names:
+        if metadata.contains(name):
+            answers.append(_known_topic(metadata, name, context.listener_name, version))
+        else:
+            missing.append(name)
+    if missing:
+        may_create = auto_create is not None and request.allow_auto_topic_creation
+        codes = auto_create(missing) if auto_create is not None and may_create else _refuse(missing)
+        answers += [_topic(name, code, ZERO_UUID) for name, code in codes.items()]
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=node.broker_id, host=node.host, port=node.port, rack=node.rack)
+            for node in metadata.nodes(context.listener_name)
+        ],
+        cluster_id=cluster_id,
+        controller_id=-1 if metadata.controller_id is None else metadata.controller_id,
+        topics=answers,
+    )
+
+
+class _Wanted:
+    """The topics that a request names, each once."""
+
+    def __init__(self, names: Iterable[str], ids: Iterable[bytes]) -> None:
+        self.names = dict.fromkeys(names)
+        self.ids = dict.fromkeys(each for each in ids if each != ZERO_UUID)
+
+
+def _wanted_names(request: MetadataRequest, version: int) -> _Wanted | None:
+    """Return what is asked for; None for all topics."""
+    topics = request.topics
+    if topics is None or (version == 0 and not topics):
+        return None
+    if version < _IDS_FROM_VERSION:
+        for topic in topics:
+            if topic.name is None:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {version}")
+            if topic.topic_id != ZERO_UUID:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, f"Topic IDs are not supported in requests for version {version}"
+                )
+    names = [topic.name for topic in topics if topic.name is not None]
+    return _Wanted(names, [topic.topic_id for topic in topics])
+
+
+def _refuse(names: Iterable[str]) -> dict[str, ErrorCode]:
+    invalid, unknown = ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return {name: unknown if name_fault(name) is None else invalid for name in names}
+
+
+def _topic(name: str | None, code: ErrorCode, topic_id: bytes) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=code,
+        name=name,
+        topic_id=topic_id,
+        is_internal=name is not None and is_internal(name),
+        partitions=(),
+    )
+
+
+def _known_topic(metadata: MetadataCache, name: str, listener: str, version: int) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=name,
+        topic_id=metadata.topic_id(name),
+        is_internal=is_internal(name),
+        partitions=[
+            _partition(metadata, index, partition, listener, version)
+            for index, partition in sorted(metadata.partitions(name).items())
+        ],
+    )
+
+
+def _partition(
+    metadata: MetadataCache, index: int, partition: PartitionMetadata, listener: str, version: int
+) -> MetadataResponsePartition:
+    leader, replicas, isr = partition.leader, partition.replicas, partition.isr
+    code = ErrorCode.NONE
+    if version == 0:
+        # The first clients took a replica for one that could be reached.
+        replicas = tuple(each for each in replicas if metadata.node(each, listener) is not None)
+        isr = tuple(each for each in isr if metadata.node(each, listener) is not None)
+        if len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
+            code = ErrorCode.REPLICA_NOT_AVAILABLE
+    if metadata.node(leader, listener) is None:
+        knows_listener_error = version >= _LISTENER_ERROR_FROM_VERSION and leader in metadata.brokers
+        code = ErrorCode.LISTENER_NOT_FOUND if knows_listener_error else ErrorCode.LEADER_NOT_AVAILABLE
+        leader = _NO_LEADER
+    return MetadataResponsePartition(
+        error_code=code,
+        partition_index=index,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=partition.offline_replicas,
+    )
+
+
+def error_response(request: MetadataRequest, version: int, code: ErrorCode) -> MetadataResponse:
+    """Every topic that was asked for fails with the same code."""
+    topics = [
+        MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id, partitions=())
+        for topic in request.topics or ()
+    ]
+    return MetadataResponse(brokers=(), topics=topics)

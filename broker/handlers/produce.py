@@ -1,0 +1,341 @@
+"""Produce, versions 3 to 11: append records to partitions.
+
+acks=1 is answered after the append, acks=all once the high watermark passed it, acks=0 never: an error closes the
+connection then. Where every append has to reach the disk first (flush.messages=1), acks=1 waits for the fsync too. A
+batch that takes long to validate is validated off the loop, and the connection waits.
+
+Deviations: there is no transaction coordinator yet, so records of a transaction are answered as by a broker that cannot
+reach theirs: NOT_ENOUGH_REPLICAS, which producers retry.
+Counterpart in Kafka: KafkaApis.handleProduceRequest.
+"""
+
+import logging
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Final
+
+from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.partition import Partition
+from ottla.broker.replica_manager import ReplicaManager
+from ottla.broker.request_context import CloseConnection, Deferred, RequestContext
+from ottla.log.partition_log import LogAppendInfo
+from ottla.wire.errors import DecodeError, ErrorCode, KafkaError
+from ottla.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from ottla.wire.record_batch import InvalidRecordsError, ProducedBatch, RecordRules, needs_offload, validate_produced
+
+logger = logging.getLogger(__name__)
+
+Key = tuple[str, int]
+_OrNone = ProduceResponse | None
+_ToValidate = tuple[memoryview | None, int, RecordRules, int]
+Answer = ProduceResponse | Deferred[ProduceResponse] | Deferred[_OrNone] | None
+
+_FIRST_VERSION: Final = 3
+_LEADERS_FROM_VERSION: Final = 10
+_ADMIN_CLIENT_ID: Final = "__admin_client"
+_INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+# Where the flags of a batch stand, the one that says it belongs to a transaction, and the producer's id and epoch.
+_ATTRIBUTES_AT: Final = 22
+_TRANSACTIONAL: Final = 0x10
+_PRODUCER: Final = slice(43, 53)
+_NO_COORDINATOR: Final = (
+    "Unable to verify the partition has been added to the transaction. Underlying error: COORDINATOR_NOT_AVAILABLE"
+)
+
+# Kafka tells the log start offset with all errors but those it expects of a healthy client.
+_WITHOUT_START_OFFSET: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    }
+)
+
+
+def handle(
+    request: ProduceRequest, context: RequestContext, *, replicas: ReplicaManager, metadata: MetadataCache
+) -> Answer:
+    """Append, and answer as `acks` says."""
+    version = context.api_version
+    if version < _FIRST_VERSION:
+        raise DecodeError(f"Produce {version} is told of, but not served")
+    acks = request.acks
+    topics = request.topic_data
+    if len(topics) != 1 or len(topics[0].partition_data) != 1 or not -1 <= acks <= 1:
+        return _Produce(request, context, replicas, metadata).start()
+    # What follows is the way of most requests, and worth some care.
+    topic = topics[0].name
+    data = topics[0].partition_data[0]
+    index = data.index
+    records = data.records
+    found = replicas.partitions.get((topic, index))
+    if found is None or not isinstance(records, memoryview) or _is_special(topic, records):
+        return _Produce(request, context, replicas, metadata).start()
+    now_ms = replicas.clock.now_ms()
+    try:
+        batch = validate_produced(records, api_version=version, rules=found.rules, now_ms=now_ms)
+        info = replicas.append(found, batch, acks, now_ms)
+    except KafkaError as error:
+        answer = _refused(index, error, found)
+        return _Answers(context, metadata, acks).response({(topic, index): answer})
+    if acks == 0:
+        return None
+    answer = _appended(index, info)
+    if found.followers or found.flushes_by_count:
+        answers = _Answers(context, metadata, acks)
+        wait = [(found, info.last_offset + 1)]
+        return answers.acknowledged({(topic, index): answer}, wait, replicas, request.timeout_ms)
+    return ProduceResponse(responses=[TopicProduceResponse(name=topic, partition_responses=[answer])])
+
+
+def error_response(request: ProduceRequest, version: int, code: ErrorCode) -> ProduceResponse:
+    """Every partition with one error."""
+    if request.acks == 0:
+        raise CloseConnection(f"Produce with acks=0: {code.name}")
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[_failed(data.index, code) for data in topic.partition_data],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def _is_special(topic: str, records: memoryview) -> bool:
+    return _is_transactional(records) or topic in _INTERNAL_TOPICS or needs_offload(records)
+
+
+def _is_transactional(records: memoryview) -> bool:
+    return len(records) > _ATTRIBUTES_AT and records[_ATTRIBUTES_AT] & _TRANSACTIONAL != 0
+
+
+def _appended(index: int, info: LogAppendInfo) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        error_code=0,
+        base_offset=info.first_offset,
+        log_append_time_ms=info.log_append_time_ms,
+        log_start_offset=info.log_start_offset,
+    )
+
+
+def _failed(index: int, code: ErrorCode) -> PartitionProduceResponse:
+    return PartitionProduceResponse(index=index, error_code=code, base_offset=-1)
+
+
+def _refused(index: int, error: KafkaError, partition: Partition) -> PartitionProduceResponse:
+    """What validation or the log said no to."""
+    answer = _failed(index, error.code)
+    if error.code not in _WITHOUT_START_OFFSET:
+        answer.log_start_offset = partition.log.log_start_offset
+    if isinstance(error, InvalidRecordsError):
+        answer.error_message = error.detail
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
+            for at, message in error.record_errors
+        ]
+    return answer
+
+
+class _Answers:
+    """Makes the response. It knows nothing of the records: they must not be kept while a reply waits."""
+
+    __slots__ = ("_acks", "_client_id", "_listener", "_metadata", "_version")
+
+    def __init__(self, context: RequestContext, metadata: MetadataCache, acks: int) -> None:
+        self._acks = acks
+        self._client_id = context.client_id
+        self._listener = context.listener_name
+        self._version = context.api_version
+        self._metadata = metadata
+
+    def response(self, answers: Mapping[Key, PartitionProduceResponse]) -> ProduceResponse:
+        """All answers by topic; with acks=0 an error closes the connection."""
+        by_topic: dict[str, list[PartitionProduceResponse]] = {}
+        endpoints: dict[int, NodeEndpoint] = {}
+        for (topic, index), answer in answers.items():
+            if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and self._version >= _LEADERS_FROM_VERSION:
+                self._point_to_leader(topic, index, answer, endpoints)
+            if answer.error_code != ErrorCode.NONE and self._acks == 0:
+                raise CloseConnection(f"Produce with acks=0 failed for {topic}-{index}: error {answer.error_code}")
+            by_topic.setdefault(topic, []).append(answer)
+        return ProduceResponse(
+            responses=[TopicProduceResponse(name=name, partition_responses=found) for name, found in by_topic.items()],
+            node_endpoints=list(endpoints.values()),
+        )
+
+    def acknowledged(
+        self,
+        answers: Mapping[Key, PartitionProduceResponse],
+        appended: Sequence[tuple[Partition, int]],
+        replicas: ReplicaManager,
+        timeout_ms: int,
+    ) -> Deferred[ProduceResponse]:
+        """The response once all that was appended is acknowledged."""
+
+        def done(errors: list[ErrorCode]) -> None:
+            for (partition, _), error in zip(appended, errors, strict=True):
+                answers[partition.topic_partition].error_code = error
+            deferred.complete(self.response(answers))
+
+        deferred: Deferred[ProduceResponse] = Deferred(applied=True)
+        wait = replicas.await_acks(appended, self._acks, timeout_ms, done)
+        deferred.on_abandon = wait.cancel
+        return deferred
+
+    def _point_to_leader(
+        self, topic: str, index: int, answer: PartitionProduceResponse, endpoints: dict[int, NodeEndpoint]
+    ) -> None:
+        known = self._metadata.partition(topic, index)
+        if known is None:
+            return
+        answer.current_leader = LeaderIdAndEpoch(leader_id=known.leader, leader_epoch=known.leader_epoch)
+        node = self._metadata.node(known.leader, self._listener)
+        if node is not None:
+            endpoints[known.leader] = NodeEndpoint(node_id=known.leader, host=node.host, port=node.port, rack=node.rack)
+
+
+class _Produce:
+    """A request of several partitions, or of records that need more than a glance."""
+
+    __slots__ = ("_acks", "_answers", "_entries", "_from_admin", "_maker", "_replicas", "_timeout_ms", "_version")
+
+    def __init__(
+        self, request: ProduceRequest, context: RequestContext, replicas: ReplicaManager, metadata: MetadataCache
+    ) -> None:
+        self._acks = request.acks
+        self._timeout_ms = request.timeout_ms
+        self._version = context.api_version
+        self._from_admin = context.client_id == _ADMIN_CLIENT_ID
+        self._replicas = replicas
+        self._maker = _Answers(context, metadata, request.acks)
+        # The later of two entries for one partition counts, as in Kafka. This object dies with the append: the
+        # records must not be kept while a reply waits.
+        self._entries = {
+            (topic.name, data.index): data.records if isinstance(data.records, memoryview) else None
+            for topic in request.topic_data
+            for data in topic.partition_data
+        }
+        self._answers: dict[Key, PartitionProduceResponse] = {}
+        _check_producers(self._entries.values(), request.transactional_id)
+
+    def start(self) -> Answer:
+        """Validate and append, here or, where that takes long, partly off the loop."""
+        for key, records in self._entries.items():
+            answer = self._refusal(key, records)
+            if answer is not None:
+                self._answers[key] = answer
+        left = [(key, records) for key, records in self._entries.items() if key not in self._answers]
+        slow = {key for key, records in left if records is not None and needs_offload(records)}
+        now_ms = self._replicas.clock.now_ms()
+        plans = {key: (records, self._version, self._replicas.partitions[key].rules, now_ms) for key, records in left}
+        if slow:
+            deferred: Deferred[_OrNone] = Deferred(applied=False)
+            self._replicas.start_soon(self._run_off_loop, plans, slow, deferred)
+            return deferred
+        response = self._append({key: _validated(*plan) for key, plan in plans.items()})
+        return response if self._acks else None
+
+    def _refusal(self, key: Key, records: memoryview | None) -> PartitionProduceResponse | None:
+        """The answer where it does not depend on the records' validity."""
+        topic, index = key
+        try:
+            self._replicas.partition(topic, index)
+        except KafkaError as error:
+            return _failed(index, error.code)
+        if not -1 <= self._acks <= 1:
+            return _failed(index, ErrorCode.INVALID_REQUIRED_ACKS)
+        if topic in _INTERNAL_TOPICS and not self._from_admin:
+            return _failed(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        if records is not None and _is_transactional(records):
+            answer = _failed(index, ErrorCode.NOT_ENOUGH_REPLICAS)
+            answer.error_message = _NO_COORDINATOR
+            return answer
+        return None
+
+    async def _run_off_loop(
+        self, plans: Mapping[Key, _ToValidate], slow: Container[Key], deferred: Deferred[_OrNone]
+    ) -> None:
+        """Validate what is slow in a worker thread, one after the other, then append as ever."""
+        response: ProduceResponse | Deferred[ProduceResponse]
+        try:
+            batches = {}
+            for key, plan in plans.items():
+                batches[key] = await self._replicas.offload(_validated, *plan) if key in slow else _validated(*plan)
+            response = self._append(batches)
+        except CloseConnection as reason:
+            deferred.close(reason)
+            return
+        except Exception:
+            logger.exception("A bug: Produce failed")
+            if not self._acks:
+                deferred.close(CloseConnection("Produce with acks=0 failed"))
+                return
+            failed = {key: _failed(key[1], ErrorCode.UNKNOWN_SERVER_ERROR) for key in self._entries}
+            response = self._maker.response(failed)
+        if isinstance(response, Deferred):
+            deferred.on_abandon = response.abandon
+            response.then(deferred.complete, deferred.close)
+        else:
+            deferred.complete(response if self._acks else None)
+
+    def _append(self, batches: Mapping[Key, ProducedBatch | KafkaError]) -> ProduceResponse | Deferred[ProduceResponse]:
+        """Append what is valid, and answer all in the order of the request."""
+        replicas = self._replicas
+        entries = []
+        for key, batch in batches.items():
+            partition = replicas.partitions.get(key)
+            if partition is None:
+                # It went away during the validation.
+                self._answers[key] = _failed(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            elif isinstance(batch, KafkaError):
+                self._answers[key] = _refused(key[1], batch, partition)
+            else:
+                entries.append((partition, batch))
+        waiting = []
+        results = replicas.append_all(entries, self._acks, replicas.clock.now_ms())
+        for (partition, _), result in zip(entries, results, strict=True):
+            topic, index = partition.topic_partition
+            if isinstance(result, KafkaError):
+                self._answers[topic, index] = _refused(index, result, partition)
+            else:
+                self._answers[topic, index] = _appended(index, result)
+                waiting.append((partition, result.last_offset + 1))
+        answers = {key: self._answers[key] for key in self._entries}
+        if self._acks == 0 or not any(p.followers or p.flushes_by_count for p, _ in waiting):
+            return self._maker.response(answers)
+        return self._maker.acknowledged(answers, waiting, replicas, self._timeout_ms)
+
+
+def _validated(records: memoryview | None, version: int, rules: RecordRules, now_ms: int) -> ProducedBatch | KafkaError:
+    try:
+        return validate_produced(records, api_version=version, rules=rules, now_ms=now_ms)
+    except KafkaError as error:
+        return error
+
+
+def _check_producers(entries: Iterable[memoryview | None], transactional_id: str | None) -> None:
+    """Records of a transaction need its id in the request, and come from one producer."""
+    batches = [records for records in entries if records is not None and _is_transactional(records)]
+    if not batches:
+        return
+    if transactional_id is None:
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactional records without an id")
+    producers = {bytes(records[_PRODUCER]) for records in batches}
+    if len(producers) > 1:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "transactional records of more than one producer")

@@ -1,0 +1,43 @@
+"""UpdateMetadata, versions 2 to 8: the controller says which brokers there are, and who leads.
+
+Counterpart in Kafka: KafkaApis.handleUpdateMetadataRequest, ReplicaManager.maybeUpdateMetadataCache.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+from ottla.broker.controller.topic_configs import TopicConfigs
+from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.replica_manager import ReplicaManager
+from ottla.broker.request_context import RequestContext
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+_UNKNOWN_BROKER_EPOCH: Final = -1
+
+
+def handle(
+    request: UpdateMetadataRequest,
+    context: RequestContext,
+    *,
+    metadata: MetadataCache,
+    replicas: ReplicaManager,
+    topic_configs: TopicConfigs,
+    broker_epoch: Callable[[], int],
+    changed: Callable[[Collection[str]], None],
+) -> UpdateMetadataResponse:
+    """Take in what the controller tells; `changed` is told of which topics."""
+    if request.broker_epoch != _UNKNOWN_BROKER_EPOCH and request.broker_epoch < broker_epoch():
+        return error_response(request, context.api_version, ErrorCode.STALE_BROKER_EPOCH)
+    if request.controller_epoch < replicas.controller_epoch:
+        return error_response(request, context.api_version, ErrorCode.STALE_CONTROLLER_EPOCH)
+    replicas.controller_epoch = request.controller_epoch
+    gone = metadata.update(request)
+    topic_configs.forget({partition.topic for partition in gone if not metadata.contains(partition.topic)})
+    changed({topic.topic_name for topic in request.topic_states})
+    return UpdateMetadataResponse(error_code=ErrorCode.NONE)
+
+
+def error_response(request: UpdateMetadataRequest, version: int, code: ErrorCode) -> UpdateMetadataResponse:
+    """Nothing is taken in."""
+    return UpdateMetadataResponse(error_code=code)

@@ -1,0 +1,124 @@
+"""What has to be done now and then: fsyncs, checkpoints, forgetting producers, removing deleted logs.
+
+Owns when. What is due is planned on the loop and written by a worker thread, from plain values. Must not know the roles
+of partitions. Counterpart in Kafka: the scheduled tasks of LogManager and ReplicaManager.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from ottla.broker.clock import Clock, Offload
+from ottla.log.manager import LogManager, remove_directories, write_checkpoints
+from ottla.wire.errors import KafkaError
+from ottla.wire.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+# Kafka syncs a segment when it is rolled; here all that were rolled since the last look.
+_ROLLED_EVERY_MS: Final = 5_000
+_PRODUCERS_EVERY_MS: Final = 600_000
+
+
+class Housekeeping:
+    """The periodic tasks of one broker."""
+
+    def __init__(
+        self,
+        logs: LogManager,
+        clock: Clock,
+        offload: Offload,
+        *,
+        flush: Callable[[TopicPartition, int | None], Awaitable[None]],
+        high_watermarks: Callable[[], Mapping[TopicPartition, int]],
+        config: Mapping[str, Any],
+    ) -> None:
+        """`flush` makes a partition durable up to an offset or its end; `config` holds values by Kafka's names."""
+        self._logs = logs
+        self._clock = clock
+        self._offload = offload
+        self._flush = flush
+        self._high_watermarks = high_watermarks
+        self._config = config
+        self._started_ms = clock.now_ms()
+        self._flushed_ms: dict[TopicPartition, int] = {}
+        # By file what stands in it, to leave alone what did not change.
+        self._written: dict[Path, Mapping[TopicPartition, int]] = {}
+
+    async def run(self) -> None:
+        """Do everything when it is due, until cancelled."""
+        config = self._config
+        tasks: list[tuple[int, Callable[[], Awaitable[None]]]] = [
+            (config["log.flush.scheduler.interval.ms"], self.flush_due),
+            (_ROLLED_EVERY_MS, self.flush_rolled),
+            (config["log.flush.offset.checkpoint.interval.ms"], self.checkpoint_recovery_points),
+            (config["log.flush.start.offset.checkpoint.interval.ms"], self.checkpoint_log_start_offsets),
+            (config["replica.high.watermark.checkpoint.interval.ms"], self.checkpoint_high_watermarks),
+            (config["log.segment.delete.delay.ms"], self.remove_deleted),
+            (_PRODUCERS_EVERY_MS, self.expire_producers),
+        ]
+        async with trio.open_nursery() as nursery:
+            for interval_ms, task in tasks:
+                if interval_ms > 0:
+                    nursery.start_soon(self._repeat, interval_ms / 1000, task)
+
+    async def _repeat(self, seconds: float, task: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await trio.sleep(seconds)
+            try:
+                await task()
+            except (OSError, KafkaError) as error:
+                logger.error("%s: %s", task.__name__, error)
+            except Exception:
+                logger.exception("A bug: %s failed", task.__name__)
+
+    async def flush_due(self) -> None:
+        """Flush the logs whose last flush is longer ago than their `flush.ms`."""
+        now_ms = self._clock.now_ms()
+        for topic_partition, log in tuple(self._logs.logs.items()):
+            last_ms = self._flushed_ms.get(topic_partition, self._started_ms)
+            if log.unflushed_messages and now_ms - last_ms >= log.config.flush_ms:
+                self._flushed_ms[topic_partition] = now_ms
+                await self._flush(topic_partition, None)
+        for gone in self._flushed_ms.keys() - self._logs.logs.keys():
+            del self._flushed_ms[gone]
+
+    async def flush_rolled(self) -> None:
+        """Flush all segments that take no more records: recovery then begins with the active one."""
+        for topic_partition, log in tuple(self._logs.logs.items()):
+            active_from = log.segments[-1].base_offset
+            if active_from > log.recovery_point:
+                await self._flush(topic_partition, active_from)
+
+    async def checkpoint_recovery_points(self) -> None:
+        """Write down up to where each log is flushed."""
+        await self._write(self._logs.recovery_points())
+
+    async def checkpoint_log_start_offsets(self) -> None:
+        """Write down where logs start."""
+        await self._write(self._logs.log_start_offsets())
+
+    async def checkpoint_high_watermarks(self) -> None:
+        """Write down the high watermarks."""
+        await self._write(self._logs.high_watermarks(self._high_watermarks()))
+
+    async def _write(self, plan: Mapping[Path, Mapping[TopicPartition, int]]) -> None:
+        changed = {path: offsets for path, offsets in plan.items() if self._written.get(path) != offsets}
+        if changed:
+            await self._offload(write_checkpoints, changed)
+            self._written.update(changed)
+
+    async def remove_deleted(self) -> None:
+        """Remove the directories of deleted logs."""
+        directories = self._logs.take_deleted()
+        if directories:
+            await self._offload(remove_directories, directories)
+
+    async def expire_producers(self) -> None:
+        """Forget producers that were silent for `producer.id.expiration.ms`."""
+        now_ms = self._clock.now_ms()
+        for log in self._logs.logs.values():
+            log.producers.remove_expired(now_ms)

@@ -1,0 +1,160 @@
+"""Which replicas are in sync, and what that makes the high watermark.
+
+Owns a leader's view of its followers (`Replica`), the in-sync set with a change that is under way (`InSyncReplicas`),
+and the rules over them. Pure: positions, times and ids are arguments. Must not know logs, requests or the store.
+Counterparts in Kafka: Replica, PartitionState and the ISR half of Partition.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+UNKNOWN_OFFSET: Final = -1
+
+
+class Replica:
+    """What a leader knows of one follower; all of it comes from the follower's fetches."""
+
+    __slots__ = (
+        "broker_epoch",
+        "broker_id",
+        "last_caught_up_time_ms",
+        "last_fetch_leader_end_offset",
+        "last_fetch_time_ms",
+        "log_end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self, broker_id: int) -> None:
+        self.broker_id = broker_id
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.log_end_offset = UNKNOWN_OFFSET
+        self.last_fetch_leader_end_offset = 0
+        self.last_fetch_time_ms = 0
+        self.last_caught_up_time_ms = 0
+        self.broker_epoch = -1
+
+    def reset(self, now_ms: int, leader_end_offset: int, *, is_new_leader: bool, is_in_sync: bool) -> None:
+        """A leader epoch begins. One that is out of sync starts at time 0, lest it hold the high watermark back."""
+        self.last_caught_up_time_ms = now_ms if is_in_sync else 0
+        if is_new_leader:
+            self.log_start_offset = UNKNOWN_OFFSET
+            self.log_end_offset = UNKNOWN_OFFSET
+            self.last_fetch_leader_end_offset = UNKNOWN_OFFSET
+            self.last_fetch_time_ms = 0
+            self.broker_epoch = -1
+        else:
+            self.last_fetch_leader_end_offset = leader_end_offset
+            self.last_fetch_time_ms = now_ms if is_in_sync else 0
+
+    def fetched(
+        self, fetch_offset: int, log_start_offset: int, now_ms: int, leader_end_offset: int, broker_epoch: int
+    ) -> None:
+        """The follower fetched from `fetch_offset`, so it has all before it.
+
+        A follower that never reaches the end of a busy log is still caught up to the time of its previous fetch, once
+        it has all that the leader had then.
+        """
+        if fetch_offset >= leader_end_offset:
+            self.last_caught_up_time_ms = max(self.last_caught_up_time_ms, now_ms)
+        elif fetch_offset >= self.last_fetch_leader_end_offset:
+            self.last_caught_up_time_ms = max(self.last_caught_up_time_ms, self.last_fetch_time_ms)
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = fetch_offset
+        self.last_fetch_leader_end_offset = max(leader_end_offset, self.last_fetch_leader_end_offset)
+        self.last_fetch_time_ms = now_ms
+        self.broker_epoch = broker_epoch
+
+    def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
+        """At the leader's end, or there no longer ago than the lag allows."""
+        return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_time_ms <= max_lag_ms
+
+
+class InSyncReplicas:
+    """The in-sync set that the controller knows, and the one that it has been asked for. Immutable.
+
+    While a change is under way nobody knows which of the two holds. `maximal` is the union: whoever needs all in-sync
+    replicas (the high watermark) waits for it, so that neither outcome loses a record.
+    """
+
+    __slots__ = ("committed", "maximal", "proposed")
+
+    def __init__(self, committed: Iterable[int], proposed: Iterable[int] | None = None) -> None:
+        self.committed = frozenset(committed)
+        self.proposed = None if proposed is None else frozenset(proposed)
+        self.maximal = self.committed if self.proposed is None else self.committed | self.proposed
+
+    @property
+    def is_changing(self) -> bool:
+        """A change was asked for, and no answer is there yet; another one has to wait."""
+        return self.proposed is not None
+
+    def propose(self, members: Iterable[int]) -> "InSyncReplicas":
+        """The state after asking for another set."""
+        if self.is_changing:
+            raise ValueError("a change of the in-sync replicas is under way")
+        return InSyncReplicas(self.committed, members)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, InSyncReplicas):
+            return NotImplemented
+        return self.committed == other.committed and self.proposed == other.proposed
+
+    def __hash__(self) -> int:
+        return hash((self.committed, self.proposed))
+
+    def __repr__(self) -> str:
+        change = "" if self.proposed is None else f" -> {sorted(self.proposed)}"
+        return f"InSyncReplicas({sorted(self.committed)}{change})"
+
+
+def effective_min_isr(min_insync_replicas: int, replica_count: int) -> int:
+    """`min.insync.replicas`, but no more than there are replicas at all."""
+    return min(min_insync_replicas, replica_count)
+
+
+def high_watermark(
+    current: int,
+    leader_end_offset: int,
+    followers: Mapping[int, Replica],
+    in_sync: InSyncReplicas,
+    min_isr: int,
+    now_ms: int,
+    max_lag_ms: int,
+) -> int:
+    """The offset below which every in-sync replica has everything; never lower than it is.
+
+    It rests while fewer than `min_isr` replicas are in sync. A follower that caught up but is not in the set yet
+    counts too: if the watermark ran ahead of it, it might never get in.
+    """
+    if len(in_sync.committed) < min_isr:
+        return current
+    lowest = leader_end_offset
+    for broker_id, replica in followers.items():
+        if replica.log_end_offset < lowest and (
+            broker_id in in_sync.maximal or replica.is_caught_up(leader_end_offset, now_ms, max_lag_ms)
+        ):
+            lowest = replica.log_end_offset
+    return max(current, lowest)
+
+
+def may_join(replica: Replica, in_sync: InSyncReplicas, watermark: int, leader_epoch_start_offset: int) -> bool:
+    """It has all that is committed and all from before this leader's epoch, so it could be elected without loss."""
+    return (
+        not in_sync.is_changing
+        and replica.broker_id not in in_sync.committed
+        and replica.log_end_offset >= watermark
+        and replica.log_end_offset >= leader_epoch_start_offset
+    )
+
+
+def out_of_sync(
+    followers: Mapping[int, Replica], in_sync: InSyncReplicas, leader_end_offset: int, now_ms: int, max_lag_ms: int
+) -> set[int]:
+    """The followers that have to leave the in-sync set: stuck, or behind for too long."""
+    if in_sync.is_changing:
+        return set()
+    return {
+        broker_id
+        for broker_id, replica in followers.items()
+        if broker_id in in_sync.committed and not replica.is_caught_up(leader_end_offset, now_ms, max_lag_ms)
+    }

@@ -1,0 +1,141 @@
+"""What this broker knows of the cluster: brokers, topics by name and by id, partitions and their leaders.
+
+PURE. Owns what the controller told last, by UpdateMetadata. Must not know where it comes from nor who asks.
+Counterpart in Kafka: kafka.server.metadata.ZkMetadataCache.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from ottla.wire.messages.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest
+from ottla.wire.types import ZERO_UUID, TopicPartition
+from ottla.zk.znodes import LEADER_DURING_DELETE
+
+
+class Node(NamedTuple):
+    """Where a broker is to be reached through one listener."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class PartitionMetadata(NamedTuple):
+    """A partition as all brokers know it; `leader` is -1 while there is none."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+    partition_epoch: int
+
+
+class BrokerMetadata(NamedTuple):
+    """A live broker and its endpoints by listener."""
+
+    broker_id: int
+    rack: str | None
+    nodes: Mapping[str, Node]
+
+
+class MetadataCache:
+    """The cluster as this broker was told of it."""
+
+    def __init__(self) -> None:
+        self.controller_id: int | None = None
+        self.controller_epoch = 0
+        self.brokers: dict[int, BrokerMetadata] = {}
+        self._partitions: dict[str, dict[int, PartitionMetadata]] = {}
+        self._topic_ids: dict[str, bytes] = {}
+        self._topic_names: dict[bytes, str] = {}
+
+    def update(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
+        """Take in what the controller tells; return the partitions that are gone with it."""
+        self.controller_id = request.controller_id if request.controller_id >= 0 else None
+        self.controller_epoch = request.controller_epoch
+        self.brokers = {
+            broker.id: BrokerMetadata(
+                broker.id,
+                broker.rack,
+                {each.listener: Node(broker.id, each.host, each.port, broker.rack) for each in broker.endpoints},
+            )
+            for broker in request.live_brokers
+        }
+        gone: list[TopicPartition] = []
+        for topic in request.topic_states:
+            self._set_topic_id(topic.topic_name, topic.topic_id)
+            for state in topic.partition_states:
+                self._take(TopicPartition(topic.topic_name, state.partition_index), state, gone)
+        for state in request.ungrouped_partition_states:
+            self._take(TopicPartition(state.topic_name, state.partition_index), state, gone)
+        return gone
+
+    def _take(self, partition: TopicPartition, state: UpdateMetadataPartitionState, gone: list[TopicPartition]) -> None:
+        if state.leader == LEADER_DURING_DELETE:
+            self._remove(partition)
+            gone.append(partition)
+        else:
+            self._put(partition, state)
+
+    def _put(self, partition: TopicPartition, state: UpdateMetadataPartitionState) -> None:
+        self._partitions.setdefault(partition.topic, {})[partition.partition] = PartitionMetadata(
+            state.leader,
+            state.leader_epoch,
+            tuple(state.isr),
+            tuple(state.replicas),
+            tuple(state.offline_replicas),
+            state.zk_version,
+        )
+
+    def _remove(self, partition: TopicPartition) -> None:
+        partitions = self._partitions.get(partition.topic)
+        if partitions is not None:
+            partitions.pop(partition.partition, None)
+        if not partitions:
+            self._partitions.pop(partition.topic, None)
+            self._set_topic_id(partition.topic, ZERO_UUID)
+
+    def _set_topic_id(self, topic: str, topic_id: bytes) -> None:
+        old = self._topic_ids.pop(topic, None)
+        if old is not None:
+            self._topic_names.pop(old, None)
+        if topic_id != ZERO_UUID:
+            self._topic_ids[topic] = topic_id
+            self._topic_names[topic_id] = topic
+
+    @property
+    def topics(self) -> Collection[str]:
+        """The names of all topics."""
+        return self._partitions.keys()
+
+    def contains(self, topic: str, partition: int | None = None) -> bool:
+        """Whether there is such a topic, or such a partition of it."""
+        partitions = self._partitions.get(topic)
+        return partitions is not None and (partition is None or partition in partitions)
+
+    def partitions(self, topic: str) -> Mapping[int, PartitionMetadata]:
+        """Return a topic's partitions by their numbers, none for a topic that there is not."""
+        return self._partitions.get(topic, {})
+
+    def partition(self, topic: str, partition: int) -> PartitionMetadata | None:
+        """Return what is known of one partition."""
+        return self._partitions.get(topic, {}).get(partition)
+
+    def topic_id(self, topic: str) -> bytes:
+        """Return a topic's id; ZERO_UUID for a topic that there is not, or that has none."""
+        return self._topic_ids.get(topic, ZERO_UUID)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return the name of the topic with this id."""
+        return self._topic_names.get(topic_id)
+
+    def node(self, broker_id: int, listener: str) -> Node | None:
+        """Return where a live broker is to be reached through a listener."""
+        broker = self.brokers.get(broker_id)
+        return None if broker is None else broker.nodes.get(listener)
+
+    def nodes(self, listener: str) -> list[Node]:
+        """Return where each live broker is to be reached through a listener."""
+        return [node for broker in self.brokers.values() if (node := broker.nodes.get(listener)) is not None]

@@ -1,0 +1,67 @@
+"""Who waits for which partition to move.
+
+Owns the lists of watchers: of a partition's log end (followers) and of its high watermark (consumers, acks=all). Must
+not know why anybody waits, nor what a partition is beyond its name. Whoever moved a partition hands the value that
+tells what moved to the replica manager, which calls `notify`. Counterpart in Kafka: DelayedOperationPurgatory.
+"""
+
+from typing import Final, Protocol
+
+from ottla.wire.types import TopicPartition
+
+# What moved, as a set of bits. A change of role, a truncation or a failure moves everything.
+NOTHING: Final = 0
+LOG_END: Final = 1
+HIGH_WATERMARK: Final = 2
+EVERYTHING: Final = LOG_END | HIGH_WATERMARK
+
+
+class Watcher(Protocol):
+    """Somebody who waits. May add and remove watchers while being called."""
+
+    def partition_moved(self) -> None:
+        """The partition may now have what this one waits for."""
+
+
+class OffsetSignal:
+    """Watchers by partition. Adding, removing, and notifying where nobody waits cost one or two dict operations."""
+
+    def __init__(self) -> None:
+        self._log_end: dict[TopicPartition, dict[Watcher, None]] = {}
+        self._high_watermark: dict[TopicPartition, dict[Watcher, None]] = {}
+
+    def watch(self, topic_partition: TopicPartition, what: int, watcher: Watcher) -> None:
+        """Have `watcher` called whenever some of `what` moves, until `unwatch`."""
+        for watchers in self._of(what):
+            watchers.setdefault(topic_partition, {})[watcher] = None
+
+    def unwatch(self, topic_partition: TopicPartition, what: int, watcher: Watcher) -> None:
+        """Never call `watcher` again. Harmless if it does not wait."""
+        for watchers in self._of(what):
+            of_partition = watchers.get(topic_partition)
+            if of_partition is not None:
+                of_partition.pop(watcher, None)
+                if not of_partition:
+                    del watchers[topic_partition]
+
+    def notify(self, topic_partition: TopicPartition, moved: int) -> None:
+        """Call who waits for what moved."""
+        if moved & LOG_END and topic_partition in self._log_end:
+            self._call(self._log_end, topic_partition)
+        if moved & HIGH_WATERMARK and topic_partition in self._high_watermark:
+            self._call(self._high_watermark, topic_partition)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._log_end.values())) + sum(map(len, self._high_watermark.values()))
+
+    def _of(self, what: int) -> list[dict[TopicPartition, dict[Watcher, None]]]:
+        log_end = [self._log_end] if what & LOG_END else []
+        return [*log_end, self._high_watermark] if what & HIGH_WATERMARK else log_end
+
+    @staticmethod
+    def _call(watchers: dict[TopicPartition, dict[Watcher, None]], topic_partition: TopicPartition) -> None:
+        of_partition = watchers[topic_partition]
+        for watcher in tuple(of_partition):
+            # One that was called before it may have removed this one.
+            if watcher in of_partition:
+                watcher.partition_moved()

@@ -1,0 +1,360 @@
+"""One partition as this broker sees it: role, epochs, high watermark, and what may be appended and read.
+
+Owns the rules of leadership (fencing by leader epoch, min ISR), the high watermark, and the followers' positions. Says
+what moved by return value. Must not know requests, sessions or who waits. Plain blocking Python.
+Counterpart in Kafka: Partition (and the high watermark of UnifiedLog).
+"""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from ottla.broker import isr
+from ottla.broker.isr import InSyncReplicas, Replica
+from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, LOG_END, NOTHING
+from ottla.log.partition_log import LogAppendInfo, PartitionLog
+from ottla.log.segment import TimestampAndOffset
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.leader_and_isr import LeaderAndIsrPartitionState
+from ottla.wire.record_batch import ProducedBatch, RecordRules
+from ottla.wire.types import Region, TopicPartition
+
+NO_EPOCH: Final = -1
+NO_LEADER: Final = -1
+NO_TIMESTAMP: Final = -1
+_NEVER: Final = 0x7FFFFFFFFFFFFFFF
+
+# How far a reader may see. Followers see all; consumers see what is committed, or what no open transaction precedes.
+TO_LOG_END: Final = 0
+TO_HIGH_WATERMARK: Final = 1
+TO_LAST_STABLE_OFFSET: Final = 2
+
+# Special timestamps of ListOffsets.
+LATEST_TIMESTAMP: Final = -1
+EARLIEST_TIMESTAMP: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL_TIMESTAMP: Final = -4
+LATEST_TIERED_TIMESTAMP: Final = -5
+
+
+class Asked(Protocol):
+    """A position to read from, as a request or a session holds it."""
+
+    fetch_offset: int
+    current_leader_epoch: int
+    last_fetched_epoch: int
+    log_start_offset: int
+
+
+class ReadResult:
+    """What a read gave: records and offsets, a divergence, or an error."""
+
+    __slots__ = (
+        "diverging_epoch",
+        "error",
+        "high_watermark",
+        "is_exhausted",
+        "last_stable_offset",
+        "log_start_offset",
+        "records",
+        "size",
+    )
+
+    def __init__(
+        self,
+        error: ErrorCode,
+        records: bytes | Region = b"",
+        high_watermark: int = -1,
+        last_stable_offset: int = -1,
+        log_start_offset: int = -1,
+        is_exhausted: bool = True,
+        diverging_epoch: tuple[int, int] | None = None,
+    ) -> None:
+        self.error = error
+        self.records = records
+        self.size = len(records)
+        self.high_watermark = high_watermark
+        self.last_stable_offset = last_stable_offset
+        self.log_start_offset = log_start_offset
+        # Nothing is left to read for now, but for `records`.
+        self.is_exhausted = is_exhausted
+        # The epoch and its end offset from which on the reader's log is another one.
+        self.diverging_epoch = diverging_epoch
+
+    @property
+    def is_diverging(self) -> bool:
+        """The reader has to truncate."""
+        return self.diverging_epoch is not None
+
+
+class Partition:
+    """A replica on this broker."""
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        log: PartitionLog,
+        rules: RecordRules,
+        *,
+        broker_id: int,
+        max_lag_ms: int,
+        high_watermark: int,
+    ) -> None:
+        """Take the log, and the high watermark that was saved for it."""
+        self.topic_partition = topic_partition
+        self.log = log
+        # What produced batches are checked against.
+        self.rules = rules
+        self.is_leader = False
+        self.is_offline = False
+        # Whether `flush.messages` is set. Nobody pays for the question who does not use it.
+        self.flushes_by_count = log.config.flush_messages < _NEVER
+        self.leader_id = NO_LEADER
+        self.leader_epoch = NO_EPOCH
+        self.leader_epoch_start_offset: int | None = None
+        self.partition_epoch = -1
+        self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        self.replica_ids: Sequence[int] = ()
+        self.in_sync = InSyncReplicas(())
+        self.followers: dict[int, Replica] = {}
+        self._broker_id = broker_id
+        self._max_lag_ms = max_lag_ms
+
+    # Roles
+
+    def make_leader(self, state: LeaderAndIsrPartitionState, now_ms: int) -> int:
+        """Lead, as the controller says; returns what moved."""
+        log = self.log
+        was_leader = self.is_leader
+        if state.partition_epoch < self.partition_epoch:
+            return NOTHING
+        self._assign(state)
+        self.in_sync = InSyncReplicas(state.isr)
+        for broker_id in set(self.followers).difference(state.replicas):
+            del self.followers[broker_id]
+        for broker_id in state.replicas:
+            if broker_id != self._broker_id:
+                self.followers.setdefault(broker_id, Replica(broker_id))
+        if state.leader_epoch > self.leader_epoch:
+            end = log.log_end_offset
+            # Followers may hold records of a later epoch than any in this log. They find where to truncate only if the
+            # epoch is known from its first moment on.
+            log.assign_epoch(state.leader_epoch)
+            for replica in self.followers.values():
+                in_sync = replica.broker_id in state.isr
+                replica.reset(now_ms, end, is_new_leader=not was_leader, is_in_sync=in_sync)
+            self.leader_epoch = state.leader_epoch
+            self.leader_epoch_start_offset = end
+        self.leader_id = self._broker_id
+        self.is_leader = not self.is_offline
+        moved = self._raise_high_watermark(now_ms)
+        return moved if was_leader else EVERYTHING
+
+    def make_follower(self, state: LeaderAndIsrPartitionState) -> int:
+        """Follow, as the controller says; returns what moved."""
+        if state.partition_epoch < self.partition_epoch:
+            return NOTHING
+        self._assign(state)
+        is_new_epoch = state.leader_epoch > self.leader_epoch
+        self.is_leader = False
+        self.leader_id = state.leader
+        self.leader_epoch = state.leader_epoch
+        self.leader_epoch_start_offset = None
+        self.in_sync = InSyncReplicas(())
+        self.followers.clear()
+        return EVERYTHING if is_new_epoch else NOTHING
+
+    def make_offline(self) -> None:
+        """The disk failed: nothing is answered from here until the broker starts anew."""
+        self.is_offline = True
+        self.is_leader = False
+
+    def make_deleted(self) -> None:
+        """Whoever still holds this object gets no more from it."""
+        self.is_leader = False
+
+    def _assign(self, state: LeaderAndIsrPartitionState) -> None:
+        self.partition_epoch = state.partition_epoch
+        self.replica_ids = tuple(state.replicas)
+
+    # Appending
+
+    def append_as_leader(
+        self, batches: Sequence[ProducedBatch], required_acks: int, now_ms: int
+    ) -> tuple[LogAppendInfo, int]:
+        """Append validated batches; returns what the log says, and what moved."""
+        log = self.log
+        if not self.is_leader:
+            raise self._refusal()
+        if required_acks == -1 and self.is_under_min_isr:
+            detail = f"{len(self.in_sync.committed)} in sync, min.insync.replicas is {log.config.min_insync_replicas}"
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, detail)
+        info = log.append_as_leader(batches, self.leader_epoch, now_ms)
+        if info.is_duplicate:
+            return info, NOTHING
+        if not self.followers and not self.flushes_by_count:
+            self.high_watermark = log.log_end_offset
+            return info, EVERYTHING
+        return info, LOG_END | self._raise_high_watermark(now_ms)
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Fewer replicas are in sync than `min.insync.replicas` asks for."""
+        if not self.followers:
+            return False
+        min_isr = isr.effective_min_isr(self.log.config.min_insync_replicas, len(self.followers) + 1)
+        return len(self.in_sync.committed) < min_isr
+
+    @property
+    def needs_flush(self) -> bool:
+        """So much was appended since the last fsync that what follows may be seen only after the next one."""
+        log = self.log
+        if not self.flushes_by_count:
+            return False
+        return log.log_end_offset - log.recovery_point >= log.config.flush_messages
+
+    def flushed(self, now_ms: int) -> int:
+        """The log was flushed; returns what moved."""
+        return self._raise_high_watermark(now_ms) if self.is_leader else NOTHING
+
+    def acks_error(self, required_offset: int, required_acks: int) -> ErrorCode | None:
+        """How a produce request that waits to be acknowledged ends by now; None: it has to wait on."""
+        log = self.log
+        if not self.is_leader:
+            return self._refusal().code
+        if required_acks != -1:
+            done = log.recovery_point >= required_offset or not self.needs_flush
+            return ErrorCode.NONE if done else None
+        if self.high_watermark < required_offset:
+            return None
+        # The in-sync replicas may have become fewer since the records were let in.
+        min_isr = isr.effective_min_isr(log.config.min_insync_replicas, len(self.followers) + 1)
+        enough = len(self.in_sync.maximal) >= min_isr
+        return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    def _raise_high_watermark(self, now_ms: int) -> int:
+        log = self.log
+        # Records that an fsync is due for are not to be seen before it.
+        end = log.recovery_point if self.needs_flush else log.log_end_offset
+        min_isr = isr.effective_min_isr(log.config.min_insync_replicas, len(self.followers) + 1)
+        before = self.high_watermark
+        self.high_watermark = isr.high_watermark(
+            before, end, self.followers, self.in_sync, min_isr, now_ms, self._max_lag_ms
+        )
+        return HIGH_WATERMARK if self.high_watermark > before else NOTHING
+
+    # Reading
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to where no transaction is open."""
+        undecided = self.log.producers.first_undecided_offset
+        return self.high_watermark if undecided is None else min(self.high_watermark, undecided)
+
+    def read(
+        self, asked: Asked, max_bytes: int, at_least_one: bool, how_far: int, *, from_leader_only: bool
+    ) -> ReadResult:
+        """Read records from the position asked for; KafkaError where that is not possible."""
+        log = self._log_for(asked.current_leader_epoch, from_leader_only)
+        offset = asked.fetch_offset
+        start = log.log_start_offset
+        end = log.log_end_offset
+        high_watermark = self.high_watermark
+        stable = self.last_stable_offset
+        if asked.last_fetched_epoch >= 0:
+            diverging = self._divergence(log, asked.last_fetched_epoch, offset)
+            if diverging is not None:
+                return ReadResult(ErrorCode.NONE, b"", high_watermark, stable, start, True, diverging)
+        if offset < start or offset > end:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not within {start} and {end}")
+        bound = end if how_far == TO_LOG_END else high_watermark if how_far == TO_HIGH_WATERMARK else stable
+        if offset >= bound:
+            return ReadResult(ErrorCode.NONE, b"", high_watermark, stable, start)
+        if max_bytes < 0:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"cannot read {max_bytes} bytes")
+        if max_bytes == 0 and not at_least_one:
+            return ReadResult(ErrorCode.NONE, b"", high_watermark, stable, start, False)
+        records = log.read(offset, max_bytes, bound, at_least_one)
+        return ReadResult(ErrorCode.NONE, records, high_watermark, stable, start, False)
+
+    def _divergence(self, log: PartitionLog, epoch: int, offset: int) -> tuple[int, int] | None:
+        end = log.end_offset_for_epoch(epoch)
+        if end.epoch == NO_EPOCH or end.end_offset < 0:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the end of epoch {epoch} is not known")
+        if offset < log.log_start_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is below {log.log_start_offset}")
+        if end.epoch < epoch or end.end_offset < offset:
+            return end.epoch, end.end_offset
+        return None
+
+    def read_as_follower(
+        self, broker_id: int, broker_epoch: int, asked: Asked, max_bytes: int, at_least_one: bool, now_ms: int | None
+    ) -> tuple[ReadResult, int]:
+        """Read for a follower; returns what it gets, and what moved.
+
+        It has all before the position it asks for. That counts at the time of its request, not when one that waited is
+        looked at again (`now_ms` is None then).
+        """
+        log = self._log_for(asked.current_leader_epoch, True)
+        replica = self.followers.get(broker_id)
+        if replica is None:
+            # Its state is newer than this leader's, or older: it tries again.
+            has_epoch = asked.current_leader_epoch >= 0
+            code = ErrorCode.UNKNOWN_LEADER_EPOCH if has_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            raise KafkaError(code, f"broker {broker_id} is no replica of {self.topic_partition}")
+        end = log.log_end_offset
+        result = self.read(asked, max_bytes, at_least_one, TO_LOG_END, from_leader_only=True)
+        if now_ms is None or result.is_diverging:
+            return result, NOTHING
+        replica.fetched(asked.fetch_offset, asked.log_start_offset, now_ms, end, broker_epoch)
+        return result, self._raise_high_watermark(now_ms)
+
+    # Offsets
+
+    def offset_for_timestamp(
+        self, timestamp: int, how_far: int, current_leader_epoch: int, *, from_leader_only: bool
+    ) -> TimestampAndOffset | None:
+        """The first offset with a timestamp not below the given one, or where a special timestamp points to."""
+        log = self._log_for(current_leader_epoch, from_leader_only)
+        if timestamp == LATEST_TIMESTAMP:
+            self._check_offsets_are_available(how_far)
+            last = log.log_end_offset if how_far == TO_LOG_END else self.high_watermark
+            if how_far == TO_LAST_STABLE_OFFSET:
+                last = self.last_stable_offset
+            return TimestampAndOffset(NO_TIMESTAMP, last, self.leader_epoch)
+        if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+            start = log.log_start_offset
+            return TimestampAndOffset(NO_TIMESTAMP, start, log.leader_epochs.epoch_for_offset(start))
+        if timestamp == LATEST_TIERED_TIMESTAMP:
+            found: TimestampAndOffset | None = TimestampAndOffset(NO_TIMESTAMP, -1, NO_EPOCH)
+        elif timestamp == MAX_TIMESTAMP:
+            found = log.offset_of_max_timestamp()
+        else:
+            found = log.offset_for_timestamp(timestamp)
+        last = log.log_end_offset if how_far == TO_LOG_END else self.high_watermark
+        if found is None or found.offset >= last:
+            self._check_offsets_are_available(how_far)
+            return None
+        return found
+
+    def _check_offsets_are_available(self, how_far: int) -> None:
+        """A new leader may know less than its predecessor told; it says nothing rather than an older offset."""
+        start = self.leader_epoch_start_offset
+        if how_far != TO_LOG_END and start is not None and start > self.high_watermark:
+            detail = f"the high watermark {self.high_watermark} is below the start of the epoch, {start}"
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, detail)
+
+    # Fencing
+
+    def _log_for(self, current_leader_epoch: int, from_leader_only: bool) -> PartitionLog:
+        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
+            is_old = current_leader_epoch < self.leader_epoch
+            code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
+            raise KafkaError(code, f"leader epoch {current_leader_epoch}, here {self.leader_epoch}")
+        if self.is_offline or (from_leader_only and not self.is_leader):
+            raise self._refusal()
+        return self.log
+
+    def _refusal(self) -> KafkaError:
+        if self.is_offline:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self.topic_partition} is offline")
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self._broker_id} does not lead")

@@ -1,0 +1,468 @@
+"""The partitions that this broker hosts: append, read, wait for acknowledgement, change of role.
+
+Owns the registry, the fencing of controllers by their epoch, what happens when a disk fails, and the group commit of
+fsyncs. Notifies `offset_signal` of what a partition says moved. Must not know requests of clients nor connections.
+Counterpart in Kafka: ReplicaManager and DelayedProduce.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from ottla.broker.clock import Clock, Offload
+from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, LOG_END, OffsetSignal
+from ottla.broker.partition import TO_HIGH_WATERMARK, TO_LAST_STABLE_OFFSET, TO_LOG_END, Asked, Partition, ReadResult
+from ottla.log.config import LogConfig
+from ottla.log.flushing import FlushJob
+from ottla.log.manager import LogManager
+from ottla.log.partition_log import LogAppendInfo
+from ottla.wire.config_def import ConfigError
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+from ottla.wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
+from ottla.wire.record_batch import ProducedBatch, RecordRules, TimestampType
+from ottla.wire.types import ZERO_UUID, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+# Leader epochs of StopReplica that fence nothing: of an old controller, and of a topic that is being deleted.
+_NO_EPOCH: Final = -1
+_EPOCH_DURING_DELETE: Final = -2
+
+
+class StartSoon(Protocol):
+    """Starts a task, as a nursery does."""
+
+    def __call__(self, function: Callable[..., Awaitable[Any]], /, *args: Any) -> None:
+        """Run the function some time soon."""
+
+
+class Reader:
+    """Who reads, and how far that one may see."""
+
+    __slots__ = ("broker_epoch", "from_leader_only", "how_far", "replica_id")
+
+    def __init__(self, replica_id: int, broker_epoch: int, how_far: int, *, from_leader_only: bool) -> None:
+        self.replica_id = replica_id
+        self.broker_epoch = broker_epoch
+        self.how_far = how_far
+        self.from_leader_only = from_leader_only
+
+    @property
+    def is_follower(self) -> bool:
+        """A broker that replicates, not a consumer."""
+        return self.replica_id >= 0
+
+    @property
+    def reads_committed(self) -> bool:
+        """Records of open and aborted transactions are not for this one."""
+        return self.how_far == TO_LAST_STABLE_OFFSET
+
+    @property
+    def waits_for(self) -> int:
+        """What has to move to give this reader more. A follower also has to be told the high watermark."""
+        return HIGH_WATERMARK if self.how_far != TO_LOG_END else LOG_END | HIGH_WATERMARK
+
+
+def consumer(isolation_level: int, *, from_leader_only: bool) -> Reader:
+    """The reader that a consumer is; isolation level 1 is read_committed."""
+    how_far = TO_LAST_STABLE_OFFSET if isolation_level == 1 else TO_HIGH_WATERMARK
+    return Reader(-1, -1, how_far, from_leader_only=from_leader_only)
+
+
+class _Awaited:
+    """A partition whose acknowledgement somebody waits for."""
+
+    __slots__ = ("error", "partition", "required_offset", "wait")
+
+    def __init__(self, wait: "AcksWait", partition: Partition, required_offset: int) -> None:
+        self.wait = wait
+        self.partition = partition
+        self.required_offset = required_offset
+        self.error: ErrorCode | None = None
+
+    def partition_moved(self) -> None:
+        """It may be acknowledged now, or never."""
+        self.wait.check(self)
+
+
+class AcksWait:
+    """Appends that wait until all of them are acknowledged, or time runs out."""
+
+    def __init__(
+        self,
+        replicas: "ReplicaManager",
+        appended: Sequence[tuple[Partition, int]],
+        required_acks: int,
+        timeout_ms: int,
+        done: Callable[[list[ErrorCode]], None],
+    ) -> None:
+        self._replicas = replicas
+        self._required_acks = required_acks
+        self._done = done
+        self._awaited = [_Awaited(self, partition, offset) for partition, offset in appended]
+        self._open = len(self._awaited)
+        self._timer = replicas.clock.call_later(max(timeout_ms, 0) / 1000, self._expire)
+        for awaited in self._awaited:
+            replicas.signal.watch(awaited.partition.topic_partition, EVERYTHING, awaited)
+        for awaited in self._awaited:
+            self.check(awaited)
+
+    def check(self, awaited: _Awaited) -> None:
+        """Settle one if it can be settled."""
+        error = self._replicas.acks_error(awaited.partition, awaited.required_offset, self._required_acks)
+        if error is None or awaited.error is not None:
+            return
+        self._settle(awaited, error)
+        if not self._open:
+            self._finish()
+
+    def cancel(self) -> None:
+        """Nobody waits any more."""
+        self._timer.cancel()
+        for awaited in self._awaited:
+            if awaited.error is None:
+                self._settle(awaited, ErrorCode.NONE)
+
+    def _settle(self, awaited: _Awaited, error: ErrorCode) -> None:
+        awaited.error = error
+        self._open -= 1
+        self._replicas.signal.unwatch(awaited.partition.topic_partition, EVERYTHING, awaited)
+
+    def _expire(self) -> None:
+        for awaited in self._awaited:
+            if awaited.error is None:
+                self._settle(awaited, ErrorCode.REQUEST_TIMED_OUT)
+        self._finish()
+
+    def _finish(self) -> None:
+        self._timer.cancel()
+        self._done([awaited.error or ErrorCode.NONE for awaited in self._awaited])
+
+
+class ReplicaManager:
+    """The registry of hosted partitions."""
+
+    def __init__(
+        self,
+        logs: LogManager,
+        clock: Clock,
+        offload: Offload,
+        start_soon: StartSoon,
+        *,
+        broker_id: int,
+        metadata: MetadataCache,
+        topic_config: Callable[[str], Mapping[str, str]],
+        log_defaults: LogConfig,
+        replica_lag_time_max_ms: int,
+    ) -> None:
+        self.logs = logs
+        self.clock = clock
+        self.offload = offload
+        self.start_soon = start_soon
+        self.broker_id = broker_id
+        self.signal = OffsetSignal()
+        # Keys are plain tuples in look-ups: a TopicPartition equals one.
+        self.partitions: dict[tuple[str, int], Partition] = {}
+        self.controller_epoch = 0
+        self._metadata = metadata
+        self._topic_config = topic_config
+        self._log_defaults = log_defaults
+        self._max_lag_ms = replica_lag_time_max_ms
+        self._saved_high_watermarks: dict[TopicPartition, int] | None = None
+        self._flushing: set[Partition] = set()
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """The partition; KafkaError where it is not hosted here."""
+        found = self.partitions.get((topic, index))
+        if found is None:
+            raise self._not_hosted(topic, index)
+        return found
+
+    def _not_hosted(self, topic: str, index: int) -> KafkaError:
+        if self._metadata.contains(topic, index):
+            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is not on broker {self.broker_id}")
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {topic}-{index}")
+
+    # Appending
+
+    def append(self, partition: Partition, batch: ProducedBatch, required_acks: int, now_ms: int) -> LogAppendInfo:
+        """Append one batch and wake who waits for it."""
+        info, moved = partition.append_as_leader((batch,), required_acks, now_ms)
+        if moved:
+            self.signal.notify(partition.topic_partition, moved)
+            if partition.flushes_by_count:
+                self._maybe_flush(partition)
+        return info
+
+    def append_all(
+        self, entries: Sequence[tuple[Partition, ProducedBatch]], required_acks: int, now_ms: int
+    ) -> list[LogAppendInfo | KafkaError]:
+        """Append to many, then wake: who waits for several of them sees all at once."""
+        results: list[LogAppendInfo | KafkaError] = []
+        all_moved = []
+        for partition, batch in entries:
+            try:
+                info, moved = partition.append_as_leader((batch,), required_acks, now_ms)
+                results.append(info)
+                all_moved.append((partition, moved))
+            except KafkaError as error:
+                results.append(error)
+        for partition, moved in all_moved:
+            self.signal.notify(partition.topic_partition, moved)
+            if partition.flushes_by_count:
+                self._maybe_flush(partition)
+        return results
+
+    def acks_error(self, partition: Partition, required_offset: int, required_acks: int) -> ErrorCode | None:
+        """How an append ends by now: acknowledged (NONE), or never to be; None while that is open."""
+        if not self._hosts(partition):
+            return self._not_hosted(*partition.topic_partition).code
+        return partition.acks_error(required_offset, required_acks)
+
+    def await_acks(
+        self,
+        appended: Sequence[tuple[Partition, int]],
+        required_acks: int,
+        timeout_ms: int,
+        done: Callable[[list[ErrorCode]], None],
+    ) -> AcksWait:
+        """Call `done` with an error for each once all are acknowledged up to their offset (exclusive)."""
+        return AcksWait(self, appended, required_acks, timeout_ms, done)
+
+    # Flushing
+
+    def _maybe_flush(self, partition: Partition) -> None:
+        if partition.needs_flush and partition not in self._flushing:
+            self._flushing.add(partition)
+            self.start_soon(self._flush_while_needed, partition)
+
+    async def _flush_while_needed(self, partition: Partition) -> None:
+        """One fsync serves all that was appended before it began."""
+        try:
+            while self._hosts(partition) and not partition.is_offline and partition.needs_flush:
+                await self.flush(partition.topic_partition)
+        finally:
+            self._flushing.discard(partition)
+
+    async def flush(self, topic_partition: TopicPartition, up_to: int | None = None) -> None:
+        """Fsync off the loop. A failure takes the partition offline: nobody knows what is on the disk then."""
+        partition = self.partitions.get(topic_partition)
+        if partition is None or partition.is_offline:
+            return
+        log = partition.log
+        job: FlushJob | None = None
+        try:
+            job = log.flush_job(up_to)
+            if job is None:
+                return
+            await self.offload(job.run)
+        except Exception as error:
+            if job is not None:
+                log.flush_failed(job)
+            if self._hosts(partition):
+                bug = None if isinstance(error, OSError | KafkaError) else error
+                logger.error("%s goes offline, it cannot be flushed: %s", topic_partition, error, exc_info=bug)
+                partition.make_offline()
+                self.signal.notify(partition.topic_partition, EVERYTHING)
+            return
+        log.flushed(job)
+        if self._hosts(partition):
+            # Who waits for the fsync alone has to be woken even where no watermark moved.
+            moved = partition.flushed(self.clock.now_ms()) | HIGH_WATERMARK
+            self.signal.notify(partition.topic_partition, moved)
+
+    def _hosts(self, partition: Partition) -> bool:
+        return self.partitions.get(partition.topic_partition) is partition
+
+    # Reading
+
+    def read(
+        self,
+        reader: Reader,
+        topic: str,
+        index: int,
+        topic_id: bytes,
+        asked: Asked,
+        max_bytes: int,
+        *,
+        at_least_one: bool,
+        is_first_look: bool = True,
+    ) -> ReadResult:
+        """Read from one partition. A follower's position counts at the first look, not when it is woken."""
+        partition = self.partitions.get((topic, index))
+        if partition is None:
+            return ReadResult(self._not_hosted(topic, index).code)
+        try:
+            if topic_id != ZERO_UUID and partition.log.topic_id not in (None, topic_id):
+                return ReadResult(ErrorCode.INCONSISTENT_TOPIC_ID)
+            if reader.replica_id >= 0:
+                now_ms = self.clock.now_ms() if is_first_look else None
+                result, moved = partition.read_as_follower(
+                    reader.replica_id, reader.broker_epoch, asked, max_bytes, at_least_one, now_ms
+                )
+                self.signal.notify(partition.topic_partition, moved)
+                return result
+            return partition.read(
+                asked, max_bytes, at_least_one, reader.how_far, from_leader_only=reader.from_leader_only
+            )
+        except KafkaError as error:
+            return ReadResult(error.code)
+
+    # Roles
+
+    def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        """Take the roles that the controller gives."""
+        if request.controller_epoch < self.controller_epoch:
+            return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+        self.controller_epoch = request.controller_epoch
+        by_name: list[LeaderAndIsrPartitionError] = []
+        by_id: list[LeaderAndIsrTopicError] = []
+        for state in request.ungrouped_partition_states:
+            code = self._change_role(state.topic_name, ZERO_UUID, state)
+            by_name.append(_error(state.topic_name, state.partition_index, code))
+        for topic in request.topic_states:
+            name = topic.topic_name
+            states = topic.partition_states
+            errors = [
+                _error(name, state.partition_index, self._change_role(name, topic.topic_id, state)) for state in states
+            ]
+            # Versions 0-4 answer by name, later ones by id; the codec leaves out what a version does not have.
+            by_name.extend(errors)
+            by_id.append(LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=errors))
+        return LeaderAndIsrResponse(error_code=ErrorCode.NONE, partition_errors=by_name, topics=by_id)
+
+    def _change_role(self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState) -> ErrorCode:
+        key = TopicPartition(topic, state.partition_index)
+        partition = self.partitions.get(key)
+        if partition is not None:
+            error = self._check_role(partition, topic_id, state)
+            if error is not None:
+                return error
+        if self.broker_id not in state.replicas:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        try:
+            if partition is None:
+                partition = self._host(key, topic_id)
+            if state.leader == self.broker_id:
+                moved = partition.make_leader(state, self.clock.now_ms())
+            else:
+                moved = partition.make_follower(state)
+        except KafkaError as error:
+            return error.code
+        except OSError as error:
+            logger.error("%s cannot be opened: %s", key, error)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        self.partitions[key] = partition
+        self.signal.notify(key, moved)
+        return ErrorCode.NONE
+
+    def _check_role(self, partition: Partition, topic_id: bytes, state: LeaderAndIsrPartitionState) -> ErrorCode | None:
+        """What ends a change of role before it begins; None if nothing does."""
+        if partition.is_offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        log = partition.log
+        if topic_id != ZERO_UUID and log.topic_id not in (None, topic_id):
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        if state.leader_epoch > partition.leader_epoch:
+            return None
+        if state.leader_epoch == partition.leader_epoch and log.topic_id is None and topic_id != ZERO_UUID:
+            # A controller that learned topic ids gives one to an old topic.
+            log.set_topic_id(topic_id)
+            return ErrorCode.NONE
+        return ErrorCode.STALE_CONTROLLER_EPOCH
+
+    def _host(self, key: TopicPartition, topic_id: bytes) -> Partition:
+        if self._saved_high_watermarks is None:
+            self._saved_high_watermarks = self.logs.read_high_watermarks()
+        config = self._config_of(key.topic)
+        log = self.logs.get_or_create(key, None if topic_id == ZERO_UUID else topic_id, config, self.clock.now_ms())
+        # One that was found at start may have been opened before the topic's configuration was known.
+        log.config = config
+        return Partition(
+            key,
+            log,
+            record_rules(config),
+            broker_id=self.broker_id,
+            max_lag_ms=self._max_lag_ms,
+            high_watermark=self._saved_high_watermarks.pop(key, 0),
+        )
+
+    def _config_of(self, topic: str) -> LogConfig:
+        try:
+            return LogConfig.from_topic(self._topic_config(topic), self._log_defaults)
+        except ConfigError as error:
+            logger.error("Topic %s is served with default configuration: %s", topic, error)
+            return self._log_defaults
+
+    def stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        """Stop replicas, and delete them where the controller says so."""
+        if request.controller_epoch < self.controller_epoch:
+            return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH, partition_errors=())
+        self.controller_epoch = request.controller_epoch
+        delete = request.delete_partitions
+        stops = [(p.topic_name, p.partition_index, _NO_EPOCH, delete) for p in request.ungrouped_partitions]
+        stops += [(t.name, index, _NO_EPOCH, delete) for t in request.topics for index in t.partition_indexes]
+        stops += [
+            (topic.topic_name, state.partition_index, state.leader_epoch, state.delete_partition)
+            for topic in request.topic_states
+            for state in topic.partition_states
+        ]
+        errors = [
+            StopReplicaPartitionError(
+                topic_name=topic, partition_index=index, error_code=self._stop(topic, index, epoch, delete)
+            )
+            for topic, index, epoch, delete in stops
+        ]
+        return StopReplicaResponse(error_code=ErrorCode.NONE, partition_errors=errors)
+
+    def _stop(self, topic: str, index: int, leader_epoch: int, delete: bool) -> ErrorCode:
+        key = TopicPartition(topic, index)
+        partition = self.partitions.get(key)
+        if partition is not None:
+            if partition.is_offline:
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            if leader_epoch not in (_NO_EPOCH, _EPOCH_DURING_DELETE) and leader_epoch < partition.leader_epoch:
+                return ErrorCode.FENCED_LEADER_EPOCH
+        try:
+            if delete:
+                if partition is not None:
+                    del self.partitions[key]
+                    partition.make_deleted()
+                # Without a partition too: the topic may have been deleted while this broker was down.
+                self.logs.delete(key)
+        except OSError as error:
+            logger.error("%s cannot be deleted: %s", key, error)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        finally:
+            self.signal.notify(key, EVERYTHING)
+        return ErrorCode.NONE
+
+    # Checkpoints
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """What to save, so that a restart needs not ask again how far everybody was."""
+        return {partition.topic_partition: partition.high_watermark for partition in self.partitions.values()}
+
+
+def _error(topic: str, index: int, code: ErrorCode) -> LeaderAndIsrPartitionError:
+    return LeaderAndIsrPartitionError(topic_name=topic, partition_index=index, error_code=code)
+
+
+def record_rules(config: LogConfig) -> RecordRules:
+    """What produced batches of a topic are checked against."""
+    return RecordRules(
+        compacted=config.compact,
+        timestamp_type=TimestampType.LOG_APPEND_TIME if config.log_append_time else TimestampType.CREATE_TIME,
+        before_max_ms=config.timestamp_before_max_ms,
+        after_max_ms=config.timestamp_after_max_ms,
+        max_message_bytes=config.max_message_bytes,
+        compression_type=config.values["compression.type"],
+    )

@@ -1,0 +1,170 @@
+"""The listeners: sockets that accept, and the connections they lead to.
+
+Owns binding, accepting and the set of open connections. Must not know requests. Counterpart in Kafka: SocketServer and
+its Acceptor.
+"""
+
+import errno
+import logging
+import socket
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import trio
+
+from ottla.broker.apis import Apis
+from ottla.broker.clock import Clock, Offload
+from ottla.broker.connection import Buffers, Connection, Outbox
+from ottla.broker.request_context import ClientSession
+from ottla.broker.transport import SocketTransport
+
+logger = logging.getLogger(__name__)
+
+# The process is out of descriptors or memory: other connections must end before a new one can begin.
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_PAUSE_SECONDS: Final = 0.1
+# As connections, so acceptors: a bounded turn.
+_ACCEPT_AT_ONCE: Final = 16
+
+
+class AddressInUse(Exception):  # noqa: N818 - what it says
+    """Another process listens there."""
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(f"{host or '*'}:{port} is in use by another process")
+        self.host = host
+        self.port = port
+
+
+def listen(host: str, port: int, backlog: int) -> socket.socket:
+    """A listening socket; port 0 takes a free one, an empty host all addresses."""
+    family = socket.AF_INET6 if ":" in host or (not host and socket.has_dualstack_ipv6()) else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1 if host else 0)
+        sock.bind((host, port))
+        sock.listen(backlog)
+    except OSError as error:
+        sock.close()
+        if error.errno == errno.EADDRINUSE:
+            raise AddressInUse(host, port) from error
+        raise
+    return sock
+
+
+class Server:
+    """The open listeners and connections of one broker."""
+
+    def __init__(
+        self, apis: Apis, clock: Clock, offload: Offload, *, max_frame: int, idle_seconds: float, send_buffer: int = -1
+    ) -> None:
+        self._apis = apis
+        self._clock = clock
+        self._offload = offload
+        self._buffers = Buffers(max_frame)
+        self._idle_seconds = idle_seconds
+        self._send_buffer = send_buffer
+        self._outbox = Outbox()
+        self._accepting = trio.CancelScope()
+        self._connections: set[Connection] = set()
+        self._opened = 0
+        self._all_closed = trio.lowlevel.ParkingLot()
+
+    @property
+    def connection_count(self) -> int:
+        """How many clients are connected."""
+        return len(self._connections)
+
+    async def run(self, listeners: Sequence[tuple[str, socket.socket]]) -> None:
+        """Serve named listening sockets until cancelled, and close them."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._outbox.run)
+                with self._accepting:
+                    async with trio.open_nursery() as acceptors:
+                        for name, sock in listeners:
+                            acceptors.start_soon(self._accept, name, sock, nursery)
+                _close(listeners)
+        finally:
+            _close(listeners)
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Accept no more, let owed replies leave, close everything."""
+        self._accepting.cancel()
+        for connection in self._connections:
+            connection.stop()
+        with trio.move_on_after(grace_seconds):
+            await self._until_closed()
+        for connection in self._connections:
+            connection.abort()
+        await self._until_closed()
+
+    async def _until_closed(self) -> None:
+        while self._connections:
+            await self._all_closed.park()
+
+    async def _accept(self, name: str, listener: socket.socket, nursery: trio.Nursery) -> None:
+        while True:
+            await trio.lowlevel.wait_readable(listener)
+            try:
+                for _ in range(_ACCEPT_AT_ONCE):
+                    sock, address = listener.accept()
+                    nursery.start_soon(self._serve, name, sock, address[:2], nursery)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                # Mostly a client that went away before its turn came.
+                logger.warning("%s: cannot accept: %s", name, error)
+                if error.errno in _EXHAUSTED:
+                    await trio.sleep(_PAUSE_SECONDS)
+
+    async def _serve(
+        self, listener_name: str, sock: socket.socket, client: tuple[str, int], nursery: trio.Nursery
+    ) -> None:
+        if self._accepting.cancel_called:
+            sock.close()
+            return
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if self._send_buffer >= 0:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
+            host, port = sock.getsockname()[:2]
+        except OSError as gone:
+            logger.debug("a client left at once: %s", gone)
+            sock.close()
+            return
+        self._opened += 1
+        session = ClientSession(
+            listener_name=listener_name,
+            client_address=client[0],
+            connection_id=f"{host}:{port}-{client[0]}:{client[1]}-{self._opened}",
+        )
+        connection = Connection(
+            session.connection_id,
+            SocketTransport(sock, self._offload),
+            partial(self._apis.dispatch, session),
+            self._outbox,
+            self._clock,
+            self._buffers,
+            nursery,
+            idle_seconds=self._idle_seconds,
+        )
+        self._connections.add(connection)
+        try:
+            await connection.run()
+        finally:
+            self._connections.discard(connection)
+            if not self._connections:
+                self._all_closed.unpark_all()
+
+
+def _close(listeners: Sequence[tuple[str, socket.socket]]) -> None:
+    for _, sock in listeners:
+        if sock.fileno() >= 0:
+            trio.lowlevel.notify_closing(sock)
+            sock.close()

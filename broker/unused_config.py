@@ -1,0 +1,66 @@
+"""Keys that Kafka knows and Ottla does not use: those that do no harm, and those that would.
+
+Owns the two lists. A key moves out of here on the day the code reads it: a test compares both lists and the declared
+keys with Kafka's own. It must not know any value in force. Counterpart: none; Kafka uses all its keys.
+"""
+
+import functools
+from pathlib import Path
+
+from ottla.wire.config_def import ConfigError
+
+# Ignoring one of these leaves data or clients with less than its author asked for, so it is refused. A value that asks
+# for nothing stands: the second item names those beside the empty one.
+NO_SECURITY = "Ottla has no TLS, no SASL and no authorizer yet, and would serve everybody"
+ALONE = "Ottla runs as one node with its own metadata store, and would not join that cluster"
+NO_PLUGINS = "Ottla cannot run Java classes, and would do without what this one enforces"
+REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "alter.config.policy.class.name": (NO_PLUGINS, ()),
+    "authorizer.class.name": (NO_SECURITY, ()),
+    "client.quota.callback.class": (NO_PLUGINS, ()),
+    "config.providers": (NO_PLUGINS, ()),
+    "controller.quorum.bootstrap.servers": (ALONE, ()),
+    "controller.quorum.voters": (ALONE, ()),
+    "create.topic.policy.class.name": (NO_PLUGINS, ()),
+    "delegation.token.master.key": (NO_SECURITY, ()),
+    "delegation.token.secret.key": (NO_SECURITY, ()),
+    "process.roles": (ALONE, ("broker,controller", "controller,broker")),
+    "remote.log.storage.system.enable": ("Ottla keeps no data in remote storage", ("false",)),
+    "security.inter.broker.protocol": (NO_SECURITY, ("plaintext",)),
+    "ssl.client.auth": (NO_SECURITY, ("none",)),
+    "zookeeper.connect": (ALONE, ()),
+    "zookeeper.metadata.migration.enable": (ALONE, ("false",)),
+    "zookeeper.set.acl": (NO_SECURITY, ("false",)),
+    "zookeeper.ssl.client.enable": (NO_SECURITY, ("false",)),
+}
+REFUSED_FAMILIES = ("sasl.", "ssl.")
+# A combined KRaft node is a cluster of its own as long as it is the only voter.
+MAY_NAME_ONE = ("controller.quorum.bootstrap.servers", "controller.quorum.voters")
+
+
+@functools.cache
+def without_effect() -> frozenset[str]:
+    """Return the keys that do no harm; read when a configuration first names one that nobody declares."""
+    return frozenset(Path(__file__).with_name("keys_without_effect.txt").read_text().split())
+
+
+def is_refused(name: str) -> bool:
+    """Say whether a key is one of those that only a value that asks for nothing may have."""
+    return name in REFUSED or _without_listener(name).startswith(REFUSED_FAMILIES)
+
+
+def check_refused(name: str, text: str) -> None:
+    """Raise ConfigError for a value that it would be unsafe to ignore."""
+    plain = _without_listener(name)
+    if not is_refused(name):
+        return
+    reason, harmless = REFUSED.get(plain, (NO_SECURITY, ()))
+    value = text.strip().lower().replace(" ", "")
+    if value in ("", *harmless) or (plain in MAY_NAME_ONE and "," not in value):
+        return
+    raise ConfigError(f"{name} cannot be honoured: {reason}. Remove it to go on without.")
+
+
+def _without_listener(name: str) -> str:
+    """Return the key that `listener.name.<listener>.<key>` sets for one listener."""
+    return name.split(".", 3)[-1] if name.startswith("listener.name.") else name

@@ -1,0 +1,163 @@
+"""Brokers to test against, each a process of its own: Ottla and Apache Kafka.
+
+Nothing of Ottla is imported here: it is started by its command line, as a stranger would.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from compat_tests.jars import classpath
+
+KAFKA = "org.apache.kafka:kafka_2.13:4.3.1"
+TOOLS = "org.apache.kafka:kafka-tools:4.3.1"
+# What Kafka's own start script passes, with the heap it sets for a broker.
+KAFKA_JVM = (
+    "-Xmx1G -Xms1G -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
+    "-XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true"
+).split()
+API_VERSIONS_V0 = b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"
+
+
+class Broker:
+    """One broker process on loopback; stopped for good at the end of the `with` block."""
+
+    name = "?"
+    start_timeout_s = 60.0
+
+    def __init__(self, data: Path, overrides: Sequence[str] = ()) -> None:
+        self.data = data
+        self.overrides = list(overrides)
+        self.port = free_port()
+        self.bootstrap = f"127.0.0.1:{self.port}"
+        self.started_in_s = 0.0
+        self.log_file = data / "process.log"
+
+    def command(self) -> list[str]:
+        """Return the command line of the broker."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Start the process and wait for its first reply."""
+        command = self.command()
+        with self.log_file.open("ab") as log:
+            began = time.perf_counter()
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.data)
+        while not answers("127.0.0.1", self.port):
+            if self.process.poll() is not None or time.perf_counter() - began > self.start_timeout_s:
+                raise RuntimeError(f"{self.name} did not start:\n{self.output()[-4000:]}")
+            time.sleep(0.002)
+        self.started_in_s = time.perf_counter() - began
+
+    def stop(self) -> None:
+        """End the process as an operator would."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self.process.kill()
+        self.process.wait()
+
+    def output(self) -> str:
+        """Return what the process has printed."""
+        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+
+    def resident_bytes(self) -> int:
+        """Return the resident memory of the process."""
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise RuntimeError("no VmRSS")
+
+
+class Ottla(Broker):
+    """Ottla, by its command line."""
+
+    name = "Ottla"
+
+    def command(self) -> list[str]:
+        settings = [f"listeners=PLAINTEXT://127.0.0.1:{self.port}", f"log.dirs={self.data / 'log'}", *self.overrides]
+        return [sys.executable, "-P", "-m", "ottla", "serve", *(a for s in settings for a in ("--override", s))]
+
+
+class ApacheKafka(Broker):
+    """Apache Kafka 4.3.1: one KRaft node with its defaults."""
+
+    name = "Kafka"
+
+    def command(self) -> list[str]:
+        properties = self.data / "server.properties"
+        controller = free_port()
+        lines = [
+            "process.roles=broker,controller",
+            "node.id=1",
+            f"controller.quorum.voters=1@127.0.0.1:{controller}",
+            f"listeners=PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "controller.listener.names=CONTROLLER",
+            f"log.dirs={self.data / 'log'}",
+            "offsets.topic.replication.factor=1",
+            "transaction.state.log.replication.factor=1",
+            "transaction.state.log.min.isr=1",
+            *self.overrides,
+        ]
+        java = ["java", *KAFKA_JVM, "-cp", classpath(KAFKA)]
+        if not (self.data / "log" / "meta.properties").exists():
+            properties.write_text("\n".join(lines) + "\n")
+            cluster_id = "bWVhc3VyZWRIZXJlMDAwMA"
+            subprocess.run(
+                [*java, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties)],
+                check=True,
+                capture_output=True,
+                timeout=60,
+            )
+        return [*java, "kafka.Kafka", str(properties)]
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def answers(host: str, port: int) -> bool:
+    """Say whether a broker there answers ApiVersions."""
+    with contextlib.suppress(OSError), socket.create_connection((host, port), 1.0) as client:
+        client.settimeout(5.0)
+        client.sendall(API_VERSIONS_V0)
+        return len(client.recv(4096)) > 0
+    return False
+
+
+@contextlib.contextmanager
+def running(kind: type[Broker], overrides: Sequence[str] = ()) -> Iterator[Broker]:
+    """Run a broker on fresh data for as long as the block lasts."""
+    with tempfile.TemporaryDirectory(prefix="compat-", ignore_cleanup_errors=True) as folder:
+        broker = kind(Path(folder), overrides)
+        broker.start()
+        try:
+            yield broker
+        finally:
+            broker.stop()
+
+
+def run_tool(main_class: str, *arguments: str, stdin: bytes = b"", timeout_s: float = 60) -> str:
+    """Run one of Kafka's own command line tools; return what it printed."""
+    command = ["java", "-Xmx256M", "-cp", os.pathsep.join([classpath(TOOLS), classpath(KAFKA)]), main_class, *arguments]
+    done = subprocess.run(command, input=stdin, capture_output=True, timeout=timeout_s)
+    text = done.stdout.decode() + done.stderr.decode()
+    if done.returncode:
+        raise RuntimeError(f"{main_class} ended with {done.returncode}:\n{text}")
+    return text

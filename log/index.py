@@ -1,0 +1,311 @@
+"""The sparse indexes of a segment: offset -> position and timestamp -> offset.
+
+Owns .index and .timeindex files. While a segment is active its files are as long as `segment.index.bytes` allows,
+sparse and zero behind the last entry, as Kafka maps them; then they are trimmed. Entries of the last few megabytes of
+log wait in memory and are written together: should the process die, recovery makes them anew. Must not know records.
+Counterpart in Kafka: AbstractIndex, OffsetIndex, TimeIndex.
+"""
+
+import os
+from contextlib import suppress
+from struct import Struct
+from typing import NamedTuple
+
+from ottla.log.open_files import LazyFile, OpenFile, OpenFiles
+
+MAX_RELATIVE_OFFSET = 2**31 - 1
+NO_TIMESTAMP = -1
+
+_TAIL_LIMIT = 4096
+_BLOCK_ENTRIES = 512
+
+_OFFSET_ENTRY = Struct(">ii")
+_TIME_ENTRY = Struct(">qi")
+_INT32 = Struct(">i")
+_INT64 = Struct(">q")
+
+
+class TimestampOffset(NamedTuple):
+    """An entry of the time index: no record up to `offset` has a timestamp above `timestamp`."""
+
+    timestamp: int
+    offset: int
+
+
+class CorruptIndexError(Exception):
+    """An index file that contradicts itself or its segment."""
+
+
+class _Index:
+    """What both indexes share: entries of one size, sorted, most of them in the file, the newest ones in memory."""
+
+    __slots__ = (
+        "_block", "_block_start", "_file", "_in_file", "_tail", "base_offset", "entries", "max_bytes", "max_entries",
+        "unsynced",
+    )  # fmt: skip
+    _ENTRY: Struct
+    _KEY: Struct
+
+    def __init__(self, files: OpenFiles, path: str, base_offset: int, max_bytes: int) -> None:
+        self.base_offset = base_offset
+        self.max_bytes = max_bytes
+        self.max_entries = max_bytes // self._ENTRY.size
+        self.entries = 0
+        self.unsynced = False
+        """Whether the file changed since a flush took note of it."""
+        self._file = LazyFile(files, path)
+        self._in_file = 0
+        self._tail = bytearray()
+        self._block = b""
+        self._block_start = 0
+
+    @property
+    def path(self) -> str:
+        """Of the file."""
+        return self._file.path
+
+    def create(self) -> None:
+        """A new, empty file for an active segment, as long as it may ever become."""
+        os.ftruncate(self._file.create().fd, self.max_entries * self._ENTRY.size)
+        self._reset(0)
+
+    def load(self) -> None:
+        """Take the entries of an existing, trimmed file. FileNotFoundError; CorruptIndexError if it cannot be right."""
+        size = os.stat(self._file.path).st_size  # noqa: PTH116
+        if size % self._ENTRY.size:
+            raise CorruptIndexError(f"{self.path}: {size} bytes are no whole number of entries")
+        self._reset(size // self._ENTRY.size)
+
+    def _reset(self, entries: int) -> None:
+        self.entries = self._in_file = entries
+        self._tail.clear()
+        self._block = b""
+
+    def _append(self, entry: bytes) -> None:
+        self._tail += entry
+        self.entries += 1
+        if len(self._tail) >= _TAIL_LIMIT:
+            with suppress(OSError):  # the record is in the log; entries wait for a disk that works, or for recovery
+                self.write_tail()
+
+    def write_tail(self) -> None:
+        """Bring entries that wait in memory into the file."""
+        if self._tail:
+            entry_size = self._ENTRY.size
+            written = os.pwrite(self._file.open().fd, self._tail, self._in_file * entry_size)
+            if written != len(self._tail):
+                raise OSError(f"{self.path}: wrote {written} of {len(self._tail)} bytes")
+            self._in_file = self.entries
+            self._tail.clear()
+            self.unsynced = True
+
+    def resize_to_max(self) -> None:
+        """Make room for more entries: the segment is the active one."""
+        self.write_tail()
+        os.ftruncate(self._file.open().fd, max(self.max_entries, self.entries) * self._ENTRY.size)
+        self.unsynced = True
+
+    def trim(self) -> None:
+        """Cut the file behind the last entry: the segment takes no more records."""
+        self.write_tail()
+        os.ftruncate(self._file.open().fd, self.entries * self._ENTRY.size)
+        self.unsynced = True
+
+    def truncate_entries(self, entries: int) -> None:
+        """Drop all but the first entries; what follows them in the file is zero again."""
+        self.write_tail()
+        fd = self._file.open().fd
+        os.ftruncate(fd, entries * self._ENTRY.size)
+        os.ftruncate(fd, max(self.max_entries, entries) * self._ENTRY.size)
+        self._reset(entries)
+        self.unsynced = True
+
+    def entry_bytes(self, slot: int) -> bytes:
+        """One entry as it stands in the file."""
+        size = self._ENTRY.size
+        if slot >= self._in_file:
+            at = (slot - self._in_file) * size
+            return bytes(self._tail[at : at + size])
+        return os.pread(self._file.open().fd, size, slot * size)
+
+    def floor_slot(self, target: int, key: Struct, at: int) -> int:
+        """The last entry whose key (at byte `at` of the entry) is not above `target`, -1 if there is none."""
+        tail = self._tail
+        size = self._ENTRY.size
+        if tail and key.unpack_from(tail, at)[0] <= target:
+            return self._in_file + _floor(tail, len(tail) // size, size, key, at, target)
+        if not self._in_file:
+            return -1
+        block = self._block
+        if not block or not self._block_has(target, key, at):
+            block = self._load_block(target, key, at)
+        slot = _floor(block, len(block) // size, size, key, at, target)
+        return self._block_start + slot if slot >= 0 else -1
+
+    def _block_has(self, target: int, key: Struct, at: int) -> bool:
+        block = self._block
+        last = len(block) - self._ENTRY.size
+        if not key.unpack_from(block, at)[0] <= target:
+            return False
+        is_last = self._block_start + len(block) // self._ENTRY.size == self._in_file
+        return is_last or bool(target < key.unpack_from(block, last + at)[0])
+
+    def _load_block(self, target: int, key: Struct, at: int) -> bytes:
+        """Narrow the search to a few kilobytes of the file and keep them: the next lookup is likely close by."""
+        size = self._ENTRY.size
+        fd = self._file.open().fd
+        low, high = 0, self._in_file
+        while high - low > _BLOCK_ENTRIES:
+            middle = (low + high) // 2
+            if key.unpack(os.pread(fd, key.size, middle * size + at))[0] <= target:
+                low = middle
+            else:
+                high = middle
+        self._block = os.pread(fd, (high - low) * size, low * size)
+        self._block_start = low
+        return self._block
+
+    def duplicate(self) -> OpenFile:
+        """A descriptor for a worker thread that syncs the file."""
+        return self._file.open().duplicate()
+
+    def release(self) -> None:
+        """Let go of the descriptor."""
+        self._file.release()
+
+    def delete(self) -> None:
+        """Remove the file."""
+        self._file.delete()
+        self._reset(0)
+
+    def moved_to(self, directory: str) -> None:
+        """The directory has a new name."""
+        self._file.release()
+        self._file.path = os.path.join(directory, os.path.basename(self._file.path))  # noqa: PTH118, PTH119
+
+
+def _floor(buffer: bytes | bytearray, count: int, size: int, key: Struct, at: int, target: int) -> int:
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) >> 1
+        if key.unpack_from(buffer, middle * size + at)[0] <= target:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+class OffsetIndex(_Index):
+    """Entries of 8 bytes: offset relative to the base, and the position of the batch that ends with that offset."""
+
+    __slots__ = ("last_offset",)
+    _ENTRY = _OFFSET_ENTRY
+
+    def __init__(self, files: OpenFiles, path: str, base_offset: int, max_bytes: int) -> None:
+        super().__init__(files, path, base_offset, max_bytes)
+        self.last_offset = base_offset
+
+    def create(self) -> None:
+        """A new, empty file."""
+        super().create()
+        self.last_offset = self.base_offset
+
+    def load(self) -> None:
+        """As for both; the last entry must be one that an append could have made."""
+        super().load()
+        self.last_offset = self.base_offset
+        if self.entries:
+            relative, position = _OFFSET_ENTRY.unpack(self.entry_bytes(self.entries - 1))
+            if relative < 0 or position <= 0:
+                raise CorruptIndexError(f"{self.path}: last entry has offset {relative} at position {position}")
+            self.last_offset = self.base_offset + relative
+
+    def append(self, offset: int, position: int) -> None:
+        """Note where the batch ending with `offset` starts. A full index takes no more; the segment rolls then."""
+        if self.entries < self.max_entries:
+            self._append(_OFFSET_ENTRY.pack(offset - self.base_offset, position))
+            self.last_offset = offset
+
+    def position_for(self, offset: int) -> int:
+        """A position from which a walk finds `offset`, if the segment has it."""
+        slot = self.floor_slot(offset - self.base_offset, _INT32, 0)
+        return 0 if slot < 0 else int(_OFFSET_ENTRY.unpack(self.entry_bytes_near(slot))[1])
+
+    def entry_bytes_near(self, slot: int) -> bytes:
+        """`entry_bytes` from the block that the lookup left behind, where it is there."""
+        at = (slot - self._block_start) * _OFFSET_ENTRY.size
+        if slot < self._in_file and 0 <= at < len(self._block):
+            return self._block[at : at + _OFFSET_ENTRY.size]
+        return self.entry_bytes(slot)
+
+    def last_position(self) -> int:
+        """The position of the last entry, 0 if there is none."""
+        return int(_OFFSET_ENTRY.unpack(self.entry_bytes(self.entries - 1))[1]) if self.entries else 0
+
+    def truncate_to(self, offset: int) -> None:
+        """Keep entries below `offset`."""
+        self.truncate_entries(self.floor_slot(offset - self.base_offset - 1, _INT32, 0) + 1)
+
+    def truncate_entries(self, entries: int) -> None:
+        """Keep the first `entries`."""
+        super().truncate_entries(entries)
+        self.last_offset = self.base_offset
+        if entries:
+            self.last_offset += _OFFSET_ENTRY.unpack(self.entry_bytes(entries - 1))[0]
+
+
+class TimeIndex(_Index):
+    """Entries of 12 bytes: the largest timestamp so far, and the last offset, relative, of the batch that has it."""
+
+    __slots__ = ("last_entry",)
+    _ENTRY = _TIME_ENTRY
+
+    def __init__(self, files: OpenFiles, path: str, base_offset: int, max_bytes: int) -> None:
+        super().__init__(files, path, base_offset, max_bytes)
+        self.last_entry = TimestampOffset(NO_TIMESTAMP, base_offset)
+
+    @property
+    def is_full(self) -> bool:
+        """The last place is kept for the entry that a segment gets when it is rolled."""
+        return self.entries >= self.max_entries - 1
+
+    def create(self) -> None:
+        """A new, empty file."""
+        super().create()
+        self.last_entry = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+
+    def load(self) -> None:
+        """As for both; the last entry must be one that an append could have made."""
+        super().load()
+        self.last_entry = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        if self.entries:
+            first, last = self.entry(0), self.entry(self.entries - 1)
+            if last.timestamp < first.timestamp or last.timestamp < 0 or last.offset < self.base_offset:
+                raise CorruptIndexError(f"{self.path}: last entry is {last}, first is {first}")
+            self.last_entry = last
+
+    def entry(self, slot: int) -> TimestampOffset:
+        """One entry, its offset absolute."""
+        timestamp, relative = _TIME_ENTRY.unpack(self.entry_bytes(slot))
+        return TimestampOffset(timestamp, self.base_offset + relative)
+
+    def maybe_append(self, timestamp: int, offset: int, *, final: bool = False) -> None:
+        """Note a timestamp larger than all before. `final`: the segment is rolled or closed."""
+        if timestamp > self.last_entry.timestamp and (self.entries < self.max_entries if final else not self.is_full):
+            self._append(_TIME_ENTRY.pack(timestamp, offset - self.base_offset))
+            self.last_entry = TimestampOffset(timestamp, offset)
+
+    def lookup(self, timestamp: int) -> TimestampOffset:
+        """The last entry not above `timestamp`: records with larger ones start behind its offset at the earliest."""
+        slot = self.floor_slot(timestamp, _INT64, 0)
+        return TimestampOffset(NO_TIMESTAMP, self.base_offset) if slot < 0 else self.entry(slot)
+
+    def truncate_to(self, offset: int) -> None:
+        """Keep entries of offsets below `offset`."""
+        self._block = b""  # loaded by timestamp; this search goes by offset
+        self.truncate_entries(self.floor_slot(offset - self.base_offset - 1, _INT32, _INT64.size) + 1)
+
+    def truncate_entries(self, entries: int) -> None:
+        """Keep the first `entries`."""
+        super().truncate_entries(entries)
+        self.last_entry = self.entry(entries - 1) if entries else TimestampOffset(NO_TIMESTAMP, self.base_offset)

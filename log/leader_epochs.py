@@ -1,0 +1,128 @@
+"""Which leader epoch wrote from which offset on: the memory by which replicas find where they diverge.
+
+Owns the epochs of one partition and their checkpoint file. Must not know segments.
+Counterpart in Kafka: LeaderEpochFileCache.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import NamedTuple
+
+from ottla.log.checkpoint import EpochEntry, read_epochs, write_epochs
+
+UNDEFINED_EPOCH = -1
+UNDEFINED_OFFSET = -1
+
+_epoch = attrgetter("epoch")
+_start_offset = attrgetter("start_offset")
+
+
+class EpochEndOffset(NamedTuple):
+    """The largest epoch not above the one asked for, and the offset (exclusive) at which it ends."""
+
+    epoch: int
+    end_offset: int
+
+
+class LeaderEpochs:
+    """Entries rise in both epoch and start offset. `latest` is the newest epoch, -1 where there is none.
+
+    Changes are written at once but synced with the log's next flush: what the file misses after a power failure, the
+    unflushed batches tell.
+    """
+
+    __slots__ = ("_entries", "_unsaved", "latest", "path", "unsynced")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.unsynced = False
+        self._entries: list[EpochEntry] = []
+        self._unsaved = False
+        self.latest = UNDEFINED_EPOCH
+        for entry in read_epochs(path):
+            self._assign(entry)
+
+    @property
+    def entries(self) -> Sequence[EpochEntry]:
+        """Oldest first."""
+        return tuple(self._entries)
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Note the start of an epoch. Entries that contradict it go."""
+        self.assign_unsaved(epoch, start_offset)
+        self.save()
+
+    def assign_unsaved(self, epoch: int, start_offset: int) -> None:
+        """As `assign` for many at once: `save` follows."""
+        if epoch < 0 or start_offset < 0:
+            raise ValueError(f"No leader epoch {epoch} at offset {start_offset}")
+        if self._assign(EpochEntry(epoch, start_offset)):
+            self._unsaved = True
+
+    def save(self) -> None:
+        """Write the file if something changed since."""
+        if self._unsaved:
+            write_epochs(self.path, self._entries)
+            self._unsaved = False
+            self.unsynced = True
+
+    def moved_to(self, path: Path) -> None:
+        """The directory of the partition has a new name."""
+        self.path = path
+
+    def _assign(self, entry: EpochEntry) -> bool:
+        entries = self._entries
+        if entries and entry.epoch == entries[-1].epoch and entry.start_offset >= entries[-1].start_offset:
+            return False
+        while entries and (entries[-1].epoch >= entry.epoch or entries[-1].start_offset >= entry.start_offset):
+            entries.pop()
+        entries.append(entry)
+        self.latest = entry.epoch
+        return True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
+        """Where `epoch` ends; undefined for an epoch above all known ones, or if none is known."""
+        if epoch != UNDEFINED_EPOCH and epoch == self.latest:
+            return EpochEndOffset(epoch, log_end_offset)
+        above = bisect_right(self._entries, epoch, key=_epoch)
+        if epoch == UNDEFINED_EPOCH or above == len(self._entries):
+            return EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
+        floor = self._entries[above - 1].epoch if above else epoch
+        return EpochEndOffset(floor, self._entries[above].start_offset)
+
+    def epoch_for_offset(self, offset: int) -> int:
+        """The epoch that wrote an offset, -1 if that is not known."""
+        above = bisect_right(self._entries, offset, key=_start_offset)
+        return self._entries[above - 1].epoch if above else UNDEFINED_EPOCH
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forget epochs that start at or behind `end_offset`."""
+        entries = self._entries
+        before = len(entries)
+        while entries and entries[-1].start_offset >= end_offset:
+            entries.pop()
+        self._changed(before)
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forget epochs that end at or before `start_offset`; the one it lies in starts there now."""
+        entries = self._entries
+        above = bisect_right(entries, start_offset, key=_start_offset)
+        if not above or (entries[above - 1].start_offset == start_offset and above == 1):
+            return
+        entries[:above] = [EpochEntry(entries[above - 1].epoch, start_offset)]
+        self._unsaved = True
+        self.save()
+
+    def clear(self) -> None:
+        """Forget all."""
+        before = len(self._entries)
+        self._entries.clear()
+        self._changed(before)
+
+    def _changed(self, before: int) -> None:
+        if len(self._entries) != before:
+            self.latest = self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
+            self._unsaved = True
+            self.save()

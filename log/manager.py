@@ -1,0 +1,263 @@
+"""All logs of a broker: the log directories, what is in them, and the checkpoints that span them.
+
+Owns the directories from lock to clean-shutdown marker. Must not know who leads what, nor when anything is due.
+Counterpart in Kafka: LogManager.
+"""
+
+import logging
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from uuid import uuid4
+
+from ottla.log.checkpoint import (
+    HIGH_WATERMARK_FILE,
+    LOG_START_OFFSET_FILE,
+    RECOVERY_POINT_FILE,
+    CorruptCheckpointError,
+    read_offsets,
+    take_clean_shutdown,
+    write_clean_shutdown,
+    write_offsets,
+)
+from ottla.log.config import LogConfig
+from ottla.log.meta_properties import DirectoryLocks, check_meta_properties
+from ottla.log.open_files import OpenFiles
+from ottla.log.partition_log import PartitionLog, storage_error
+from ottla.log.recovery import LoadOptions
+from ottla.wire.errors import KafkaError
+from ottla.wire.types import TopicPartition
+
+DELETE_SUFFIX = "-delete"
+_PASSED_OVER = ("-future", "-stray")
+_LONGEST_NAME = 255
+
+logger = logging.getLogger(__name__)
+
+OffsetsByFile = Mapping[Path, Mapping[TopicPartition, int]]
+
+
+class DuplicateLogError(Exception):
+    """A partition has a log in two directories."""
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    """The partition whose log a directory holds by its name, None if it is no such directory."""
+    topic, dash, partition = name.rpartition("-")
+    if topic and dash and partition.isascii() and partition.isdigit():
+        return TopicPartition(topic, int(partition))
+    return None
+
+
+def remove_directories(directories: Iterable[Path]) -> None:
+    """Remove the files of deleted logs; for a worker thread."""
+    for directory in directories:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def write_checkpoints(offsets: OffsetsByFile) -> None:
+    """Write checkpoint files as a manager planned them; may run in a worker thread."""
+    for path, by_partition in offsets.items():
+        write_offsets(path, by_partition)
+
+
+class LogManager:
+    """Holds the locks of its directories from construction to `shutdown`."""
+
+    def __init__(
+        self,
+        directories: Sequence[Path],
+        *,
+        broker_id: int,
+        cluster_id: str,
+        default_config: LogConfig | None = None,
+        topic_config: Callable[[str], LogConfig] | None = None,
+        producer_id_expiration_ms: int = 86_400_000,
+        max_open_files: int = 4096,
+        locks: DirectoryLocks | None = None,
+    ) -> None:
+        """`topic_config` answers for logs that `load` finds. `locks`: of all directories, where they are held already.
+
+        DirectoryInUse or InconsistentMetaPropertiesError if a directory is not to be had.
+        """
+        self.directories = list(directories)
+        self.files = OpenFiles(max_open_files)
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self._default_config = default_config or LogConfig()
+        self._topic_config = topic_config or (lambda _: self._default_config)
+        self._producer_id_expiration_ms = producer_id_expiration_ms
+        self._deleted: list[Path] = []
+        self._log_counts = dict.fromkeys(self.directories, 0)
+        self._locks = locks or DirectoryLocks(self.directories)
+        try:
+            for directory in self.directories:
+                check_meta_properties(directory, broker_id, cluster_id)
+        except BaseException:
+            self._locks.release()
+            raise
+
+    # Loading
+
+    def load(self, now_ms: int) -> None:
+        """Open all logs; recover those of directories that were not shut down cleanly. Takes its time."""
+        for directory in self.directories:
+            clean = take_clean_shutdown(directory)
+            recovery_points = _read_or_none(directory / RECOVERY_POINT_FILE)
+            log_start_offsets = _read_or_none(directory / LOG_START_OFFSET_FILE)
+            for path in sorted(path for path in directory.iterdir() if path.is_dir()):
+                topic_partition = self._identify(path)
+                if topic_partition is None:
+                    continue
+                options = LoadOptions(
+                    self._topic_config(topic_partition.topic),
+                    now_ms,
+                    log_start_offsets.get(topic_partition, 0),
+                    recovery_points.get(topic_partition, 0),
+                    clean,
+                    self._producer_id_expiration_ms,
+                )
+                self.logs[topic_partition] = PartitionLog(topic_partition, path, self.files, options)
+                self._log_counts[directory] += 1
+
+    def _identify(self, path: Path) -> TopicPartition | None:
+        """Whose log a directory is; those on their way out, and strangers, are nobody's."""
+        if path.name.endswith(DELETE_SUFFIX):
+            self._deleted.append(path)
+            return None
+        topic_partition = parse_directory_name(path.name)
+        if topic_partition is None or path.name.endswith(_PASSED_OVER):
+            logger.warning("%s is no log of a partition and is left alone", path)
+            return None
+        if topic_partition in self.logs:
+            raise DuplicateLogError(f"{topic_partition} has logs in {path} and {self.logs[topic_partition].directory}")
+        return topic_partition
+
+    # One log
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        """The log of a partition, if this broker has it."""
+        return self.logs.get(topic_partition)
+
+    def get_or_create(
+        self, topic_partition: TopicPartition, topic_id: bytes | None, config: LogConfig, now_ms: int = 0
+    ) -> PartitionLog:
+        """The log of a partition; a new one goes into the directory that has the fewest.
+
+        KafkaError INCONSISTENT_TOPIC_ID if there is one of a topic of the same name.
+        """
+        log = self.logs.get(topic_partition)
+        if log is None:
+            directory = min(self.directories, key=self._log_counts.__getitem__)
+            path = directory / str(topic_partition)
+            options = LoadOptions(config, now_ms, producer_id_expiration_ms=self._producer_id_expiration_ms)
+            try:
+                path.mkdir(exist_ok=True)  # empty or half made, if creating it failed before
+                log = PartitionLog(topic_partition, path, self.files, options)
+            except OSError as error:
+                raise storage_error(error) from error
+            self.logs[topic_partition] = log
+            self._log_counts[directory] += 1
+        if topic_id is not None:
+            log.set_topic_id(topic_id)
+        return log
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """Give up a log: its directory gets another name at once, and is removed by whoever asks `take_deleted`."""
+        log = self.logs.pop(topic_partition, None)
+        if log is None:
+            return
+        log.release()
+        suffix = f"-{topic_partition.partition}.{uuid4().hex}{DELETE_SUFFIX}"
+        name = topic_partition.topic[: _LONGEST_NAME - len(suffix)] + suffix
+        renamed = log.directory.with_name(name)
+        try:
+            log.directory.rename(renamed)
+        except OSError as error:
+            raise storage_error(error) from error
+        self._deleted.append(renamed)
+        self._log_counts[renamed.parent] -= 1
+
+    def take_deleted(self) -> list[Path]:
+        """Directories of deleted logs, for `remove_directories`; each is told once."""
+        deleted, self._deleted = self._deleted, []
+        return deleted
+
+    # Checkpoints: planned here, written wherever the disk may be waited for
+
+    def recovery_points(self) -> OffsetsByFile:
+        """What `checkpoint_recovery_points` writes."""
+        return self._by_file(RECOVERY_POINT_FILE, {tp: log.recovery_point for tp, log in self.logs.items()})
+
+    def log_start_offsets(self) -> OffsetsByFile:
+        """What `checkpoint_log_start_offsets` writes: only those that the segments do not tell."""
+        offsets = {
+            tp: log.log_start_offset
+            for tp, log in self.logs.items()
+            if log.log_start_offset > log.segments[0].base_offset
+        }
+        return self._by_file(LOG_START_OFFSET_FILE, offsets)
+
+    def high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> OffsetsByFile:
+        """What `write_high_watermarks` writes."""
+        return self._by_file(HIGH_WATERMARK_FILE, offsets)
+
+    def checkpoint_recovery_points(self) -> None:
+        """Note up to where each log is flushed."""
+        write_checkpoints(self.recovery_points())
+
+    def checkpoint_log_start_offsets(self) -> None:
+        """Note where logs start, after records were deleted."""
+        write_checkpoints(self.log_start_offsets())
+
+    def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Note the high watermarks of partitions; those without a log here are left out."""
+        write_checkpoints(self.high_watermarks(offsets))
+
+    def read_high_watermarks(self) -> dict[TopicPartition, int]:
+        """As they were last noted, for all partitions."""
+        found: dict[TopicPartition, int] = {}
+        for directory in self.directories:
+            found |= _read_or_none(directory / HIGH_WATERMARK_FILE)
+        return found
+
+    def _by_file(self, name: str, offsets: Mapping[TopicPartition, int]) -> OffsetsByFile:
+        planned: dict[Path, dict[TopicPartition, int]] = {directory / name: {} for directory in self.directories}
+        for topic_partition, offset in offsets.items():
+            log = self.logs.get(topic_partition)
+            if log is not None:
+                planned[log.directory.parent / name][topic_partition] = offset
+        return planned
+
+    # The end
+
+    def shutdown(self) -> None:
+        """Flush and close all logs and mark the directories as clean. Those where that fails will be recovered."""
+        failed = set()
+        for log in self.logs.values():
+            try:
+                log.close()
+            except KafkaError as error:
+                logger.error("Cannot close %s: %s", log, error)
+                failed.add(log.directory.parent)
+        try:
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_start_offsets()
+            for directory in self.directories:
+                if directory not in failed:
+                    write_clean_shutdown(directory)
+        finally:
+            self._locks.release()
+
+    def abandon(self) -> None:
+        """Let go of everything as a crash would: no flush, no marker. For a start that failed."""
+        for log in self.logs.values():
+            log.release()
+        self._locks.release()
+
+
+def _read_or_none(path: Path) -> dict[TopicPartition, int]:
+    try:
+        return read_offsets(path)
+    except CorruptCheckpointError as error:
+        logger.warning("%s; it is taken as empty", error)
+        return {}

@@ -1,0 +1,483 @@
+"""The log of one partition: appending in order, reading by offset, truncating.
+
+Owns offsets, which segment is active, and when a new one begins. Must not know leaders, replicas or high watermarks,
+sockets or tasks. Counterpart in Kafka: UnifiedLog, LocalLog.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ottla.log.checkpoint import PARTITION_METADATA_FILE, read_partition_metadata, write_partition_metadata
+from ottla.log.flushing import Flushes, FlushJob
+from ottla.log.leader_epochs import EpochEndOffset
+from ottla.log.open_files import FileRegion, OpenFile, OpenFiles
+from ottla.log.producer_state import BatchMetadata
+from ottla.log.recovery import LoadOptions, load_log, rebuild_producers
+from ottla.log.segment import Segment, TimestampAndOffset
+from ottla.log.segments import Segments
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.record_batch import (
+    LOG_OVERHEAD,
+    BatchHeader,
+    ProducedBatch,
+    crc_is_valid,
+    iter_batches,
+    place,
+)
+from ottla.wire.types import TopicPartition
+
+_NO_TIME = -1
+
+
+class UnexpectedAppendOffsetError(KafkaError):
+    """A leader sent records that start before the end of this replica's log."""
+
+    def __init__(self, detail: str, first_offset: int, last_offset: int) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+
+
+class LogAppendInfo:
+    """What an append came to."""
+
+    __slots__ = ("first_offset", "is_duplicate", "last_offset", "log_append_time_ms", "log_start_offset", "size")
+
+    def __init__(
+        self,
+        first_offset: int,
+        last_offset: int,
+        log_append_time_ms: int,
+        log_start_offset: int,
+        size: int,
+        is_duplicate: bool = False,
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+        self.size = size
+        self.is_duplicate = is_duplicate
+
+
+def storage_error(error: OSError) -> KafkaError:
+    """A disk that fails, as an answer."""
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+
+
+@contextmanager
+def _storage() -> Iterator[None]:
+    """Errors of the disk as answers; for where a try statement costs more lines than time."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error) from error
+
+
+class PartitionLog:
+    """`log_end_offset` is exclusive: the offset that the next record gets."""
+
+    __slots__ = (
+        "_files", "_flushes", "_is_closed", "_now_ms", "_segments", "config", "directory", "leader_epochs",
+        "log_end_offset", "log_start_offset", "producers", "recovery_point", "topic_id", "topic_partition",
+    )  # fmt: skip
+
+    def __init__(
+        self, topic_partition: TopicPartition, directory: Path, files: OpenFiles, options: LoadOptions
+    ) -> None:
+        """Open the log in `directory`, which exists and may be empty; recover it if it was not closed cleanly."""
+        loaded = load_log(directory, files, options)
+        self.topic_partition = topic_partition
+        self.directory = directory
+        self.topic_id = read_partition_metadata(directory / PARTITION_METADATA_FILE)
+        self.config = options.config
+        self.leader_epochs = loaded.leader_epochs
+        self.producers = loaded.producers
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.recovery_point = loaded.recovery_point
+        self._files = files
+        self._segments = Segments(loaded.segments)
+        self._flushes = Flushes()
+        self._now_ms = options.now_ms
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
+
+    @property
+    def size(self) -> int:
+        """Bytes of all batches."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """Oldest first; the last one is active."""
+        return self._segments.as_list()
+
+    @property
+    def active_base_offset(self) -> int:
+        """Where the active segment starts; everything before it should be flushed soon."""
+        return self._segments.active.base_offset
+
+    @property
+    def unflushed_messages(self) -> int:
+        """Offsets that a power failure could take."""
+        return self.log_end_offset - self.recovery_point
+
+    # Appending
+
+    def append_as_leader(self, batches: Sequence[ProducedBatch], leader_epoch: int, now_ms: int) -> LogAppendInfo:
+        """Give the batches the next offsets and append them, all or none.
+
+        A batch that its producer sent before is answered, not appended. KafkaError if its producer may not append it
+        now, if a batch is larger than a segment, or if the disk fails.
+        """
+        if self._is_closed:
+            self._check_open()
+        producers = self.producers
+        if len(batches) != 1:
+            return self._append_many(batches, leader_epoch, now_ms)
+        batch = batches[0]
+        header = batch.header
+        producer_id = header.producer_id
+        if producer_id >= 0:
+            duplicate = producers.check(header)
+            if duplicate is not None:
+                return self._already_appended(duplicate)
+        first_offset = self.log_end_offset
+        last_offset = first_offset + header.last_offset_delta
+        size = header.batch_length + LOG_OVERHEAD
+        max_timestamp = batch.max_timestamp
+        try:
+            if leader_epoch != self.leader_epochs.latest:
+                self.leader_epochs.assign(leader_epoch, first_offset)
+            segment = self._segments.active
+            if segment.should_roll(self.config, size, max_timestamp, last_offset, now_ms):
+                segment = self._roll(first_offset, size, now_ms)
+            place(batch.data, first_offset, leader_epoch)
+            segment.write((batch.data,), size)
+        except OSError as error:
+            raise storage_error(error) from error
+        segment.added(size, last_offset, max_timestamp)
+        if producer_id >= 0:
+            self._note_producer(header, batch.data, first_offset, max_timestamp)
+        self._advance(last_offset + 1, segment.size)
+        log_append_time_ms = max_timestamp if self.config.log_append_time else _NO_TIME
+        return LogAppendInfo(first_offset, last_offset, log_append_time_ms, self.log_start_offset, size)
+
+    def _append_many(self, batches: Sequence[ProducedBatch], leader_epoch: int, now_ms: int) -> LogAppendInfo:
+        """Several batches as one: into one segment, with one write."""
+        producers = self.producers
+        saved = producers.saved({batch.header.producer_id for batch in batches if batch.header.has_producer_id})
+        end_offset = producers.end_offset
+        first_offset = offset = self.log_end_offset
+        size = sum(batch.header.size for batch in batches)
+        max_timestamp = max(batch.max_timestamp for batch in batches)
+        try:
+            for batch in batches:
+                if batch.header.has_producer_id:
+                    duplicate = producers.check(batch.header)
+                    if duplicate is not None:
+                        producers.restore(saved)
+                        return self._already_appended(duplicate)
+                    self._note_producer(batch.header, batch.data, offset, batch.max_timestamp)
+                place(batch.data, offset, leader_epoch)
+                offset += batch.header.last_offset_delta + 1
+            if leader_epoch != self.leader_epochs.latest:
+                self.leader_epochs.assign(leader_epoch, first_offset)
+            segment = self._segments.active
+            if segment.should_roll(self.config, size, max_timestamp, offset - 1, now_ms):
+                new_producers = producers.saved(saved)
+                producers.restore(saved)  # a new segment begins with a snapshot of the state before it
+                segment = self._roll(first_offset, size, now_ms)
+                producers.restore(new_producers)
+            segment.write([batch.data for batch in batches], size)
+        except (OSError, KafkaError) as error:
+            producers.restore(saved)
+            producers.end_offset = end_offset
+            raise storage_error(error) if isinstance(error, OSError) else error from error
+        offset = first_offset
+        for batch in batches:
+            offset += batch.header.last_offset_delta + 1
+            segment.added(batch.header.size, offset - 1, batch.max_timestamp)
+            self._advance(offset, segment.size)
+        log_append_time_ms = max_timestamp if self.config.log_append_time else _NO_TIME
+        return LogAppendInfo(first_offset, offset - 1, log_append_time_ms, self.log_start_offset, size)
+
+    def append_as_follower(self, records: memoryview, now_ms: int) -> None:
+        """Append whole batches with the offsets and epochs that their leader gave them.
+
+        An incomplete last batch is left out. KafkaError CORRUPT_MESSAGE for a bad checksum, INVALID_RECORD for offsets
+        that do not rise; UnexpectedAppendOffsetError if they start before the end of the log.
+        """
+        self._check_open()
+        batches = list(iter_batches(records))
+        expected = self.log_end_offset
+        for header, batch in batches:
+            if not crc_is_valid(batch):
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {header.crc})")
+            if header.base_offset < expected or header.last_offset_delta < 0:
+                if expected == self.log_end_offset:
+                    raise UnexpectedAppendOffsetError(
+                        f"First offset {header.base_offset} is less than the next offset {expected}",
+                        header.base_offset,
+                        batches[-1][0].last_offset,
+                    )
+                raise KafkaError(ErrorCode.INVALID_RECORD, f"Out of order offset {header.base_offset} in an append")
+            expected = header.next_offset
+        try:
+            self._append_replicated(batches, now_ms)
+        except OSError as error:
+            raise storage_error(error) from error
+
+    def _append_replicated(self, batches: Sequence[tuple[BatchHeader, memoryview]], now_ms: int) -> None:
+        """Batch by batch: if the disk fails in between, what is appended stays and the leader is asked for the rest."""
+        for header, batch in batches:
+            if header.partition_leader_epoch > self.leader_epochs.latest:
+                self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+            segment = self._segments.active
+            if segment.should_roll(self.config, header.size, header.max_timestamp, header.last_offset, now_ms):
+                segment = self._roll(header.base_offset, header.size, now_ms)
+            segment.write((batch,), header.size)
+            segment.added(header.size, header.last_offset, header.max_timestamp)
+            if header.has_producer_id:
+                self._note_producer(header, batch, header.base_offset, header.max_timestamp)
+            self._advance(header.next_offset, segment.size)
+
+    def _note_producer(self, header: BatchHeader, batch: memoryview, first_offset: int, timestamp: int) -> None:
+        if header.is_control:
+            self.producers.end_transaction(header, batch)
+        else:
+            self.producers.update(header, first_offset, timestamp)
+
+    def _already_appended(self, batch: BatchMetadata) -> LogAppendInfo:
+        return LogAppendInfo(
+            batch.first_offset, batch.last_offset, batch.timestamp, self.log_start_offset, 0, is_duplicate=True
+        )
+
+    def _advance(self, end_offset: int, position: int) -> None:
+        self.log_end_offset = self.producers.end_offset = end_offset
+        self._segments.remember(end_offset, position)
+
+    def _roll(self, base_offset: int, size: int, now_ms: int) -> Segment:
+        """Begin a new active segment for batches of `size` bytes in all."""
+        if size > self.config.segment_bytes:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"Message batch size is {size} bytes in append to partition {self.topic_partition}, "
+                f"which exceeds the maximum configured segment size of {self.config.segment_bytes}.",
+            )
+        return self.roll(now_ms, base_offset)
+
+    def roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
+        """Begin a new active segment, at the log end unless the next records start behind it."""
+        base_offset = self.log_end_offset if base_offset is None else base_offset
+        old = self._segments.active
+        if base_offset == old.base_offset:
+            return old
+        segment = Segment(self._files, self.directory, base_offset, self.config, now_ms)
+        try:
+            segment.create()
+            old.become_inactive()
+            self.producers.end_offset = base_offset
+            snapshot = self.producers.take_snapshot(sync=False)
+        except OSError:
+            segment.delete()
+            old.resize_indexes_to_max()
+            raise
+        if snapshot is not None:
+            self._flushes.add_path(snapshot)
+        self._segments.add(segment)
+        self._flushes.new_names = True
+        self._now_ms = now_ms
+        return segment
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.topic_partition} is closed")
+
+    # Reading
+
+    def read(self, offset: int, max_bytes: int, end_offset_exclusive: int, min_one_message: bool) -> FileRegion | bytes:
+        """Batches from the one with `offset` on, of one segment, the last one possibly cut by `max_bytes`.
+
+        With `min_one_message` the first batch is there as a whole however large; without, a first batch larger than
+        `max_bytes` is left out. Nothing at or behind `end_offset_exclusive` is there. KafkaError OFFSET_OUT_OF_RANGE.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Received request for offset {offset} for partition {self.topic_partition}, but we only have log "
+                f"segments in the range {self.log_start_offset} to {self.log_end_offset}.",
+            )
+        if offset >= end_offset_exclusive:
+            return b""
+        self._check_open()
+        try:
+            found = self._segments.locate(offset)
+            if found is None:
+                return b""
+            segment, position = found
+            at_end = end_offset_exclusive >= self.log_end_offset
+            end = segment.size if at_end else self._segments.end_position(segment, end_offset_exclusive)
+            length = end - position
+            if length > max_bytes:
+                first = segment.batch_size(position)
+                if first > max_bytes and not min_one_message:
+                    return b""
+                length = min(length, max(first, max_bytes))
+            return FileRegion(segment.file.open(), position, length) if length > 0 else b""
+        except OSError as error:
+            raise storage_error(error) from error
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
+        """The first record that is not older, None if there is none."""
+        self._check_open()
+        with _storage():
+            for segment in self._segments:
+                if segment.max_timestamp >= timestamp_ms:
+                    found = segment.offset_for_timestamp(timestamp_ms, self.log_start_offset)
+                    if found is not None:
+                        return found
+        return None
+
+    def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
+        """The first record with the largest timestamp of all, None in a log without timestamps."""
+        self._check_open()
+        newest = max(self._segments, key=lambda segment: segment.max_timestamp)
+        with _storage():
+            return newest.find_max_timestamp() if newest.max_timestamp >= 0 else None
+
+    # Leader epochs and identity
+
+    def assign_epoch(self, leader_epoch: int) -> None:
+        """A leader of this epoch writes from here on."""
+        if leader_epoch != self.leader_epochs.latest:
+            with _storage():
+                self.leader_epochs.assign(leader_epoch, self.log_end_offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
+        """Where an epoch ends in this replica."""
+        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def set_topic_id(self, topic_id: bytes) -> None:
+        """Keep the id of the topic; KafkaError INCONSISTENT_TOPIC_ID if it is another one's log."""
+        if self.topic_id is None:
+            path = self.directory / PARTITION_METADATA_FILE
+            with _storage():
+                write_partition_metadata(path, topic_id)
+            self._flushes.add_path(path)
+            self.topic_id = topic_id
+        elif self.topic_id != topic_id:
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{self.topic_partition} has another topic id")
+
+    # Truncating
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop all from `offset` on; a batch that spans it goes as a whole."""
+        if offset < 0:
+            raise ValueError(f"Cannot truncate {self.topic_partition} to {offset}")
+        if offset >= self.log_end_offset:
+            # An epoch that began here without a record may conflict with the new leader's.
+            self.leader_epochs.truncate_from_end(self.log_end_offset)
+            return
+        if self._segments.first_base_offset > offset:
+            self.truncate_fully_and_start_at(offset)
+            return
+        self._check_open()
+        with _storage():
+            self._segments.delete_from(self._segments.floor_slot(offset) + 1)
+            self._segments.active.truncate_to(offset)
+            self._segments.forget()
+            self._truncated(offset, min(offset, self.log_start_offset))
+            self.leader_epochs.truncate_from_end(offset)
+            rebuild_producers(self.producers, self.segments, self.log_start_offset, offset, self._now_ms)
+
+    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
+        """Drop all; the next record gets `offset`."""
+        self._check_open()
+        with _storage():
+            self._segments.delete_from(0)
+            segment = Segment(self._files, self.directory, offset, self.config, self._now_ms)
+            segment.create()
+            self._segments.add(segment)
+            self._truncated(offset, offset if log_start_offset is None else log_start_offset)
+            self.leader_epochs.clear()
+            self.producers.truncate_fully(offset)
+
+    def _truncated(self, log_end_offset: int, log_start_offset: int) -> None:
+        self.log_end_offset = log_end_offset
+        self.log_start_offset = log_start_offset
+        self.recovery_point = min(self.recovery_point, log_end_offset)
+        self._discard_flushes()
+
+    def increment_log_start_offset(self, offset: int) -> None:
+        """Records below `offset` do not count any more, even where they share a segment with others."""
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.leader_epochs.truncate_from_start(offset)
+
+    # Flushing and closing
+
+    def flush_job(self, up_to: int | None = None) -> FlushJob | None:
+        """What must be synced so that all below `up_to` (default: everything) is safe; None if it is."""
+        end_offset = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
+        if end_offset <= self.recovery_point:
+            return None
+        files: list[OpenFile] = []
+        try:
+            for segment in self._segments.reaching(self.recovery_point):
+                if segment.base_offset < end_offset:
+                    files += segment.unsynced_files()
+        except OSError as error:
+            self._discard_flushes()
+            raise storage_error(error) from error
+        if self.leader_epochs.unsynced:
+            self._flushes.add_path(self.leader_epochs.path)
+            self.leader_epochs.unsynced = False
+        return self._flushes.begin(end_offset, files, self.directory)
+
+    def flushed(self, job: FlushJob) -> None:
+        """A job has run. The recovery point moves once the jobs before it have, too."""
+        end_offset = self._flushes.done(job)
+        if end_offset is not None:
+            self.recovery_point = max(self.recovery_point, end_offset)
+
+    def flush_failed(self, job: FlushJob) -> None:
+        """A job raised OSError: the next one has to sync everything again."""
+        self._discard_flushes()
+
+    def _discard_flushes(self) -> None:
+        self._flushes.discard()
+        for segment in self._segments.reaching(self.recovery_point):
+            segment.mark_unsynced()
+
+    def flush(self, up_to: int | None = None) -> None:
+        """Sync, and wait for it, here."""
+        job = self.flush_job(up_to)
+        if job is not None:
+            try:
+                job.run()
+            except OSError as error:
+                self.flush_failed(job)
+                raise storage_error(error) from error
+            self.flushed(job)
+
+    def close(self) -> None:
+        """Leave files from which a start needs no recovery, and sync them."""
+        if self._is_closed:
+            return
+        with _storage():
+            self._segments.active.become_inactive()
+            self.producers.take_snapshot(sync=True)
+        self._discard_flushes()
+        self.flush()
+        self.release()
+
+    def release(self) -> None:
+        """Let go of all files as they are: a crash, or a log that is deleted. Regions that were read stay readable."""
+        self._is_closed = True
+        for segment in self._segments:
+            segment.release()

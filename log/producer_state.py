@@ -1,0 +1,345 @@
+"""What a partition knows about its producers, so that a batch sent twice is appended once.
+
+Owns the rules for epochs and sequence numbers, the last five batches of each producer, open transactions' first
+offsets, and when snapshots are taken. Must not know segments.
+Counterpart in Kafka: ProducerStateManager, ProducerStateEntry, ProducerAppendInfo.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from ottla.log.producer_snapshot import (
+    SNAPSHOT_SUFFIX,
+    CorruptSnapshotError,
+    SnapshotEntry,
+    decode_snapshot,
+    snapshot_path,
+    write_snapshot,
+)
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.record_batch import BatchHeader, CorruptBatch, end_transaction_marker
+
+BATCHES_TO_RETAIN = 5
+NO_EPOCH = -1
+NO_SEQUENCE = -1
+NO_OFFSET = -1
+_MAX_SEQUENCE = 2**31 - 1
+
+logger = logging.getLogger(__name__)
+
+
+class BatchMetadata(NamedTuple):
+    """One batch that a producer had appended."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        """Sequences wrap behind 2^31 - 1."""
+        return (self.last_sequence - self.offset_delta) & _MAX_SEQUENCE
+
+    @property
+    def first_offset(self) -> int:
+        """The offset that was answered."""
+        return self.last_offset - self.offset_delta
+
+
+class ProducerEntry:
+    """One producer in one partition."""
+
+    __slots__ = (
+        "batches", "coordinator_epoch", "current_txn_first_offset", "last_timestamp", "producer_epoch", "producer_id",
+    )  # fmt: skip
+
+    def __init__(self, producer_id: int) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = NO_EPOCH
+        self.coordinator_epoch = -1
+        self.last_timestamp = -1
+        self.current_txn_first_offset = NO_OFFSET
+        self.batches: list[BatchMetadata] = []
+        """Oldest first, all of the current epoch."""
+
+    @property
+    def last_sequence(self) -> int:
+        """Of the newest batch, -1 if none of this epoch is known."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def copy(self) -> "ProducerEntry":
+        """An entry that changes independently."""
+        other = ProducerEntry(self.producer_id)
+        other.producer_epoch = self.producer_epoch
+        other.coordinator_epoch = self.coordinator_epoch
+        other.last_timestamp = self.last_timestamp
+        other.current_txn_first_offset = self.current_txn_first_offset
+        other.batches = self.batches[:]
+        return other
+
+    def duplicate(self, epoch: int, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
+        """The batch that these sequences were appended in, if it is one of the last five."""
+        if epoch == self.producer_epoch:
+            for batch in reversed(self.batches):
+                if batch.last_sequence == last_sequence and batch.first_sequence == first_sequence:
+                    return batch
+        return None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Batches of another epoch do not count any more."""
+        if epoch != self.producer_epoch:
+            self.producer_epoch = epoch
+            self.batches.clear()
+
+    def to_snapshot(self) -> SnapshotEntry:
+        """As it stands in a snapshot."""
+        last = self.batches[-1] if self.batches else BatchMetadata(NO_SEQUENCE, NO_OFFSET, 0, -1)
+        return SnapshotEntry(
+            self.producer_id,
+            self.producer_epoch,
+            last.last_sequence,
+            last.last_offset,
+            last.offset_delta,
+            self.last_timestamp,
+            self.coordinator_epoch,
+            self.current_txn_first_offset,
+        )
+
+    @classmethod
+    def from_snapshot(cls, found: SnapshotEntry) -> "ProducerEntry":
+        """The reverse of `to_snapshot`."""
+        entry = cls(found.producer_id)
+        entry.producer_epoch = found.producer_epoch
+        entry.coordinator_epoch = found.coordinator_epoch
+        entry.last_timestamp = found.timestamp
+        entry.current_txn_first_offset = max(found.current_txn_first_offset, NO_OFFSET)
+        if found.last_offset >= 0:
+            entry.batches.append(
+                BatchMetadata(found.last_sequence, found.last_offset, found.offset_delta, found.timestamp)
+            )
+        return entry
+
+
+class ProducerState:
+    """All producers of one partition up to `end_offset` (exclusive)."""
+
+    __slots__ = (
+        "_directory", "_entries", "_expiration_ms", "_ongoing", "_snapshots", "end_offset", "last_snapshot_offset",
+    )  # fmt: skip
+
+    def __init__(self, directory: Path, expiration_ms: int = 86_400_000) -> None:
+        self._directory = directory
+        self._expiration_ms = expiration_ms
+        self._entries: dict[int, ProducerEntry] = {}
+        self._ongoing: dict[int, int] = {}
+        self._snapshots = sorted(_snapshot_offsets(directory))
+        self.end_offset = 0
+        self.last_snapshot_offset = 0
+
+    @property
+    def entries(self) -> Mapping[int, ProducerEntry]:
+        """By producer id."""
+        return self._entries
+
+    @property
+    def first_undecided_offset(self) -> int | None:
+        """Where the oldest open transaction starts."""
+        return min(self._ongoing.values(), default=None)
+
+    @property
+    def snapshot_offsets(self) -> tuple[int, ...]:
+        """Of the snapshot files, rising."""
+        return tuple(self._snapshots)
+
+    # The rules of an append by a client
+
+    def check(self, header: BatchHeader) -> BatchMetadata | None:
+        """None if the producer may append this batch now; the batch as it was appended if it is one sent again.
+
+        KafkaError INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE otherwise.
+        """
+        entry = self._entries.get(header.producer_id)
+        if entry is None:
+            return None
+        epoch = header.producer_epoch
+        first = header.base_sequence
+        if not header.attributes & 0x20:  # a marker has no sequence
+            duplicate = entry.duplicate(epoch, first, (first + header.last_offset_delta) & _MAX_SEQUENCE)
+            if duplicate is not None:
+                return duplicate
+        if epoch < entry.producer_epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch of producer {header.producer_id} is {epoch}, "
+                f"which is smaller than the last seen epoch {entry.producer_epoch}",
+            )
+        if not header.attributes & 0x20:
+            self._check_data(entry, header, first)
+        return None
+
+    @staticmethod
+    def _check_data(entry: ProducerEntry, header: BatchHeader, first: int) -> None:
+        if header.producer_epoch != entry.producer_epoch:
+            if first != 0 and entry.producer_epoch != NO_EPOCH:
+                raise KafkaError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"Invalid sequence number for new epoch of producer {header.producer_id}: "
+                    f"{header.producer_epoch} (request epoch), {first} (seq. number), "
+                    f"{entry.producer_epoch} (current producer epoch)",
+                )
+        else:
+            last = entry.last_sequence
+            if first != last + 1 and not (first == 0 and last == _MAX_SEQUENCE):
+                raise KafkaError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"Out of order sequence number for producer {header.producer_id}: {first} (incoming seq. number), "
+                    f"{last} (current end sequence number)",
+                )
+        if entry.current_txn_first_offset >= 0 and not header.is_transactional:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE, f"Expected transactional write from producer {header.producer_id}"
+            )
+
+    # What an append, by whomever, leaves behind
+
+    def update(self, header: BatchHeader, first_offset: int, timestamp: int) -> None:
+        """Take note of a batch of data in the log."""
+        entry = self._entry(header.producer_id)
+        if header.producer_epoch != entry.producer_epoch:
+            entry.set_epoch(header.producer_epoch)
+        delta = header.last_offset_delta
+        batches = entry.batches
+        if len(batches) >= BATCHES_TO_RETAIN:
+            del batches[0]
+        batches.append(
+            BatchMetadata((header.base_sequence + delta) & _MAX_SEQUENCE, first_offset + delta, delta, timestamp)
+        )
+        entry.last_timestamp = timestamp
+        if header.is_transactional and entry.current_txn_first_offset < 0:
+            entry.current_txn_first_offset = self._ongoing[header.producer_id] = first_offset
+
+    def end_transaction(self, header: BatchHeader, batch: memoryview) -> None:
+        """Take note of a marker in the log: the producer's transaction is over."""
+        try:
+            coordinator_epoch = end_transaction_marker(batch).coordinator_epoch
+        except CorruptBatch as error:
+            logger.warning("Producer %d has a marker that ends nothing: %s", header.producer_id, error)
+            return
+        entry = self._entry(header.producer_id)
+        entry.set_epoch(header.producer_epoch)
+        entry.coordinator_epoch = coordinator_epoch
+        entry.last_timestamp = header.max_timestamp
+        entry.current_txn_first_offset = NO_OFFSET
+        self._ongoing.pop(header.producer_id, None)
+
+    def _entry(self, producer_id: int) -> ProducerEntry:
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            entry = self._entries[producer_id] = ProducerEntry(producer_id)
+        return entry
+
+    def saved(self, producer_ids: Iterable[int]) -> dict[int, ProducerEntry | None]:
+        """What `restore` needs to undo updates of these producers."""
+        return {pid: entry.copy() if (entry := self._entries.get(pid)) else None for pid in producer_ids}
+
+    def restore(self, saved: Mapping[int, ProducerEntry | None]) -> None:
+        """Undo all that happened to the saved producers since."""
+        for producer_id, entry in saved.items():
+            self._ongoing.pop(producer_id, None)
+            if entry is None:
+                self._entries.pop(producer_id, None)
+            else:
+                self._put(entry)
+
+    def _put(self, entry: ProducerEntry) -> None:
+        self._entries[entry.producer_id] = entry
+        if entry.current_txn_first_offset >= 0:
+            self._ongoing[entry.producer_id] = entry.current_txn_first_offset
+
+    def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
+        return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self._expiration_ms
+
+    def remove_expired(self, now_ms: int) -> None:
+        """Forget producers that were silent for too long, unless a transaction of theirs is open."""
+        for producer_id in [pid for pid, entry in self._entries.items() if self._is_expired(entry, now_ms)]:
+            del self._entries[producer_id]
+
+    # Snapshots
+
+    def take_snapshot(self, *, sync: bool) -> Path | None:
+        """Write all producers down for `end_offset`, unless the last snapshot says the same. Returns the new file."""
+        if self.end_offset <= self.last_snapshot_offset:
+            return None
+        path = snapshot_path(self._directory, self.end_offset)
+        write_snapshot(path, (entry.to_snapshot() for entry in self._entries.values()), sync=sync)
+        if self.end_offset not in self._snapshots:
+            self._snapshots.append(self.end_offset)
+            self._snapshots.sort()
+        self.last_snapshot_offset = self.end_offset
+        return path
+
+    def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
+        """Go back to the newest snapshot within the log; the caller replays what follows `end_offset`."""
+        for offset in self.snapshot_offsets:
+            if offset > log_end_offset or offset <= log_start_offset:
+                self._delete_snapshot(offset)
+        if log_end_offset == self.end_offset:
+            self.last_snapshot_offset = self._snapshots[-1] if self._snapshots else log_start_offset
+            return
+        self._entries.clear()
+        self._ongoing.clear()
+        while self._snapshots:
+            offset = self._snapshots[-1]
+            path = snapshot_path(self._directory, offset)
+            try:
+                found = decode_snapshot(path.read_bytes())
+            except (CorruptSnapshotError, OSError) as error:
+                logger.warning("Producer snapshot %s is of no use: %s", path, error)
+                self._delete_snapshot(offset)
+                continue
+            for entry in map(ProducerEntry.from_snapshot, found):
+                if not self._is_expired(entry, now_ms):
+                    self._put(entry)
+            self.end_offset = self.last_snapshot_offset = offset
+            return
+        self.end_offset = self.last_snapshot_offset = log_start_offset
+
+    def truncate_fully(self, offset: int) -> None:
+        """Forget all; the log starts anew at `offset`."""
+        self._entries.clear()
+        self._ongoing.clear()
+        for snapshot in self.snapshot_offsets:
+            self._delete_snapshot(snapshot)
+        self.last_snapshot_offset = 0
+        self.end_offset = offset
+
+    def remove_stray_snapshots(self, base_offsets: Iterable[int]) -> None:
+        """Keep snapshots at the starts of segments, and the newest of all if it lies behind them."""
+        wanted = set(base_offsets)
+        stray = [offset for offset in self._snapshots if offset not in wanted]
+        if stray and stray[-1] > max(wanted, default=-1):
+            stray.pop()
+        for offset in stray:
+            self._delete_snapshot(offset)
+
+    def delete_snapshots_before(self, offset: int) -> None:
+        """Remove snapshots of segments that are gone."""
+        for snapshot in self.snapshot_offsets:
+            if snapshot < offset:
+                self._delete_snapshot(snapshot)
+
+    def moved_to(self, directory: Path) -> None:
+        """The directory of the partition has a new name."""
+        self._directory = directory
+
+    def _delete_snapshot(self, offset: int) -> None:
+        self._snapshots.remove(offset)
+        snapshot_path(self._directory, offset).unlink(missing_ok=True)
+
+
+def _snapshot_offsets(directory: Path) -> list[int]:
+    names = (path.name.removesuffix(SNAPSHOT_SUFFIX) for path in directory.glob("*" + SNAPSHOT_SUFFIX))
+    return [int(name) for name in names if name.isdigit()]

@@ -1,0 +1,308 @@
+"""A segment: one file of record batches with its two indexes.
+
+Owns positions in files: appending, finding offsets and timestamps, truncating. Must not know other segments, producers
+or leader epochs. Counterpart in Kafka: LogSegment, FileRecords.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+
+from ottla.log.config import LogConfig
+from ottla.log.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, CorruptIndexError, OffsetIndex, TimeIndex
+from ottla.log.open_files import LazyFile, OpenFile, OpenFiles
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, TimestampType, iter_records, parse_header
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+
+_READ_AHEAD = 4096
+_OFFSET_AND_LENGTH = Struct(">qi")
+_LAST_OFFSET_DELTA = Struct(">i")
+_LAST_OFFSET_DELTA_AT = 23
+_PREFIX = _LAST_OFFSET_DELTA_AT + _LAST_OFFSET_DELTA.size
+
+
+class TimestampAndOffset(NamedTuple):
+    """A record found by its timestamp. The epoch is -1 where its batch has none."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class Segment:
+    """Offsets from `base_offset` on. `size` is what the log's state counts; bytes behind it are not there."""
+
+    __slots__ = (
+        "_first_timestamp", "_index_interval", "base_offset", "bytes_since_index", "created_ms", "file",
+        "max_timestamp", "offset_index", "offset_of_max_timestamp", "roll_jitter_ms", "size", "time_index", "unsynced",
+    )  # fmt: skip
+
+    def __init__(self, files: OpenFiles, directory: Path, base_offset: int, config: LogConfig, now_ms: int) -> None:
+        prefix = f"{directory}/{base_offset:020d}"
+        self.base_offset = base_offset
+        self.file = LazyFile(files, prefix + LOG_SUFFIX)
+        self.offset_index = OffsetIndex(files, prefix + INDEX_SUFFIX, base_offset, config.segment_index_bytes)
+        self.time_index = TimeIndex(files, prefix + TIME_INDEX_SUFFIX, base_offset, config.segment_index_bytes)
+        self.size = 0
+        self.unsynced = False
+        self.bytes_since_index = 0
+        self.max_timestamp = NO_TIMESTAMP
+        self.offset_of_max_timestamp = base_offset
+        self.created_ms = now_ms
+        self.roll_jitter_ms = config.random_segment_jitter_ms()
+        self._index_interval = config.index_interval_bytes
+        self._first_timestamp: int | None = None
+
+    def __repr__(self) -> str:
+        return f"Segment(base_offset={self.base_offset}, size={self.size})"
+
+    # Files
+
+    def create(self) -> None:
+        """Make the three files, empty."""
+        self.file.create()
+        self.offset_index.create()
+        self.time_index.create()
+        self.unsynced = True
+
+    def load(self) -> None:
+        """Take over existing files as a clean shutdown or a roll left them.
+
+        FileNotFoundError or CorruptIndexError if the indexes cannot serve and must be rebuilt.
+        """
+        self.load_size()
+        self.offset_index.load()
+        self.time_index.load()
+        if self.offset_index.last_position() >= max(self.size, 1):
+            raise CorruptIndexError(f"{self.offset_index.path} points behind the end of its segment")
+        self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last_entry
+
+    def load_size(self) -> None:
+        """Take over the log file alone."""
+        self.size = os.stat(self.file.path).st_size  # noqa: PTH116
+
+    def resize_indexes_to_max(self) -> None:
+        """Make room for entries: this is the active segment."""
+        self.offset_index.resize_to_max()
+        self.time_index.resize_to_max()
+
+    def become_inactive(self) -> None:
+        """Complete and trim the indexes: no more records come."""
+        self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp, final=True)
+        self.offset_index.trim()
+        self.time_index.trim()
+
+    def unsynced_files(self) -> list[OpenFile]:
+        """Descriptors, of their own, of all files that changed since the last call."""
+        found = []
+        self.offset_index.write_tail()
+        self.time_index.write_tail()
+        if self.unsynced:
+            found.append(self.file.open().duplicate())
+            self.unsynced = False
+        for index in (self.offset_index, self.time_index):
+            if index.unsynced:
+                found.append(index.duplicate())
+                index.unsynced = False
+        return found
+
+    def mark_unsynced(self) -> None:
+        """A flush failed: all of it is to be synced again."""
+        self.unsynced = self.offset_index.unsynced = self.time_index.unsynced = True
+
+    def release(self) -> None:
+        """Let go of all descriptors."""
+        self.file.release()
+        self.offset_index.release()
+        self.time_index.release()
+
+    def delete(self) -> None:
+        """Remove the files; who still reads from them may go on. The log file goes last: it is what a start finds."""
+        self.offset_index.delete()
+        self.time_index.delete()
+        self.file.delete()
+
+    def moved_to(self, directory: Path) -> None:
+        """The directory has a new name."""
+        self.file.release()
+        self.file.path = f"{directory}/{self.base_offset:020d}{LOG_SUFFIX}"
+        self.offset_index.moved_to(str(directory))
+        self.time_index.moved_to(str(directory))
+
+    # Appending
+
+    def should_roll(self, config: LogConfig, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> bool:
+        """Whether batches of this size belong into a new segment."""
+        if self.size > config.segment_bytes - size or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        if not self.size:
+            return False
+        first = self.first_timestamp()
+        waited = max_timestamp - first if first >= 0 else now_ms - self.created_ms
+        return (
+            waited > config.segment_ms - self.roll_jitter_ms
+            or self.offset_index.entries >= self.offset_index.max_entries
+            or self.time_index.is_full
+        )
+
+    def first_timestamp(self) -> int:
+        """The max timestamp of the first batch, by which time-based rolling counts."""
+        first = self._first_timestamp
+        if first is None:
+            if not self.size:
+                return NO_TIMESTAMP
+            first = self._first_timestamp = next(self.headers(0))[1].max_timestamp
+        return first
+
+    def write(self, buffers: Sequence[bytes | bytearray | memoryview], size: int) -> None:
+        """Bring batches into the file behind its end. They do not count before `added`.
+
+        A write that fails or falls short leaves the file as it was and raises OSError.
+        """
+        fd = self.file.open().fd
+        try:
+            written = os.pwrite(fd, buffers[0], self.size) if len(buffers) == 1 else os.pwritev(fd, buffers, self.size)
+            if written != size:
+                raise OSError(f"{self.file.path}: wrote {written} of {size} bytes")
+        except OSError:
+            with suppress(OSError):  # a recovery will find the rest if this fails too
+                os.ftruncate(fd, self.size)
+            raise
+
+    def added(self, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Count one batch that was written, and index it where the interval is over."""
+        position = self.size
+        if not position:
+            self._first_timestamp = max_timestamp
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.offset_of_max_timestamp = last_offset
+        if self.bytes_since_index > self._index_interval:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+            self.bytes_since_index = 0
+        self.bytes_since_index += size
+        self.size = position + size
+        self.unsynced = True
+
+    # Finding
+
+    def find(self, offset: int, position: int | None = None) -> tuple[int, int] | None:
+        """Position and size of the batch with `offset`, or the first behind it; None if there is no such.
+
+        `position`: the start of a batch not behind it, where the caller knows one.
+        """
+        if position is None:
+            position = self.offset_index.position_for(offset)
+        fd = self.file.open().fd
+        end = self.size
+        block = b""
+        block_start = position
+        while position < end:
+            at = position - block_start
+            if at + _PREFIX > len(block):
+                block = os.pread(fd, _READ_AHEAD, position)
+                block_start = position
+                at = 0
+                if len(block) < _PREFIX:
+                    break
+            base_offset, length = _OFFSET_AND_LENGTH.unpack_from(block, at)
+            if length < HEADER_SIZE - LOG_OVERHEAD:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.file.path}: no batch at position {position}")
+            if base_offset + _LAST_OFFSET_DELTA.unpack_from(block, at + _LAST_OFFSET_DELTA_AT)[0] >= offset:
+                return position, length + LOG_OVERHEAD
+            position += length + LOG_OVERHEAD
+        return None
+
+    def batch_size(self, position: int) -> int:
+        """The size of the batch that starts at `position`."""
+        prefix = os.pread(self.file.open().fd, _OFFSET_AND_LENGTH.size, position)
+        return int(_OFFSET_AND_LENGTH.unpack(prefix)[1]) + LOG_OVERHEAD
+
+    def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Positions and headers of the batches from `position` on, up to the end of the segment."""
+        file = self.file.open()
+        block = b""
+        block_start = position
+        while position + HEADER_SIZE <= self.size:
+            at = position - block_start
+            if at + HEADER_SIZE > len(block):
+                block = os.pread(file.fd, _READ_AHEAD, position)
+                block_start = position
+                at = 0
+            header = parse_header(block, at)
+            if position + header.size > self.size:
+                return
+            yield position, header
+            position += header.size
+
+    def read_batch(self, position: int, header: BatchHeader) -> memoryview:
+        """All bytes of one batch."""
+        return memoryview(os.pread(self.file.open().fd, header.size, position))
+
+    def next_offset(self) -> tuple[int, int]:
+        """The offset behind the last whole batch, and the position at which that ends."""
+        end = self.offset_index.last_position()
+        offset = self.base_offset
+        for position, header in self.headers(end):
+            offset = header.next_offset
+            end = position + header.size
+        return offset, end
+
+    def offset_for_timestamp(self, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
+        """The first record from `start_offset` on that is not older than `timestamp`."""
+        from_offset = max(self.time_index.lookup(timestamp).offset, start_offset)
+        for position, header in self.headers(self.offset_index.position_for(from_offset)):
+            if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
+                for record in iter_records(self.read_batch(position, header)):
+                    if record.timestamp >= timestamp and record.offset >= start_offset:
+                        return TimestampAndOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+        return None
+
+    def find_max_timestamp(self) -> TimestampAndOffset | None:
+        """The first record with the largest timestamp of the segment."""
+        largest = self.max_timestamp
+        for position, header in self.headers(self.offset_index.position_for(self.offset_of_max_timestamp)):
+            if header.max_timestamp != largest:
+                continue
+            if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+                return TimestampAndOffset(largest, header.last_offset, header.partition_leader_epoch)
+            for record in iter_records(self.read_batch(position, header)):
+                if record.timestamp == largest:
+                    return TimestampAndOffset(largest, record.offset, header.partition_leader_epoch)
+        return None
+
+    # Truncating
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the batch with `offset` and all behind it; room is made in the indexes: this becomes the active one."""
+        found = self.find(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        if found is not None:
+            self.truncate_file(found[0])
+        self.bytes_since_index = 0
+        self._load_max_timestamp()
+
+    def truncate_file(self, size: int) -> None:
+        """Cut the log file."""
+        os.ftruncate(self.file.open().fd, size)
+        self.size = size
+        self.unsynced = True
+        if not size:
+            self._first_timestamp = None
+
+    def _load_max_timestamp(self) -> None:
+        """From the time index, and from the batches that its last entry does not cover."""
+        self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last_entry
+        for _, header in self.headers(self.offset_index.position_for(self.offset_of_max_timestamp)):
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp = header.max_timestamp
+                self.offset_of_max_timestamp = header.last_offset

@@ -1,0 +1,191 @@
+"""A broker's storage and replicas without its network, for tests."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, TypeVarTuple
+
+from ottla.broker.clock import Clock
+from ottla.broker.fetch_session import FetchSessionCache
+from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.replica_manager import ReplicaManager
+from ottla.broker.request_context import RequestContext
+from ottla.log.config import LogConfig
+from ottla.log.manager import LogManager
+from ottla.wire.messages.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicState,
+)
+from ottla.wire.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
+from ottla.wire.record_batch import Compression, NewRecord, build_batch
+from ottla.wire.types import ZERO_UUID
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+BROKER = 0
+TOPIC = "orders"
+NOW_MS = 1_700_000_000_000
+
+
+async def inline(function: Callable[[*Ts], T], *args: *Ts) -> T:
+    return function(*args)
+
+
+def topic_id(topic: str) -> bytes:
+    return topic.encode().ljust(16, b"\1")[:16]
+
+
+def batch(*values: bytes | None, timestamp: int = NOW_MS, **options: Any) -> memoryview:
+    records = [NewRecord(timestamp=timestamp, key=b"k", value=value) for value in values]
+    return memoryview(build_batch(records, **options))
+
+
+def big_batch() -> memoryview:
+    """Small as it is sent, much as it is looked at."""
+    return batch(bytes(1 << 20), compression=Compression.GZIP)
+
+
+def context(key: int, version: int, client_id: str | None = "test") -> RequestContext:
+    return RequestContext(key, version, client_id)
+
+
+class House:
+    """Owns what a node would; `tasks` are started by the test, in a nursery or by `run_tasks`."""
+
+    def __init__(self, path: Path, *, min_isr: int = 1, **topic_config: str) -> None:
+        self.path = path
+        self.clock = Clock(lambda: NOW_MS / 1000)
+        self.metadata = MetadataCache()
+        self.tasks: list[tuple[Callable[..., Awaitable[Any]], tuple[Any, ...]]] = []
+        self.offloaded: list[Callable[..., Any]] = []
+        self.configs: dict[str, Mapping[str, str]] = {}
+        self.defaults = LogConfig.from_topic(
+            {name.replace("_", "."): text for name, text in topic_config.items()}
+            | {"min.insync.replicas": str(min_isr)}
+        )
+        self.open()
+
+    def open(self) -> None:
+        """As a start of the broker."""
+        self.logs = LogManager([self.path], broker_id=BROKER, cluster_id="c", default_config=self.defaults)
+        self.logs.load(NOW_MS)
+        self.replicas = ReplicaManager(
+            self.logs,
+            self.clock,
+            self.offload,
+            self.start_soon,
+            broker_id=BROKER,
+            metadata=self.metadata,
+            topic_config=lambda topic: self.configs.get(topic, {}),
+            log_defaults=self.defaults,
+            replica_lag_time_max_ms=30_000,
+        )
+        ids = iter(range(1000, 9999))
+        self.sessions = FetchSessionCache(3, self.replicas.signal, lambda: next(ids))
+
+    def start_soon(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        self.tasks.append((function, args))
+
+    async def offload(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
+        self.offloaded.append(function)
+        return function(*args)
+
+    async def run_tasks(self) -> None:
+        while self.tasks:
+            function, args = self.tasks.pop(0)
+            await function(*args)
+
+    def close(self) -> None:
+        self.logs.shutdown()
+
+    def lead(
+        self,
+        topic: str = TOPIC,
+        partitions: Iterable[int] = (0,),
+        *,
+        epoch: int = 0,
+        isr: Sequence[int] = (BROKER,),
+        replicas: Sequence[int] = (BROKER,),
+        leader: int = BROKER,
+        controller_epoch: int = 1,
+        topic_id: bytes | None = None,
+    ) -> LeaderAndIsrResponse:
+        """As the controller says it: first to the metadata cache, then to the replicas."""
+        given = globals()["topic_id"](topic) if topic_id is None else topic_id
+        partitions = tuple(partitions)
+        self.tell(topic, partitions, leader=leader, epoch=epoch, topic_id=given)
+        states = [
+            LeaderAndIsrPartitionState(
+                partition_index=index,
+                controller_epoch=controller_epoch,
+                leader=leader,
+                leader_epoch=epoch,
+                isr=isr,
+                partition_epoch=epoch,
+                replicas=replicas,
+            )
+            for index in partitions
+        ]
+        return self.replicas.become_leader_or_follower(
+            LeaderAndIsrRequest(
+                controller_id=0,
+                controller_epoch=controller_epoch,
+                topic_states=[LeaderAndIsrTopicState(topic_name=topic, topic_id=given, partition_states=states)],
+                live_leaders=(),
+            )
+        )
+
+    def tell(
+        self,
+        topic: str,
+        partitions: Iterable[int],
+        *,
+        leader: int = BROKER,
+        epoch: int = 0,
+        topic_id: bytes = ZERO_UUID,
+    ) -> None:
+        """What all brokers know."""
+        self.metadata.update(
+            UpdateMetadataRequest(
+                controller_id=0,
+                controller_epoch=1,
+                topic_states=[
+                    UpdateMetadataTopicState(
+                        topic_name=topic,
+                        topic_id=topic_id,
+                        partition_states=[
+                            UpdateMetadataPartitionState(
+                                partition_index=index,
+                                controller_epoch=1,
+                                leader=leader,
+                                leader_epoch=epoch,
+                                isr=[leader],
+                                zk_version=epoch,
+                                replicas=[leader],
+                                offline_replicas=(),
+                            )
+                            for index in partitions
+                        ],
+                    )
+                ],
+                live_brokers=[
+                    UpdateMetadataBroker(
+                        id=broker,
+                        endpoints=[
+                            UpdateMetadataEndpoint(
+                                port=9000 + broker, host="h", listener="PLAINTEXT", security_protocol=0
+                            )
+                        ],
+                    )
+                    for broker in (0, 1)
+                ],
+            )
+        )

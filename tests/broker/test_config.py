@@ -1,0 +1,261 @@
+"""The broker's configuration: where values come from, what is refused, and that the keys are Kafka's."""
+
+import csv
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.broker.config import BROKER_CONFIG, BrokerConfig, from_environment
+from ottla.broker.config_docs import document
+from ottla.broker.listeners import Listener
+from ottla.broker.unused_config import REFUSED, is_refused, without_effect
+from ottla.log.config import TOPIC_CONFIG
+from ottla.wire.config_def import ConfigDef, ConfigError, ConfigKey, render
+
+ROOT = Path(__file__).resolve().parents[2]
+# name, type, default, allowed values and importance of every key, as Kafka's own documentation generator prints them.
+FACTS = ROOT / "tests" / "data" / "kafka-configs.csv"
+# Values that differ from Kafka's documentation, each for a reason.
+DEVIATIONS = {
+    ("log.dir", "default"): "the documentation hides the directory that Kafka means",
+    ("log.message.format.version", "valid"): "any text: the key is only tolerated",
+    ("log.flush.interval.ms", "valid"): "Kafka checks its bounds in another place",
+    ("log.roll.jitter.ms", "valid"): "Kafka checks its bounds in another place",
+    ("log.roll.ms", "valid"): "Kafka checks its bounds in another place",
+    ("message.downconversion.enable", "importance"): "all topic keys are of medium importance",
+    ("message.format.version", "valid"): "any text: the key is only tolerated",
+    ("follower.replication.throttled.replicas", "valid"): "checked by whoever will use it",
+    ("leader.replication.throttled.replicas", "valid"): "checked by whoever will use it",
+}
+
+
+def facts(kind: str) -> dict[str, dict[str, str]]:
+    """Kafka's keys of one kind; 3.9.2's word where both versions have one."""
+    with FACTS.open(newline="") as file:
+        rows = sorted((row for row in csv.DictReader(file) if row["kind"] == kind), key=lambda row: row["kafka"])
+    found: dict[str, dict[str, str]] = {}
+    for row in rows:
+        found.setdefault(row["name"], row)
+    return found
+
+
+def load(**overrides: str) -> tuple[BrokerConfig, list[str]]:
+    named = {name.replace("_", "."): value for name, value in overrides.items()}
+    return BrokerConfig.load(None, named, {})
+
+
+def described(key: ConfigKey[Any], fact: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """What differs between a declared key and Kafka's."""
+    pairs = {
+        "type": (key.type.name, fact["type"]),
+        "default": (render(key.default), fact["default"]),
+        "valid": (key.validator.describe() if key.validator else "", fact["valid"]),
+        "importance": (key.importance.name, fact["importance"]),
+    }
+    return {
+        field: (ours, kafkas)
+        for field, (ours, kafkas) in pairs.items()
+        if ours != kafkas and (key.name, field) not in DEVIATIONS
+    }
+
+
+@pytest.mark.parametrize(("definition", "kind"), [(BROKER_CONFIG, "broker"), (TOPIC_CONFIG, "topic")])
+def test_declared_keys_are_kafkas_in_type_default_bounds_and_importance(definition: ConfigDef, kind: str) -> None:
+    kafkas = facts(kind)
+    assert {key.name: described(key, kafkas[key.name]) for key in definition.values()} == {
+        name: {} for name in definition
+    }
+
+
+def test_every_key_of_kafkas_topics_is_declared() -> None:
+    assert set(facts("topic")) - set(TOPIC_CONFIG) == set()
+
+
+def test_every_key_of_kafkas_broker_is_used_refused_or_known_to_do_nothing() -> None:
+    kafkas = set(facts("broker"))
+    declared, refused, unused = set(BROKER_CONFIG), {n for n in kafkas if is_refused(n)}, set(without_effect())
+    assert declared | refused | unused == kafkas
+    assert not declared & refused
+    assert not declared & unused
+    assert not refused & unused
+    assert set(REFUSED) <= refused
+
+
+def test_keys_are_attributes_by_their_name_with_underscores() -> None:
+    own = {name: key for name, key in vars(BrokerConfig).items() if isinstance(key, ConfigKey)}
+    assert own
+    assert {name: key.name for name, key in own.items()} == {n: n.replace("_", ".") for n in own}
+
+
+def test_every_key_that_the_broker_declares_is_read_somewhere() -> None:
+    sources = [path.read_text() for path in (ROOT / "broker").rglob("*.py")]
+    declaration = re.compile(r'ConfigKey(\[[^]]*\])?\(\s*"[^"]*"')
+    code = "\n".join(declaration.sub("", source) for source in sources)
+    own = {name: key.name for name, key in vars(BrokerConfig).items() if isinstance(key, ConfigKey)}
+    unread = [key for name, key in own.items() if not re.search(rf'config\.{name}\b|"{re.escape(key)}"', code)]
+    assert unread == []
+
+
+def test_every_key_of_the_broker_says_what_it_is_for() -> None:
+    assert [key.name for key in BROKER_CONFIG.values() if not key.doc.endswith(".")] == []
+
+
+def test_overrides_count_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=2\n# a comment\nbroker.id: 2\nbroker.rack = r\\\n  1\n")
+    environ = {"KAFKA_NUM_PARTITIONS": "3", "KAFKA_BROKER_ID": "3"}
+    config, warnings = BrokerConfig.load(file, {"num.partitions": "4"}, environ)
+    assert (config.num_partitions, config.broker_id, config.broker_rack, warnings) == (4, 3, "r1", [])
+
+
+def test_a_file_with_a_broken_escape_is_refused_by_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("broker.rack=\\u12\n")
+    with pytest.raises(ConfigError, match=r"server\.properties: "):
+        BrokerConfig.load(file, {}, {})
+
+
+def test_environment_names_are_mapped_as_kafkas_image_does() -> None:
+    environ = {
+        "KAFKA_LOG_DIRS": "/d",
+        "KAFKA_LISTENER_NAME_IN___TERNAL_X__Y": "v",
+        "KAFKA_HEAP_OPTS": "-Xmx1G",
+        "KAFKA_LOG4J_ROOT_LOGLEVEL": "INFO",
+        "MY_KAFKA_X": "1",
+        "PATH": "p",
+    }
+    assert from_environment(environ) == {"log.dirs": "/d", "listener.name.in-ternal.x_y": "v"}
+
+
+def test_an_unknown_key_is_warned_about_with_its_neighbour() -> None:
+    _, warnings = load(num_partition="3", colour="red", KAFKA="x")
+    assert warnings == [
+        "unknown configuration num.partition is ignored; did you mean num.partitions?",
+        "unknown configuration colour is ignored",
+        "unknown configuration KAFKA is ignored",
+    ]
+
+
+def test_a_key_without_effect_is_told_and_not_warned_about() -> None:
+    config, warnings = load(num_network_threads="3", num_partitions="2")
+    assert (config.without_effect, warnings) == (["num.network.threads"], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("authorizer.class.name", "kafka.security.authorizer.AclAuthorizer"),
+        ("security.inter.broker.protocol", "SSL"),
+        ("sasl.enabled.mechanisms", "PLAIN"),
+        ("ssl.client.auth", "required"),
+        ("listener.name.plaintext.sasl.enabled.mechanisms", "PLAIN"),
+        ("zookeeper.connect", "localhost:2181"),
+        ("process.roles", "broker"),
+        ("controller.quorum.voters", "1@a:9093,2@b:9093"),
+        ("create.topic.policy.class.name", "com.example.Policy"),
+    ],
+)
+def test_a_key_that_would_be_unsafe_to_ignore_is_refused_in_one_line(name: str, value: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        BrokerConfig({name: value})
+    assert str(caught.value).startswith(f"{name} cannot be honoured: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_the_configuration_of_a_combined_kraft_node_stands() -> None:
+    config, warnings = BrokerConfig.load(
+        None,
+        {},
+        {
+            "KAFKA_NODE_ID": "1",
+            "KAFKA_PROCESS_ROLES": "broker,controller",
+            "KAFKA_LISTENERS": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+            "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+            "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:9093",
+            "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "KAFKA_AUTHORIZER_CLASS_NAME": "",
+            "KAFKA_SSL_CLIENT_AUTH": "none",
+        },
+    )
+    assert (config.broker_id, config.listeners, warnings) == (1, (Listener("PLAINTEXT", "localhost", 9092),), [])
+
+
+def test_listeners_are_names_hosts_and_ports() -> None:
+    config = BrokerConfig(
+        {
+            "listeners": "internal://[::1]:0, EXTERNAL://:9092",
+            "advertised.listeners": "INTERNAL://me:1,EXTERNAL://example.com:19092",
+            "listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:plaintext",
+            "inter.broker.listener.name": "internal",
+        }
+    )
+    assert config.listeners == (Listener("INTERNAL", "::1", 0), Listener("EXTERNAL", "", 9092))
+    assert config.advertised_listeners == (Listener("INTERNAL", "me", 1), Listener("EXTERNAL", "example.com", 19092))
+    assert config.inter_broker_listener_name == "INTERNAL"
+
+
+def test_what_is_listened_on_is_advertised_unless_said_otherwise() -> None:
+    config = BrokerConfig({"listeners": "PLAINTEXT://localhost:9092"})
+    assert config.advertised_listeners == config.listeners
+
+
+@pytest.mark.parametrize(
+    ("texts", "line"),
+    [
+        ({"listeners": "PLAINTEXT:9092"}, "listeners: unable to parse 'PLAINTEXT:9092' to a broker endpoint"),
+        ({"listeners": "PLAINTEXT://a:65536"}, "unable to parse"),
+        ({"listeners": "SSL://:9093"}, "Listener SSL asks for SSL: Ottla serves PLAINTEXT only"),
+        ({"listeners": "PUBLIC://:9093"}, "No security protocol defined for listener PUBLIC"),
+        ({"listeners": ""}, "listeners names no listener"),
+        ({"listeners": "PLAINTEXT://a:1,plaintext://b:2"}, "each listener must have a different name"),
+        ({"listener.security.protocol.map": "X:TLS"}, "Invalid security protocol 'TLS'"),
+        ({"advertised.listeners": "SSL://:1"}, "asks for SSL"),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "nonroutable meta-address 0.0.0.0"),
+        ({"inter.broker.listener.name": "OTHER"}, "inter.broker.listener.name must be a listener name defined in"),
+        ({"broker.id": "1", "node.id": "2"}, "You must set `node.id` to the same value as `broker.id`."),
+        ({"broker.id": "1001"}, "not greater than reserved.broker.max.id"),
+        ({"broker.id": "-2"}, "broker.id must be greater than or equal to -1"),
+        ({"broker.id.generation.enable": "false"}, "broker.id must be greater than or equal to 0"),
+        ({"log.dirs": " , "}, "At least one log directory must be defined"),
+        ({"num.partitions": "0"}, "Invalid value 0 for configuration num.partitions: Value must be at least 1"),
+    ],
+)
+def test_values_that_cannot_stand_are_refused_in_one_line(texts: dict[str, str], line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        BrokerConfig(texts)
+    assert line in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("listeners", "fits"),
+    [
+        ("A://127.0.0.1:9092,B://[::1]:9092", True),
+        ("A://127.0.0.1:0,B://127.0.0.1:0", True),
+        ("A://127.0.0.1:9092,B://127.0.0.2:9092", False),
+        ("A://:9092,B://[::1]:9092", False),
+        ("A://127.0.0.1:9092,B://[::1]:9092,C://[::2]:9092", False),
+    ],
+)
+def test_a_port_serves_one_listener_or_one_of_each_address_family(listeners: str, fits: bool) -> None:
+    texts = {
+        "listeners": listeners,
+        "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT,C:PLAINTEXT",
+        "inter.broker.listener.name": "A",
+    }
+    if fits:
+        assert len(BrokerConfig(texts).listeners) == 2
+    else:
+        with pytest.raises(ConfigError, match="different port"):
+            BrokerConfig(texts)
+
+
+def test_several_log_directories_are_read_from_either_key() -> None:
+    assert BrokerConfig({"log.dir": "/a", "log.dirs": "/b, /c"}).log_dirs == (Path("/b"), Path("/c"))
+    assert BrokerConfig({"log.dir": "/a"}).log_dirs == (Path("/a"),)
+
+
+def test_the_documentation_of_the_keys_is_up_to_date() -> None:
+    assert (ROOT / "docs" / "configuration.md").read_text() == document(), "run `make docs`"

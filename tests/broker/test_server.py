@@ -1,0 +1,322 @@
+"""Over real sockets: clients are accepted, served side by side, and leave nothing behind."""
+
+import contextlib
+import errno
+import os
+import resource
+import socket
+import struct
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from ottla.broker.apis import Api, Operation, ResourceType, Row
+from ottla.broker.clock import Clock
+from ottla.broker.request_context import RequestContext
+from ottla.broker.server import AddressInUse, Server, listen
+from ottla.wire.api_keys import ApiKey
+from ottla.wire.codec import decode_response, encode_request
+from ottla.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from tests.broker.test_transport import Region, content
+from tests.broker.toy import MAX_FRAME, Toy, ToyClient, frames, inline, said
+
+
+class RunningServer:
+    """A server of the toy, on a free port."""
+
+    def __init__(self, nursery: trio.Nursery, others: Sequence[Api] = (), **options: int) -> None:
+        self.toy = Toy()
+        self.clock = Clock()
+        self.listener = listen("127.0.0.1", 0, 50)
+        self.address = self.listener.getsockname()[:2]
+        self.server = Server(
+            self.toy.apis(*others), self.clock, inline, max_frame=MAX_FRAME, idle_seconds=600, **options
+        )
+        nursery.start_soon(self.clock.run)
+        nursery.start_soon(self.server.run, [("PLAINTEXT", self.listener)])
+
+    async def connect(self) -> ToyClient:
+        return ToyClient(await trio.open_tcp_stream(*self.address))
+
+
+@pytest.fixture
+async def running(nursery: trio.Nursery) -> AsyncIterator[RunningServer]:
+    with trio.fail_after(30):
+        yield RunningServer(nursery)
+
+
+async def test_clients_are_served_side_by_side(running: RunningServer) -> None:
+    clients = [await running.connect() for _ in range(20)]
+    for client in clients:
+        await client.send(*(f"say {i}" for i in range(50)))
+    for client in clients:
+        assert await client.replies(50) == [str(i) for i in range(50)]
+        await client.stream.aclose()
+
+
+async def test_a_request_knows_who_sent_it(running: RunningServer) -> None:
+    client = await running.connect()
+    await client.send("say hello")
+    await client.reply()
+    ours = client.stream.socket.getsockname()  # type: ignore[attr-defined]
+    await client.stream.aclose()
+    context = running.toy.contexts[0]
+    assert (context.api_key, context.api_version, context.client_id) == (10, 0, "toy")
+    assert (context.listener_name, context.principal) == ("PLAINTEXT", "User:ANONYMOUS")
+    assert context.client_address == "127.0.0.1"
+    assert context.connection_id == f"127.0.0.1:{running.address[1]}-127.0.0.1:{ours[1]}-1"
+
+
+async def test_small_replies_leave_at_once(running: RunningServer) -> None:
+    """With Nagle's algorithm each exchange of two small replies would take 40 ms."""
+    client = await running.connect()
+    await client.send("applied a", "applied b")
+    started = time.monotonic()
+    for i in range(20):
+        running.toy.actions[str(i)] = lambda: None
+        await client.send(f"do {i}")
+        await trio.testing.wait_all_tasks_blocked()
+    running.toy.complete("a")
+    assert await client.reply() == "a"
+    running.toy.complete("b")
+    assert await client.replies(21) == ["b", *map(str, range(20))]
+    assert time.monotonic() - started < 0.8
+    await client.stream.aclose()
+
+
+async def test_a_flood_does_not_starve_others(running: RunningServer) -> None:
+    flood, other = await running.connect(), await running.connect()
+    flooding = True
+
+    async def send() -> None:
+        burst = [f"say {i}" for i in range(500)]
+        while flooding:
+            await flood.send(*burst)
+
+    async def receive() -> None:
+        while await flood.reply() is not None:
+            pass
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(send)
+        nursery.start_soon(receive)
+        for i in range(50):
+            started = time.monotonic()
+            await other.send(f"say {i}")
+            assert await other.reply() == str(i)
+            assert time.monotonic() - started < 0.5
+        flooding = False
+        nursery.cancel_scope.cancel()
+    await flood.stream.aclose()
+    await other.stream.aclose()
+
+
+async def test_a_slow_reader_holds_only_itself_and_loses_nothing(running: RunningServer) -> None:
+    slow, other = await running.connect(), await running.connect()
+    text = "x" * 30_000
+    count = 1000
+
+    async def send() -> None:
+        await slow.send(*[f"say {text}"] * count)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(send)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        handled = len(running.toy.handled)
+        assert handled < count
+        await other.send("say quick")
+        assert await other.reply() == "quick"
+        assert await slow.replies(count) == [text] * count
+    await slow.stream.aclose()
+    await other.stream.aclose()
+
+
+async def test_a_deferred_reply_to_a_slow_reader_is_sent_when_it_reads(nursery: trio.Nursery) -> None:
+    """The replies are completed by somebody else and fill the socket, so that a task of its own has to finish them."""
+    running = RunningServer(nursery, send_buffer=50_000)
+    client = await running.connect()
+    text = "x" * 30_000
+    await client.send(*(f"applied {i}" for i in range(60)))
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    for i in range(60):
+        running.toy.deferred[str(i)].complete(said(text))
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    await client.send("say end")
+    with trio.fail_after(5):
+        assert await client.replies(61) == [*[text] * 60, "end"]
+    await client.stream.aclose()
+
+
+async def test_a_client_that_resets_the_connection_is_forgotten(running: RunningServer) -> None:
+    client = await running.connect()
+    await client.send("applied a", "say b")
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    client.stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # type: ignore[attr-defined]
+    await client.stream.aclose()
+    while not running.toy.abandoned:
+        await trio.sleep(0)
+    assert running.toy.abandoned == ["a"]
+
+
+async def test_a_half_closed_client_gets_its_replies(running: RunningServer) -> None:
+    client = await running.connect()
+    await client.send("applied a", "say b")
+    await client.stream.send_eof()  # type: ignore[attr-defined]
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    running.toy.complete("a")
+    assert await client.replies(3) == ["a", "b", None]
+    await client.stream.aclose()
+
+
+async def test_no_descriptor_is_left_behind(running: RunningServer, trials: int) -> None:
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+    client = await running.connect()
+    await client.send("say warm")
+    await client.reply()
+    before = descriptors()
+    for kind in range(trials * 4):
+        other = await running.connect()
+        if kind % 4 == 0:
+            await other.send("say a", f"applied {kind}")
+            await other.reply()
+        elif kind % 4 == 1:
+            await other.stream.send_all(b"\xff\xff\xff\xffjunk")
+            assert await other.reply() is None
+        elif kind % 4 == 2:
+            await other.stream.send_all(frames("pending a")[:-1])
+        await other.stream.aclose()
+    # Those that are still owed a reply learn of the client's end when they send it.
+    for name in running.toy.deferred:
+        running.toy.complete(name)
+    with trio.fail_after(5):
+        while descriptors() > before or running.server.connection_count > 1:
+            await trio.sleep(0.001)
+    await client.send("say still here")
+    assert await client.reply() == "still here"
+    await client.stream.aclose()
+
+
+async def test_stopping_lets_owed_replies_leave_and_closes_everything(running: RunningServer) -> None:
+    busy, idle, waiting = [await running.connect() for _ in range(3)]
+    await busy.send("applied a", "say b")
+    await waiting.send("pending c")
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(running.server.stop, 5)
+        assert await idle.reply() is None
+        assert await waiting.reply() is None
+        running.toy.complete("a")
+        assert await busy.replies(3) == ["a", "b", None]
+    with pytest.raises(OSError, match=r"connect|refused"):
+        await trio.open_tcp_stream(*running.address)
+    assert running.toy.abandoned == ["c"]
+    for client in (busy, idle, waiting):
+        await client.stream.aclose()
+
+
+async def test_stopping_does_not_wait_for_ever(running: RunningServer) -> None:
+    client = await running.connect()
+    await client.send("applied a")
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    started = trio.current_time()
+    await running.server.stop(0.1)
+    assert 0.1 <= trio.current_time() - started < 1
+    assert running.toy.abandoned == ["a"]
+    assert await client.reply() is None
+    await client.stream.aclose()
+
+
+async def test_records_in_a_file_are_sent_from_it(nursery: trio.Nursery, tmp_path: Path) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(content(5_000_000))
+    regions: list[Region] = []
+
+    def fetch(request: FetchRequest, context: RequestContext) -> FetchResponse:
+        regions.append(Region(path, request.max_wait_ms, request.max_bytes, cached=request.min_bytes == 1))
+        data = PartitionData(
+            partition_index=7, error_code=0, high_watermark=1, aborted_transactions=None, records=regions[-1]
+        )
+        return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[data])])
+
+    running = RunningServer(nursery, [Api(Row(ApiKey.FETCH, "4-12", Operation.READ, ResourceType.TOPIC), fetch)])
+    client = await running.connect()
+    wanted = [(1000, 4_000_000, 1), (7, 300_000, 0), (0, 0, 1), (5, 1, 1)]
+    for number, (position, length, cached) in enumerate(wanted):
+        request = FetchRequest(max_wait_ms=position, max_bytes=length, min_bytes=cached, topics=())
+        await client.stream.send_all(encode_request(11, number, None, request))
+    with trio.fail_after(10):
+        for number, (position, length, _) in enumerate(wanted):
+            frame = await client.frame()
+            assert frame is not None
+            correlation_id, response = decode_response(memoryview(frame), FetchRequest, 11)
+            assert correlation_id == number
+            assert isinstance(response, FetchResponse)
+            (partition,) = response.responses[0].partitions
+            assert partition.records == content(5_000_000)[position : position + length]
+    await client.stream.aclose()
+    for region in regions:
+        region.close()
+
+
+def test_a_port_that_is_taken_is_one_clear_error() -> None:
+    with listen("127.0.0.1", 0, 1) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(AddressInUse, match=rf"^127\.0\.0\.1:{port} is in use by another process$"):
+            listen("127.0.0.1", port, 1)
+
+
+def test_an_address_that_is_not_ours_is_refused_as_the_system_says() -> None:
+    with pytest.raises(OSError, match="assign") as refused:
+        listen("192.0.2.1", 0, 1)
+    assert refused.value.errno == errno.EADDRNOTAVAIL
+
+
+def test_a_port_is_free_again_at_once_after_its_server_has_closed() -> None:
+    with listen("127.0.0.1", 0, 5) as first:
+        port = first.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)), first.accept()[0]:
+            pass
+    listen("127.0.0.1", port, 5).close()
+
+
+async def test_without_a_host_all_addresses_are_listened_at(nursery: trio.Nursery) -> None:
+    with listen("", 0, 5) as listener:
+        port = listener.getsockname()[1]
+        for host in ("127.0.0.1", "::1") if listener.family == socket.AF_INET6 else ("127.0.0.1",):
+            socket.create_connection((host, port)).close()
+
+
+async def test_running_out_of_descriptors_does_not_end_the_listener(
+    running: RunningServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = socket.socket()
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (client.fileno() + 20, before[1]))
+    held: list[int] = []
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                held.append(os.open("/dev/null", os.O_RDONLY))
+        client.connect(running.address)
+        while "cannot accept" not in caplog.text:
+            await trio.sleep(0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for descriptor in held:
+            os.close(descriptor)
+    with trio.fail_after(5):
+        served = ToyClient(trio.SocketStream(trio.socket.from_stdlib_socket(client)))
+        await served.send("say late")
+        assert await served.reply() == "late"
+        await served.stream.aclose()

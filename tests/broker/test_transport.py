@@ -1,0 +1,257 @@
+"""Bytes leave in their order, whole, without holding up anybody but their reader, over sockets and over streams."""
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar, TypeVarTuple
+
+import pytest
+import trio
+import trio.testing
+
+from ottla.broker.transport import Output, SocketTransport, StreamTransport
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+async def inline(function: Callable[[*Ts], T], *args: *Ts) -> T:
+    await trio.lowlevel.checkpoint()
+    return function(*args)
+
+
+class Region:
+    """A region of a real file; `cached` says what it claims of itself."""
+
+    def __init__(self, path: Path, position: int, length: int, *, cached: bool = True) -> None:
+        self._file = path.open("rb")
+        self.position = position
+        self.length = length
+        self.cached = cached
+        self.asked = 0
+
+    def __len__(self) -> int:
+        return self.length
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def is_cached(self) -> bool:
+        self.asked += 1
+        return self.cached
+
+    def read(self) -> bytes:
+        return os.pread(self._file.fileno(), self.length, self.position)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Collected:
+    """A receive buffer that keeps everything."""
+
+    def __init__(self, room: int = 1 << 16) -> None:
+        self.data = b""
+        self._room = bytearray(room)
+
+    def writable(self) -> memoryview:
+        return memoryview(self._room)
+
+    def wrote(self, n: int) -> None:
+        self.data += self._room[:n]
+
+
+def connected() -> tuple[socket.socket, socket.socket]:
+    """Both ends of a TCP connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        server, _ = listener.accept()
+    return server, client
+
+
+def content(size: int) -> bytes:
+    return bytes(i * 7 % 251 for i in range(1021)) * (size // 1021 + 1)
+
+
+async def read_all(client: socket.socket, count: int) -> bytes:
+    stream = trio.SocketStream(trio.socket.from_stdlib_socket(client))
+    data = bytearray()
+    while len(data) < count:
+        piece = await stream.receive_some(1 << 20)
+        assert piece
+        data += piece
+    return bytes(data)
+
+
+def test_small_chunks_leave_as_one() -> None:
+    output = Output()
+    output.append([b"ab", b"", bytearray(b"cd")])
+    output.append([memoryview(b"ef")])
+    assert output.size == 6
+    assert output.head() == b"abcdef"
+    output.sent(6)
+    assert not output
+
+
+def test_a_large_chunk_is_not_copied() -> None:
+    large = bytes(1 << 20)
+    output = Output()
+    output.append([b"size", large, b"rest"])
+    assert output.head() == b"size"
+    output.sent(4)
+    assert output.head() is large
+    output.sent(len(large))
+    assert output.head() == b"rest"
+
+
+async def test_everything_arrives_in_order_through_a_full_socket(tmp_path: Path) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(content(6_000_000))
+    region = Region(path, 1000, 5_000_000)
+    large = content(3_000_000)
+    expected = b"head" + path.read_bytes()[1000:5_001_000] + b"between" + b"more" + large + b"end"
+    server, client = connected()
+    transport = SocketTransport(server, inline)
+    output = Output()
+    output.append([b"head", region, b"between"])
+    output.append([b"more", memoryview(large), b"end"])
+    assert not transport.send_now(output)
+    assert 0 < output.size < len(expected)
+
+    received = b""
+
+    async def receive() -> None:
+        nonlocal received
+        received = await read_all(client, len(expected))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receive)
+        with trio.fail_after(10):
+            await transport.send(output)
+    assert not output
+    assert received == expected
+    assert region.asked == 1
+    region.close()
+    await transport.close(orderly=True)
+    client.close()
+
+
+async def test_a_region_on_a_cold_disk_is_warmed_off_the_loop_before_it_is_sent(tmp_path: Path) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(content(10_000_000))
+    region = Region(path, 17, 9_000_000, cached=False)
+    server, client = connected()
+    warmed: list[tuple[int, int]] = []
+
+    async def offload(function: Callable[[int, int, int], None], descriptor: int, position: int, count: int) -> None:
+        assert descriptor != region.fileno()
+        assert output.sent_of_head == position - 17
+        warmed.append((position, count))
+        await inline(function, descriptor, position, count)
+
+    transport = SocketTransport(server, offload)
+    output = Output()
+    output.append([region])
+    assert not transport.send_now(output)
+    assert output.size == 9_000_000
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(transport.send, output)
+        with trio.fail_after(10):
+            assert await read_all(client, 9_000_000) == path.read_bytes()[17:9_000_017]
+    assert [position for position, _ in warmed] == [17, 17 + (1 << 22), 17 + (2 << 22)]
+    assert sum(count for _, count in warmed) == 9_000_000
+    region.close()
+    await transport.close(orderly=True)
+    client.close()
+
+
+async def test_a_file_that_is_shorter_than_promised_ends_the_connection_instead_of_spinning(tmp_path: Path) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(b"short")
+    region = Region(path, 0, 100)
+    server, client = connected()
+    with server, client:
+        output = Output()
+        output.append([region])
+        with pytest.raises(ConnectionError):
+            SocketTransport(server, inline).send_now(output)
+    region.close()
+
+
+async def test_one_call_takes_all_that_was_pipelined_and_the_end_is_seen() -> None:
+    server, client = connected()
+    transport = SocketTransport(server, inline)
+    client.sendall(b"one" + b"two" + b"three")
+    collected = Collected()
+    await transport.readable()
+    assert transport.receive(collected) == 11
+    assert transport.receive(collected) is None
+    assert collected.data == b"onetwothree"
+    client.shutdown(socket.SHUT_WR)
+    await transport.readable()
+    assert transport.receive(collected) == 0
+    await transport.close(orderly=True)
+    client.close()
+
+
+async def test_closing_wakes_whoever_waits_for_the_socket() -> None:
+    server, client = connected()
+    transport = SocketTransport(server, inline)
+    with client, trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+
+            async def wait() -> None:
+                with pytest.raises(trio.ClosedResourceError):
+                    await transport.readable()
+
+            nursery.start_soon(wait)
+            await trio.testing.wait_all_tasks_blocked()
+            await transport.close(orderly=False)
+    await transport.close(orderly=False)
+
+
+async def test_what_was_sent_arrives_although_the_client_s_own_bytes_were_not_read() -> None:
+    """Closing a socket with unread input resets the connection, and the reset overtakes what was sent."""
+    server, client = connected()
+    transport = SocketTransport(server, inline)
+    client.sendall(bytes(50_000))
+    output = Output()
+    output.append([b"last words"])
+    assert transport.send_now(output)
+    await transport.close(orderly=True)
+    with client:
+        client.settimeout(5)
+        assert client.recv(100) == b"last words"
+        assert client.recv(100) == b""
+
+
+async def test_a_stream_carries_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(content(100_000))
+    region, cold = Region(path, 5, 50_000), Region(path, 7, 10_000, cached=False)
+    ours, theirs = trio.testing.memory_stream_pair()
+    transport = StreamTransport(ours, inline)
+    output = Output()
+    assert transport.send_now(output)
+    output.append([b"head", region, cold, b"tail"])
+    assert not transport.send_now(output)
+    await transport.send(output)
+    assert not output
+    expected = b"head" + path.read_bytes()[5:50_005] + path.read_bytes()[7:10_007] + b"tail"
+    assert await theirs.receive_some(1 << 20) == expected
+
+    await theirs.send_all(b"x" * 1000)
+    collected = Collected(room=300)
+    assert transport.receive(collected) is None
+    await transport.readable()
+    assert transport.receive(collected) == 1000
+    assert collected.data == b"x" * 1000
+    await theirs.send_eof()
+    await transport.readable()
+    assert transport.receive(collected) == 0
+    await transport.close(orderly=True)
+    assert await theirs.receive_some() == b""
+    region.close()
+    cold.close()

@@ -1,0 +1,80 @@
+"""Batches and logs for the tests of storage."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ottla.log.config import LogConfig
+from ottla.log.open_files import FileRegion, OpenFiles
+from ottla.log.partition_log import LogAppendInfo, PartitionLog
+from ottla.log.recovery import LoadOptions
+from ottla.wire.record_batch import (
+    NewRecord,
+    ProducedBatch,
+    Record,
+    build_batch,
+    iter_batches,
+    iter_records,
+    parse_header,
+)
+from ottla.wire.types import TopicPartition
+
+TOPIC_PARTITION = TopicPartition("orders", 3)
+NOW_MS = 1_700_000_000_000
+
+
+def produced(
+    count: int = 1,
+    *,
+    value: bytes = b"value",
+    timestamp: int = NOW_MS,
+    timestamps: Sequence[int] | None = None,
+    producer_id: int = -1,
+    epoch: int = 0,
+    sequence: int = 0,
+    transactional: bool = False,
+) -> ProducedBatch:
+    """A batch as validation hands it over."""
+    times = timestamps or [timestamp] * count
+    records = [NewRecord(b"key", value, time) for time in times]
+    known = {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": sequence} if producer_id >= 0 else {}
+    data = memoryview(build_batch(records, transactional=transactional, **known))
+    return ProducedBatch(parse_header(data), data, max(times))
+
+
+def open_log(directory: Path, *, clean: bool = True, recovery_point: int = 0, start: int = 0, **config: int | str) -> PartitionLog:
+    """The log in `directory`, with Kafka's keys in snake_case for what is not default."""
+    directory.mkdir(exist_ok=True)
+    options = LoadOptions(
+        LogConfig(**config), NOW_MS, log_start_offset=start, recovery_point=recovery_point, clean=clean
+    )
+    return PartitionLog(TOPIC_PARTITION, directory, OpenFiles(8), options)
+
+
+def append(log: PartitionLog, *batches: ProducedBatch, epoch: int = 0, now_ms: int = NOW_MS) -> LogAppendInfo:
+    """Append as leader of `epoch`."""
+    return log.append_as_leader(batches or (produced(),), epoch, now_ms)
+
+
+def content(region: FileRegion | bytes) -> bytes:
+    """The bytes that a read stands for."""
+    return region if isinstance(region, bytes) else region.read()
+
+
+def records_from(log: PartitionLog, offset: int = 0, end: int | None = None, max_bytes: int = 1 << 20) -> list[Record]:
+    """All records from an offset on, fetched as a consumer does."""
+    end = log.log_end_offset if end is None else end
+    found: list[Record] = []
+    while offset < end:
+        data = content(log.read(offset, max_bytes, end, min_one_message=True))
+        if not data:
+            break
+        for header, batch in iter_batches(memoryview(data)):
+            found += [record for record in iter_records(batch) if record.offset >= offset]
+            following = header.next_offset
+        offset = following
+    return found
+
+
+def values_from(log: PartitionLog, offset: int = 0, end: int | None = None) -> list[bytes | None]:
+    """Their values."""
+    return [record.value for record in records_from(log, offset, end)]

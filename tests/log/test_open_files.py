@@ -1,0 +1,87 @@
+import gc
+import os
+from pathlib import Path
+
+from ottla.log.open_files import FileRegion, LazyFile, OpenFiles
+
+
+def _files(tmp_path: Path, limit: int, count: int) -> tuple[OpenFiles, list[LazyFile]]:
+    pool = OpenFiles(limit)
+    files = [LazyFile(pool, f"{tmp_path}/{number}") for number in range(count)]
+    for number, file in enumerate(files):
+        os.pwrite(file.create().fd, str(number).encode(), 0)
+    return pool, files
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+def test_no_more_files_are_open_than_the_limit_allows(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    pool, files = _files(tmp_path, 3, 20)
+    assert len(pool) == 3
+    assert len(os.listdir("/proc/self/fd")) == before + 3
+    assert [os.pread(file.open().fd, 9, 0) for file in files] == [str(number).encode() for number in range(20)]
+    assert len(os.listdir("/proc/self/fd")) == before + 3
+
+
+def test_the_file_unused_for_longest_is_closed_first(tmp_path: Path) -> None:
+    pool, files = _files(tmp_path, 3, 3)
+    descriptors = [file.open().fd for file in files]
+    files[0].open()
+    another = LazyFile(pool, f"{tmp_path}/another")
+    held = another.create()
+    assert len(pool) == 3
+    assert files[0].open().fd == descriptors[0]
+    assert files[2].open().fd == descriptors[2]
+    assert held.fd == another.open().fd
+    assert not _is_open(descriptors[1])
+
+
+def test_a_region_stays_readable_when_its_file_is_evicted_and_deleted(tmp_path: Path) -> None:
+    pool, files = _files(tmp_path, 1, 2)
+    region = FileRegion(files[0].open(), 0, 1)
+    files[1].open()
+    files[0].delete()
+    assert not Path(files[0].path).exists()
+    assert region.read() == b"0"
+    fd = region.fileno()
+    del region
+    gc.collect()
+    assert not _is_open(fd)
+    assert len(pool) == 1
+
+
+def test_a_duplicate_outlives_its_original(tmp_path: Path) -> None:
+    _, files = _files(tmp_path, 1, 1)
+    duplicate = files[0].open().duplicate()
+    files[0].release()
+    assert os.pread(duplicate.fd, 1, 0) == b"0"
+
+
+def test_a_region_just_written_is_cached_and_has_its_length(tmp_path: Path) -> None:
+    _, files = _files(tmp_path, 1, 1)
+    os.pwrite(files[0].open().fd, bytes(300_000), 0)
+    region = FileRegion(files[0].open(), 10, 200_000)
+    assert len(region) == 200_000
+    assert region.is_cached()
+    assert FileRegion(files[0].open(), 0, 0).is_cached()
+
+
+def test_a_region_dropped_from_the_page_cache_is_not_cached(tmp_path: Path) -> None:
+    _, files = _files(tmp_path, 1, 1)
+    fd = files[0].open().fd
+    os.pwrite(fd, os.urandom(1 << 20), 0)
+    os.fsync(fd)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    region = FileRegion(files[0].open(), 0, 1 << 20)
+    if region.is_cached():  # a file system in memory keeps everything
+        assert os.statvfs(tmp_path).f_bsize
+    else:
+        region.read()
+        assert region.is_cached()

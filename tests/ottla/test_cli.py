@@ -1,0 +1,146 @@
+"""The command line: what it says and how it ends."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ottla.cli import main
+
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
+HEAVY = ("trio", "construct", "asyncio", "ottla.broker", "ottla.wire", "ottla.log")
+
+
+def command(folder: Path, settings: Sequence[str]) -> list[str]:
+    defaults = ["listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={folder / 'data'}"]
+    overrides = [part for setting in [*defaults, *settings] for part in ("--override", setting)]
+    return [sys.executable, "-P", "-m", "ottla", "serve", *overrides]
+
+
+@contextmanager
+def serving(folder: Path, *settings: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A broker process and where it says that it serves."""
+    process = subprocess.Popen(
+        command(folder, settings),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=ENVIRONMENT | environment,
+    )
+    assert process.stdout is not None
+    with process:
+        try:
+            line = process.stdout.readline()
+            match = re.fullmatch(r"ottla ready bootstrap=(127\.0\.0\.1:\d+)\n", line)
+            if not match:
+                process.kill()
+                pytest.fail(f"{line!r} {process.communicate()[1]}")
+            yield process, match[1]
+        finally:
+            process.kill()
+
+
+def refused(folder: Path, *settings: str, arguments: Sequence[str] = (), **environment: str) -> str:
+    """What a broker says that does not start."""
+    done = subprocess.run(
+        [*command(folder, settings), *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=ENVIRONMENT | environment,
+        timeout=30,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "Traceback" not in done.stderr
+    complaints = [line for line in done.stderr.splitlines() if line.startswith("ottla: ")]
+    assert len(complaints) == 1
+    return complaints[0]
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    result = CliRunner().invoke(main, ["--version"], prog_name="ottla")
+    assert re.fullmatch(r"ottla \d+\.\d+\.\d+\n", result.output)
+
+
+@pytest.mark.parametrize("module", ["ottla", "ottla.cli", "ottla.embed", "ottla.pytest_plugin"])
+def test_importing_what_users_import_loads_no_broker(module: str) -> None:
+    allowed = {"ottla.wire", "ottla.wire.config_def"} if module == "ottla.embed" else set()
+    # The plugin imports pytest, which imports what it likes.
+    script = f"import sys, pytest; before = set(sys.modules); import {module}; print(*set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
+    assert {name for name in done.stdout.split() if name.startswith(HEAVY)} <= allowed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_a_serving_broker_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+    with serving(tmp_path) as (process, bootstrap):
+        host, port = bootstrap.split(":")
+        socket.create_connection((host, int(port)), 5).close()
+        process.send_signal(number)
+        _, stderr = process.communicate(timeout=30)
+        assert (process.returncode, "Traceback" in stderr) == (0, False)
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.slow
+def test_start_up_tells_what_was_not_understood_and_whether_the_scan_is_compiled(tmp_path: Path) -> None:
+    with serving(tmp_path, "num.partition=3", KAFKA_NUM_NETWORK_THREADS="3") as (process, _):
+        process.terminate()
+        _, stderr = process.communicate(timeout=30)
+    assert "unknown configuration num.partition is ignored; did you mean num.partitions?" in stderr
+    assert "without effect in Ottla: num.network.threads" in stderr
+    assert "record scan: " in stderr
+
+
+@pytest.mark.slow
+def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = refused(tmp_path, f"listeners=PLAINTEXT://127.0.0.1:{port}")
+    assert f"127.0.0.1:{port}" in line
+    assert "in use" in line
+
+
+@pytest.mark.slow
+def test_a_data_directory_in_use_is_one_clear_line(tmp_path: Path) -> None:
+    with serving(tmp_path):
+        line = refused(tmp_path)
+    assert str(tmp_path / "data") in line
+    assert "in use" in line
+
+
+@pytest.mark.slow
+def test_a_bad_value_is_one_clear_line_wherever_it_comes_from(tmp_path: Path) -> None:
+    line = "ottla: Invalid value 0 for configuration num.partitions: Value must be at least 1"
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=0\n")
+    assert refused(tmp_path, "num.partitions=0") == line
+    assert refused(tmp_path, KAFKA_NUM_PARTITIONS="0") == line
+    assert refused(tmp_path, arguments=[str(file)]) == line
+
+
+@pytest.mark.slow
+def test_a_missing_file_is_one_clear_line(tmp_path: Path) -> None:
+    file = tmp_path / "missing.properties"
+    assert refused(tmp_path, arguments=[str(file)]) == f"ottla: {file}: No such file or directory"
+
+
+@pytest.mark.slow
+def test_a_data_directory_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert "Not a directory" in refused(tmp_path, f"log.dirs={tmp_path / 'file' / 'data'}")
+
+
+def test_an_override_without_a_value_is_one_clear_line() -> None:
+    result = CliRunner().invoke(main, ["serve", "--override", "num.partitions"])
+    assert (result.exit_code, result.output) == (1, "ottla: --override takes KEY=VALUE, not 'num.partitions'\n")

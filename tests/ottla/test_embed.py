@@ -1,0 +1,147 @@
+"""`ottla.Broker`: serves at once, restarts in place, leaves nothing behind."""
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ottla import Broker
+from ottla.embed import BrokerError
+
+pytestmark = pytest.mark.slow
+# A program that starts a broker, tells about it, does something and then waits to be killed.
+PROGRAM = """
+import os, signal, sys
+from ottla import Broker
+broker = Broker()
+broker.start()
+{then}
+print(broker.pid, broker.folder, flush=True)
+{last}
+"""
+
+
+def connects(bootstrap: str) -> bool:
+    host, port = bootstrap.rsplit(":", 1)
+    try:
+        socket.create_connection((host, int(port)), 5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def outlived(then: str, last: str) -> tuple[int, Path, subprocess.Popen[str]]:
+    """Run the program up to its last line; return its broker's process and folder."""
+    program = PROGRAM.format(then=then, last=last)
+    process = subprocess.Popen([sys.executable, "-P", "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    pid, folder = process.stdout.readline().split()
+    return int(pid), Path(folder), process
+
+
+def ends(pid: int, timeout_s: float = 20.0) -> bool:
+    """Wait for the end of a process that is nobody's child here."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], timeout_s)[0])
+    finally:
+        os.close(descriptor)
+
+
+def test_a_broker_serves_for_as_long_as_the_block_lasts() -> None:
+    with Broker() as broker:
+        bootstrap, folder = broker.bootstrap, broker.folder
+        assert connects(bootstrap)
+        assert (folder / "data").is_dir()
+    assert not connects(bootstrap)
+    assert not folder.exists()
+
+
+def test_a_broker_is_ready_in_well_under_a_second() -> None:
+    seconds = []
+    for _ in range(3):
+        began = time.perf_counter()
+        with Broker():
+            seconds.append(time.perf_counter() - began)
+    assert min(seconds) < 0.9
+
+
+@pytest.mark.parametrize("end", [Broker.stop, Broker.kill])
+def test_a_broker_starts_again_on_its_port_and_data(end: object) -> None:
+    with Broker() as broker:
+        before = (broker.bootstrap, broker.folder, (broker.folder / "data" / "meta.properties").read_text())
+        assert callable(end)
+        end(broker)
+        assert not connects(broker.bootstrap)
+        broker.start()
+        after = (broker.bootstrap, broker.folder, (broker.folder / "data" / "meta.properties").read_text())
+        assert connects(broker.bootstrap)
+        assert after == before
+
+
+def test_overrides_are_kafkas_keys_with_underscores() -> None:
+    with Broker(num_network_threads=3, auto_create_topics_enable=False) as broker:
+        assert "without effect in Ottla: num.network.threads" in broker.output
+
+
+def test_a_broker_that_cannot_start_says_why() -> None:
+    broker = Broker(num_partitions=0)
+    with pytest.raises(
+        BrokerError, match=r"exit code 1\):\n(.*\n)*ottla: Invalid value 0 for configuration num.partitions"
+    ):
+        broker.start()
+    with pytest.raises(BrokerError, match="has not been started"):
+        _ = broker.folder
+
+
+def test_the_environment_of_the_caller_does_not_reach_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_NUM_PARTITIONS", "0")
+    with Broker() as broker:
+        assert connects(broker.bootstrap)
+
+
+def test_folders_of_the_caller_named_like_ours_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("log", "wire", "ottla", "logging", "trio"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('shadowed')\n")
+    monkeypatch.chdir(tmp_path)
+    with Broker() as broker:
+        assert connects(broker.bootstrap)
+
+
+@pytest.mark.parametrize(
+    "last",
+    ["os.kill(os.getpid(), signal.SIGKILL)", "os._exit(0)", "sys.exit(0)", "raise RuntimeError('a test that fails')"],
+)
+def test_a_broker_ends_with_its_parent_however_that_ends(last: str) -> None:
+    pid, folder, process = outlived("", last)
+    process.communicate(timeout=20)
+    assert ends(pid)
+    assert not folder.exists()
+
+
+def test_a_broker_ends_with_its_parent_though_a_fork_of_it_lives_on() -> None:
+    fork = "child = os.fork()\nif not child:\n    os.close(1)\n    signal.pause()\nprint(child, end=' ')"
+    program = PROGRAM.format(then=fork, last="os.kill(os.getpid(), signal.SIGKILL)")
+    with subprocess.Popen([sys.executable, "-P", "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        out, _ = process.communicate(timeout=20)
+        forked, pid, folder = out.split()
+        try:
+            assert ends(int(pid))
+            assert not Path(folder).exists()
+        finally:
+            os.kill(int(forked), signal.SIGKILL)
+
+
+def test_an_interrupt_from_the_terminal_is_for_the_caller_alone() -> None:
+    with Broker() as broker:
+        assert os.getpgid(broker.pid) == broker.pid

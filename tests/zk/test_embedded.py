@@ -1,0 +1,391 @@
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TypeVar, TypeVarTuple
+
+import pytest
+import trio
+
+from ottla.zk.embedded import EmbeddedStore
+from ottla.zk.journal import StoreInUseError
+from ottla.zk.store import (
+    BadVersionError,
+    Check,
+    Create,
+    Delete,
+    EventType,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    SessionExpiredError,
+    SetData,
+    StoreFailedError,
+    WatchEvent,
+)
+from tests.zk.stores import Client, inline, open_store
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[EmbeddedStore]:
+    store = await open_store(tmp_path)
+    yield store
+    await store.close()
+
+
+async def test_a_znode_is_read_as_it_was_created(store: EmbeddedStore) -> None:
+    session = Client(store).session
+    result = await session.create("/a", b"x")
+    data, stat = await session.get("/a")
+    assert data == b"x"
+    assert result == ("/a", stat)
+    assert (stat.version, stat.cversion, stat.num_children, stat.data_length) == (0, 0, 0, 1)
+    assert stat.czxid == stat.mzxid == stat.pzxid
+    assert stat.ctime == stat.mtime == 1_000
+
+
+async def test_all_that_is_persistent_is_there_after_a_restart(tmp_path: Path) -> None:
+    store = await open_store(tmp_path)
+    session = Client(store).session
+    await session.create("/a", b"x")
+    await session.create("/a/b")
+    await session.set("/a", b"y", 0)
+    await session.create("/a/e", ephemeral=True)
+    before = await session.get_many(["/a", "/a/b", "/"])
+    await store.close()
+
+    again = await open_store(tmp_path)
+    session = Client(again).session
+    assert await session.children("/a") == ["b"]
+    assert before[0] is not None
+    # The ephemeral child came with its session and went without a word.
+    assert (before[0][1].num_children, before[0][1].cversion) == (2, 2)
+    parent = (b"y", before[0][1]._replace(num_children=1, cversion=3))
+    assert await session.get_many(["/a", "/a/b", "/"]) == [parent, *before[1:]]
+    created = await session.create("/later")
+    assert created.stat is not None
+    assert created.stat.czxid > before[0][1].pzxid
+    await again.close()
+
+
+async def test_a_change_to_another_version_is_refused(store: EmbeddedStore) -> None:
+    session = Client(store).session
+    await session.create("/a")
+    await session.set("/a", b"1", 0)
+    with pytest.raises(BadVersionError):
+        await session.set("/a", b"2", 0)
+    with pytest.raises(BadVersionError):
+        await session.delete("/a", 0)
+    assert (await session.get("/a"))[0] == b"1"
+
+
+async def test_what_is_not_there_is_not_read_changed_or_deleted(store: EmbeddedStore) -> None:
+    session = Client(store).session
+    for operation in (
+        session.get("/a"),
+        session.children("/a"),
+        session.set("/a", b""),
+        session.delete("/a"),
+        session.create("/a/b"),
+    ):
+        with pytest.raises(NoNodeError):
+            await operation
+    assert await session.exists("/a") is None
+    assert await session.get_many(["/a", "/"]) == [None, await session.get("/")]
+
+
+async def test_a_znode_with_children_is_not_deleted(store: EmbeddedStore) -> None:
+    session = Client(store).session
+    await session.create("/a")
+    await session.create("/a/b")
+    with pytest.raises(NotEmptyError):
+        await session.delete("/a")
+
+
+async def test_sequential_znodes_count_up_even_when_others_went(store: EmbeddedStore) -> None:
+    session = Client(store).session
+    await session.create("/a")
+    first = await session.create("/a/n-", sequential=True)
+    await session.delete(first.path)
+    second = await session.create("/a/n-", sequential=True)
+    assert (first.path, second.path) == ("/a/n-0000000000", "/a/n-0000000001")
+
+
+async def test_a_transaction_is_done_wholly_or_not_at_all(store: EmbeddedStore) -> None:
+    session = Client(store).session
+    await session.create("/fence")
+    with pytest.raises(BadVersionError) as caught:
+        await session.multi([Create("/a"), SetData("/fence", b"x"), Check("/fence", 7), Create("/b")])
+    assert caught.value.operation == 2
+    assert await session.exists("/a") is None
+    assert (await session.get("/fence"))[1].version == 0
+    results = await session.multi(
+        [Check("/fence", 0), Create("/a"), Create("/a/b"), SetData("/a", b"1"), Delete("/fence")]
+    )
+    assert [result.path for result in results] == ["/fence", "/a", "/a/b", "/a", "/fence"]
+    assert (await session.get("/a"))[1].version == 1
+
+
+async def test_transactions_done_together_fail_each_for_itself(store: EmbeddedStore) -> None:
+    session = Client(store).session
+    outcomes = await session.multi_all(
+        [[Create("/a")], [Create("/a")], [Create("/a/b"), Check("/a", 1)], [Create("/c")]]
+    )
+    assert [type(outcome) for outcome in outcomes] == [list, NodeExistsError, BadVersionError, list]
+    assert sorted(await session.children("/")) == ["a", "c"]
+
+
+async def test_an_ephemeral_znode_ends_with_its_session(store: EmbeddedStore) -> None:
+    one, other = Client(store), Client(store)
+    await one.session.create("/e", b"", ephemeral=True)
+    stat = await other.session.exists("/e", watch=True)
+    assert stat is not None
+    assert stat.ephemeral_owner == one.session.session_id
+    await one.session.close()
+    assert other.events == [WatchEvent(EventType.DELETED, "/e")]
+    assert await other.session.exists("/e") is None
+    with pytest.raises(SessionExpiredError):
+        await one.session.get("/")
+    with pytest.raises(SessionExpiredError):
+        await one.session.create("/x")
+
+
+async def test_a_watch_fires_once_and_for_its_own_session(store: EmbeddedStore) -> None:
+    one, other = Client(store), Client(store)
+    await one.session.create("/a")
+    await one.session.get("/a", watch=True)
+    await other.session.set("/a", b"1")
+    await other.session.set("/a", b"2")
+    assert one.events == [WatchEvent(EventType.CHANGED, "/a")]
+    assert other.events == []
+
+
+async def test_a_watch_for_children_sees_them_come_and_go_but_not_change(store: EmbeddedStore) -> None:
+    client = Client(store)
+    await client.session.create("/a")
+    await client.session.children("/a", watch=True)
+    await client.session.set("/a", b"x")
+    assert client.events == []
+    await client.session.create("/a/b")
+    await client.session.children("/a", watch=True)
+    await client.session.set("/a/b", b"x")
+    await client.session.delete("/a/b")
+    assert client.events == [WatchEvent(EventType.CHILD, "/a")] * 2
+
+
+async def test_a_znode_that_goes_is_told_once_to_who_watches_it_and_its_children(store: EmbeddedStore) -> None:
+    client = Client(store)
+    await client.session.create("/a")
+    await client.session.children("/a", watch=True)
+    await client.session.get("/a", watch=True)
+    await client.session.delete("/a")
+    assert client.events == [WatchEvent(EventType.DELETED, "/a")]
+
+
+async def test_a_watch_for_a_znode_that_is_not_there_sees_it_come(store: EmbeddedStore) -> None:
+    client = Client(store)
+    await client.session.exists("/a", watch=True)
+    with pytest.raises(NoNodeError):
+        await client.session.get("/b", watch=True)
+    await client.session.create("/b")
+    await client.session.create("/a")
+    assert client.events == [WatchEvent(EventType.CREATED, "/a")]
+
+
+class HeldDisk:
+    """Calls what blocks when it is let, one call at a time."""
+
+    def __init__(self) -> None:
+        self.is_held = False
+        self.calls = 0
+        self._let = trio.Event()
+
+    async def __call__(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
+        self.calls += 1
+        if self.is_held:
+            await self._let.wait()
+        return await inline(function, *args)
+
+    def let(self) -> None:
+        self._let.set()
+
+
+async def test_nobody_sees_a_change_before_it_is_on_disk(tmp_path: Path) -> None:
+    disk = HeldDisk()
+    store = EmbeddedStore(tmp_path / "store.db", disk)
+    await store.open()
+    client = Client(store)
+    await client.session.exists("/a", watch=True)
+    disk.is_held = True
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client.session.create, "/a")
+        await trio.testing.wait_all_tasks_blocked()
+        assert await client.session.exists("/a") is None
+        assert client.events == []
+        disk.let()
+    assert client.events == [WatchEvent(EventType.CREATED, "/a")]
+    await store.close()
+
+
+async def test_changes_that_come_while_the_disk_is_busy_are_written_together(tmp_path: Path) -> None:
+    disk = HeldDisk()
+    store = EmbeddedStore(tmp_path / "store.db", disk)
+    await store.open()
+    session = Client(store).session
+    disk.is_held = True
+    before = disk.calls
+    async with trio.open_nursery() as nursery:
+        for number in range(50):
+            nursery.start_soon(session.create, f"/{number}")
+        await trio.testing.wait_all_tasks_blocked()
+        disk.let()
+    assert len(await session.children("/")) == 50
+    assert disk.calls - before <= 2
+    await store.close()
+
+
+async def test_a_change_that_is_cancelled_while_it_is_written_is_not_half_done(tmp_path: Path) -> None:
+    disk = HeldDisk()
+    store = EmbeddedStore(tmp_path / "store.db", disk)
+    await store.open()
+    session = Client(store).session
+    disk.is_held = True
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(session.create, "/a")
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+        disk.let()
+    assert await session.exists("/a") is not None
+    await session.create("/a/b")
+    await store.close()
+
+
+async def test_a_store_that_could_not_write_answers_nothing_any_more(tmp_path: Path) -> None:
+    failing = False
+
+    async def disk(function: Callable[[*Ts], T], *args: *Ts) -> T:
+        if failing:
+            raise StoreFailedError("disk full")
+        return await inline(function, *args)
+
+    store = EmbeddedStore(tmp_path / "store.db", disk)
+    await store.open()
+    session = Client(store).session
+    await session.create("/a")
+    failing = True
+    with pytest.raises(StoreFailedError):
+        await session.create("/b")
+    failing = False
+    with pytest.raises(StoreFailedError):
+        await session.create("/c")
+    assert await session.children("/") == ["a"]
+    await store.close()
+
+
+async def test_a_store_in_use_by_another_process_is_refused(tmp_path: Path) -> None:
+    store = await open_store(tmp_path)
+    with pytest.raises(StoreInUseError):
+        await open_store(tmp_path)
+    await store.close()
+    await (await open_store(tmp_path)).close()
+
+
+async def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "store.db").write_bytes(b"no database at all" * 1000)
+    with pytest.raises(StoreFailedError):
+        await open_store(tmp_path)
+
+
+@pytest.mark.parametrize("path", ["", "a", "/a/", "//a", "/a/../b", "/.", "/a\0b"])
+async def test_what_is_no_path_is_refused(store: EmbeddedStore, path: str) -> None:
+    session = Client(store).session
+    with pytest.raises(ValueError, match="not the path"):
+        await session.create(path)
+    with pytest.raises(ValueError, match="not the path"):
+        await session.get(path)
+
+
+WRITER = """
+import sys, trio
+from pathlib import Path
+from ottla.zk.embedded import EmbeddedStore
+from ottla.zk.store import Create, SetData
+
+async def main():
+    store = EmbeddedStore(Path(sys.argv[1]), trio.to_thread.run_sync)
+    await store.open()
+    session = store.session(lambda event: None)
+    if await session.exists("/count") is None:
+        await session.create("/count", b"0")
+    count = int((await session.get("/count"))[0])
+    while True:
+        count += 1
+        await session.multi([Create(f"/n{count}"), SetData("/count", b"%d" % count), Create(f"/n{count}/child")])
+        sys.stdout.write(f"{count}\\n")
+        sys.stdout.flush()
+
+trio.run(main)
+"""
+
+
+async def test_what_was_answered_survives_a_kill_and_nothing_is_half_there(tmp_path: Path, trials: int) -> None:
+    path = tmp_path / "store.db"
+    answered = 0
+    for trial in range(max(3, trials // 5)):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, cwd=Path.cwd())
+        assert writer.stdout is not None
+        # Killed after a number of answers: at that moment the next change is anywhere on its way.
+        for _ in range(1 + trial * 7 % 40):
+            answered = int(writer.stdout.readline())
+        writer.kill()
+        rest = writer.stdout.read().split(b"\n")[:-1]
+        writer.wait()
+        writer.stdout.close()
+        answered = int(rest[-1]) if rest else answered
+        store = await open_store(tmp_path)
+        session = Client(store).session
+        count = int((await session.get("/count"))[0])
+        assert answered <= count <= answered + 1
+        names = {name for name in await session.children("/") if name != "count"}
+        assert names == {f"n{number}" for number in range(1, count + 1)}
+        assert all(znode is not None for znode in await session.get_many([f"/{name}/child" for name in names]))
+        await store.close()
+
+
+async def test_a_journal_cut_at_any_byte_holds_the_changes_up_to_some_moment(tmp_path: Path, seed: int) -> None:
+    """As after a power cut that left only part of what was written."""
+    store = await open_store(tmp_path)
+    session = Client(store).session
+    await session.create("/a", b"0")
+    for number in range(1, 30):
+        await session.multi([SetData("/a", b"%d" % number), Create(f"/n{number}")])
+    database = (tmp_path / "store.db").read_bytes()
+    journal = (tmp_path / "store.db-wal").read_bytes()
+    await store.close()
+    seen = set()
+    for step in range(40):
+        length = (seed + step * len(journal) // 40) % (len(journal) + 1)
+        directory = tmp_path / f"cut{step}"
+        directory.mkdir()
+        (directory / "store.db").write_bytes(database)
+        (directory / "store.db-wal").write_bytes(journal[:length])
+        cut = await open_store(directory)
+        names = await Client(cut).session.children("/")
+        if "a" in names:
+            number = int((await Client(cut).session.get("/a"))[0])
+            assert sorted(names) == sorted(["a", *(f"n{each}" for each in range(1, number + 1))])
+            seen.add(number)
+        else:
+            assert names == []
+        await cut.close()
+    assert len(seen) > 5
+
+
+async def test_a_store_that_was_closed_is_one_file(tmp_path: Path) -> None:
+    store = await open_store(tmp_path)
+    await Client(store).session.create("/a")
+    await store.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["store.db"]

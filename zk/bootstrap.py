@@ -1,0 +1,56 @@
+"""What a broker finds or leaves in the store before anything else: the tree's trunk, the cluster's id, its own place.
+
+Owns these few steps over a session. Must not know which store it is, nor what a controller does.
+Counterpart in Kafka: the corresponding methods of KafkaZkClient, called by KafkaServer.startup.
+"""
+
+from ottla.zk.store import Create, NodeExistsError, Operation, Session, StoreError
+from ottla.zk.znodes import (
+    BROKER_SEQUENCE_ID,
+    CLUSTER_ID,
+    PERSISTENT_PATHS,
+    BrokerInfo,
+    broker_id_path,
+    decode_cluster_id,
+    encode_cluster_id,
+    parents_of,
+)
+
+
+async def prepare_tree(session: Session, proposed_cluster_id: str) -> str:
+    """Make sure of all persistent paths and return the cluster's id: the proposed one, if it has none yet."""
+    paths = parents_of([*PERSISTENT_PATHS, CLUSTER_ID])
+    found = await session.get_many(paths)
+    missing = [path for path, znode in zip(paths, found, strict=True) if znode is None]
+    if missing:
+        cluster_id = encode_cluster_id(proposed_cluster_id)
+        steps: list[list[Operation]] = [[Create(path, cluster_id if path == CLUSTER_ID else b"")] for path in missing]
+        for outcome in await session.multi_all(steps):
+            # Brokers that start together make the same trunk.
+            if isinstance(outcome, StoreError) and not isinstance(outcome, NodeExistsError):
+                raise outcome
+    data, _ = await session.get(CLUSTER_ID)
+    return decode_cluster_id(data)
+
+
+async def generate_broker_id(session: Session, reserved_broker_max_id: int) -> int:
+    """Return a broker id that nobody has, for a broker that was given none."""
+    return (await session.set(BROKER_SEQUENCE_ID, b"")).version + reserved_broker_max_id
+
+
+async def register_broker(session: Session, info: BrokerInfo, timestamp_ms: int) -> int:
+    """Register a broker for as long as its session lives; return its epoch, which grows with every registration.
+
+    NodeExistsError: another process has this broker's id, or an earlier life of this one has not ended yet.
+    """
+    path = broker_id_path(info.broker_id)
+    data = info.encode(timestamp_ms)
+    try:
+        result = await session.create(path, data, ephemeral=True)
+    except NodeExistsError:
+        stat = await session.exists(path)
+        if stat is None or stat.ephemeral_owner != session.session_id:
+            raise
+        return stat.czxid
+    assert result.stat is not None
+    return result.stat.czxid

@@ -1,0 +1,274 @@
+"""The store of a broker without ZooKeeper: the tree in memory, with a journal that is written off the loop.
+
+Owns sessions, watches and the group commit: transactions that come in while the disk is busy are written together next.
+Must not know what the znodes mean. Brokers on one loop can share a store; each has its own session.
+Counterpart: a ZooKeeper ensemble of one.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Protocol, TypeVar, TypeVarTuple
+
+import trio
+
+from ottla.zk.journal import Journal, Row, row_of
+from ottla.zk.store import (
+    ANY_VERSION,
+    Create,
+    Delete,
+    EventType,
+    Found,
+    NoNodeError,
+    OnEvent,
+    Operation,
+    Result,
+    SessionExpiredError,
+    SetData,
+    Stat,
+    StoreError,
+    StoreFailedError,
+    WatchEvent,
+)
+from ottla.zk.tree import Draft, Tree, check_path
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class Offload(Protocol):
+    """`await offload(function, *args)`: calls what blocks."""
+
+    def __call__(self, function: Callable[[*Ts], T], *args: *Ts) -> Awaitable[T]:
+        """Return the function's result."""
+        ...
+
+
+class _Transaction:
+    """What one call of a session wants done, and what became of it."""
+
+    __slots__ = ("outcomes", "session_id", "steps")
+
+    def __init__(self, session_id: int, steps: Sequence[Sequence[Operation]]) -> None:
+        self.session_id = session_id
+        self.steps = steps
+        self.outcomes: list[list[Result] | StoreError] | None = None
+
+
+class EmbeddedStore:
+    """The store itself: `open` it, take sessions, `close` it."""
+
+    def __init__(self, path: Path, offload: Offload, *, now_ms: Callable[[], int] | None = None) -> None:
+        self._journal = Journal(path)
+        self._offload = offload
+        self._now_ms = now_ms or (lambda: time.time_ns() // 1_000_000)
+        self._tree = Tree()
+        self._queue: list[_Transaction] = []
+        self._writing = trio.Lock()
+        self._sessions: dict[int, EmbeddedSession] = {}
+        self._sessions_begun = 0
+        self._failure: StoreFailedError | None = StoreFailedError("the store is not open")
+
+    async def open(self) -> None:
+        """Open the journal and read the tree."""
+        self._tree = await self._offload(self._journal.open)
+        self._failure = None
+
+    async def close(self) -> None:
+        """End all sessions and close the journal. Ephemeral znodes are not in it, so nothing has to be written."""
+        with trio.CancelScope(shield=True):
+            async with self._writing:
+                self._failure = StoreFailedError("the store is closed")
+                for session in list(self._sessions.values()):
+                    self._forget(session)
+                await self._offload(self._journal.close)
+
+    def session(self, on_event: OnEvent) -> "EmbeddedSession":
+        """Begin a session, whose watches call `on_event`."""
+        self._sessions_begun += 1
+        # Ids begin above those of an earlier process: by them a broker tells its own ephemeral znodes from others'.
+        session = EmbeddedSession(self, (self._tree.zxid << 16) + self._sessions_begun, on_event)
+        self._sessions[session.session_id] = session
+        return session
+
+    @property
+    def tree(self) -> Tree:
+        """What is committed."""
+        return self._tree
+
+    async def write(self, session_id: int, steps: Sequence[Sequence[Operation]]) -> list[list[Result] | StoreError]:
+        """Do transactions and return when they are on disk and their events are delivered."""
+        transaction = _Transaction(session_id, steps)
+        self._queue.append(transaction)
+        with trio.CancelScope(shield=True):
+            async with self._writing:
+                # Whoever gets here first writes for all who wait behind.
+                if transaction.outcomes is None:
+                    await self._write_queue()
+        assert transaction.outcomes is not None
+        return transaction.outcomes
+
+    async def end(self, session: "EmbeddedSession") -> None:
+        """End one session: its watches at once, then its ephemeral znodes."""
+        self._forget(session)
+        if self._failure is None:
+            owned = sorted(self._tree.owned_by(session.session_id), key=len, reverse=True)
+            if owned:
+                await self.write(0, [[Delete(path) for path in owned]])
+
+    def _forget(self, session: "EmbeddedSession") -> None:
+        session.is_closed = True
+        self._sessions.pop(session.session_id, None)
+
+    async def _write_queue(self) -> None:
+        queue, self._queue = self._queue, []
+        draft = Draft(self._tree, self._now_ms())
+        outcomes = [self._apply(draft, transaction) for transaction in queue]
+        if draft.changes:
+            try:
+                await self._offload(self._journal.commit, *self._rows(draft))
+            except StoreFailedError as error:
+                # After a failed write nobody knows what is on disk; only a restart reads it.
+                self._failure = error
+                outcomes = [[error] * len(transaction.steps) for transaction in queue]
+            else:
+                self._tree.take(draft)
+                self._deliver(draft.events)
+        for transaction, outcome in zip(queue, outcomes, strict=True):
+            transaction.outcomes = outcome
+
+    def _apply(self, draft: Draft, transaction: _Transaction) -> list[list[Result] | StoreError]:
+        session_id = transaction.session_id
+        failure: StoreError | None = self._failure
+        if failure is None and session_id and session_id not in self._sessions:
+            failure = SessionExpiredError(f"session {session_id} is over")
+        if failure is not None:
+            return [failure] * len(transaction.steps)
+        outcomes: list[list[Result] | StoreError] = []
+        for operations in transaction.steps:
+            try:
+                outcomes.append(draft.apply(operations, session_id))
+            except StoreError as error:
+                outcomes.append(error)
+        return outcomes
+
+    def _rows(self, draft: Draft) -> tuple[list[Row], list[str], int]:
+        changed, deleted = [], []
+        for path, node in draft.changes.items():
+            if node is not None and not node.ephemeral_owner:
+                changed.append(row_of(path, node))
+            elif path in self._tree.nodes and not self._tree.nodes[path].ephemeral_owner:
+                deleted.append(path)
+        return changed, deleted, draft.zxid
+
+    def _deliver(self, events: Sequence[WatchEvent]) -> None:
+        for session in list(self._sessions.values()):
+            session.watches.deliver(events, session.on_event)
+
+
+class _Watches:
+    """The watches of one session."""
+
+    __slots__ = ("of_children", "of_data")
+
+    def __init__(self) -> None:
+        self.of_data: set[str] = set()
+        self.of_children: set[str] = set()
+
+    def deliver(self, events: Sequence[WatchEvent], on_event: OnEvent) -> None:
+        """Fire what watches for an event, once: a deleted znode is told once to those who watch it twice."""
+        for event in events:
+            sees_it = False
+            if event.type is not EventType.CHILD and event.path in self.of_data:
+                self.of_data.discard(event.path)
+                sees_it = True
+            if event.type in (EventType.CHILD, EventType.DELETED) and event.path in self.of_children:
+                self.of_children.discard(event.path)
+                sees_it = True
+            if sees_it:
+                on_event(event)
+
+
+class EmbeddedSession:
+    """One client of the embedded store; see `ottla.zk.store.Session`."""
+
+    def __init__(self, store: EmbeddedStore, session_id: int, on_event: OnEvent) -> None:
+        self._store = store
+        self.session_id = session_id
+        self.on_event = on_event
+        self.watches = _Watches()
+        self.is_closed = False
+
+    async def _committed(self, path: str) -> Tree:
+        check_path(path)
+        await trio.lowlevel.checkpoint()
+        if self.is_closed:
+            raise SessionExpiredError(f"session {self.session_id} is over")
+        return self._store.tree
+
+    async def get(self, path: str, *, watch: bool = False) -> Found:
+        """Return data and stat."""
+        node = (await self._committed(path)).nodes.get(path)
+        if node is None:
+            raise NoNodeError(path)
+        if watch:
+            self.watches.of_data.add(path)
+        return node.data, node.stat
+
+    async def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Found | None]:
+        """Return data and stat of each, None for those that are not there: these get no watch."""
+        nodes = (await self._committed("/")).nodes
+        if watch:
+            self.watches.of_data.update(path for path in paths if path in nodes)
+        return [None if (node := nodes.get(path)) is None else (node.data, node.stat) for path in paths]
+
+    async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
+        """Return the stat, if there is such a znode."""
+        node = (await self._committed(path)).nodes.get(path)
+        if watch:
+            self.watches.of_data.add(path)
+        return None if node is None else node.stat
+
+    async def children(self, path: str, *, watch: bool = False) -> list[str]:
+        """Return the names of the children."""
+        tree = await self._committed(path)
+        if path not in tree.nodes:
+            raise NoNodeError(path)
+        if watch:
+            self.watches.of_children.add(path)
+        return sorted(tree.children.get(path, ()))
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> Result:
+        """Create a znode."""
+        return (await self.multi([Create(path, data, ephemeral, sequential)]))[0]
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """Replace a znode's data."""
+        stat = (await self.multi([SetData(path, data, version)]))[0].stat
+        assert stat is not None
+        return stat
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Delete a znode."""
+        await self.multi([Delete(path, version)])
+
+    async def multi(self, operations: Sequence[Operation]) -> list[Result]:
+        """Do all of the operations or none."""
+        (outcome,) = await self.multi_all([operations])
+        if isinstance(outcome, StoreError):
+            raise outcome
+        return outcome
+
+    async def multi_all(self, transactions: Sequence[Sequence[Operation]]) -> list[list[Result] | StoreError]:
+        """Do each transaction, with one commit for all."""
+        for operations in transactions:
+            for operation in operations:
+                check_path(operation.path)
+        return await self._store.write(self.session_id, transactions)
+
+    async def close(self) -> None:
+        """End the session, and its ephemeral znodes with it."""
+        if not self.is_closed:
+            await self._store.end(self)

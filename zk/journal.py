@@ -1,0 +1,117 @@
+"""The embedded tree on disk: one SQLite database that a kill at any point leaves whole.
+
+Plain blocking Python, to be called off the loop, one call at a time. Owns the database's schema and what makes a commit
+durable. Must not know what a znode means. It holds what outlives the process: no ephemeral znodes.
+Counterpart: ZooKeeper's FileTxnSnapLog.
+"""
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from ottla.zk.store import StoreFailedError
+from ottla.zk.tree import Tree, Znode
+
+# What other programs tell this file by; "OTLA".
+_APPLICATION_ID: Final = 0x4F544C41
+_SCHEMA_VERSION: Final = 1
+_UPSERT: Final = "INSERT OR REPLACE INTO znodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_COLUMNS: Final = "path, data, czxid, mzxid, pzxid, ctime, mtime, version, creates"
+
+Row = tuple[str, bytes, int, int, int, int, int, int, int]
+
+
+class StoreInUseError(StoreFailedError):
+    """Another process has the database open."""
+
+
+def row_of(path: str, node: Znode) -> Row:
+    """Return a znode as the database has it."""
+    return (path, *node[:8])
+
+
+class Journal:
+    """The open database."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._database: sqlite3.Connection | None = None
+
+    def open(self) -> Tree:
+        """Open or create the database and read the tree; whoever has it open keeps all others out."""
+        is_new = not self._path.exists()
+        try:
+            # Calls come from whichever worker thread is free, but never two at a time.
+            database = sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
+            try:
+                tree = _read(database, self._path)
+            except BaseException:
+                database.close()
+                raise
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise StoreInUseError(f"{self._path} is in use by another process") from error
+            raise StoreFailedError(f"{self._path}: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise StoreFailedError(f"{self._path}: {error}") from error
+        if is_new:
+            _sync_directory(self._path.parent)
+        self._database = database
+        return tree
+
+    def commit(self, changed: Sequence[Row], deleted: Sequence[str], zxid: int) -> None:
+        """Write changes as one, and return when they are on disk."""
+        database = self._database
+        if database is None:
+            raise StoreFailedError(f"{self._path} is closed")
+        try:
+            database.execute("BEGIN IMMEDIATE")
+            database.executemany("DELETE FROM znodes WHERE path = ?", [(path,) for path in deleted])
+            database.executemany(_UPSERT, changed)
+            database.execute("UPDATE last SET zxid = ?", (zxid,))
+            database.execute("COMMIT")
+        except sqlite3.Error as error:
+            if database.in_transaction:
+                database.execute("ROLLBACK")
+            raise StoreFailedError(f"{self._path}: {error}") from error
+
+    def close(self) -> None:
+        """Close the database; what was committed is in it."""
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()
+
+
+def _read(database: sqlite3.Connection, path: Path) -> Tree:
+    # EXCLUSIVE needs no file of shared memory and refuses a second process. FULL: each commit is one fsync.
+    database.execute("PRAGMA locking_mode = EXCLUSIVE")
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = FULL")
+    database.execute("BEGIN IMMEDIATE")
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if version == 0:
+        database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        database.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+        database.execute(
+            "CREATE TABLE znodes (path TEXT PRIMARY KEY, data BLOB NOT NULL, czxid INTEGER NOT NULL,"
+            " mzxid INTEGER NOT NULL, pzxid INTEGER NOT NULL, ctime INTEGER NOT NULL, mtime INTEGER NOT NULL,"
+            " version INTEGER NOT NULL, creates INTEGER NOT NULL) WITHOUT ROWID"
+        )
+        database.execute("CREATE TABLE last (zxid INTEGER NOT NULL)")
+        database.execute("INSERT INTO last VALUES (0)")
+    elif version != _SCHEMA_VERSION:
+        raise StoreFailedError(f"{path} is of version {version}; this broker knows version {_SCHEMA_VERSION}")
+    database.execute("COMMIT")
+    (zxid,) = database.execute("SELECT zxid FROM last").fetchone()
+    rows = database.execute(f"SELECT {_COLUMNS} FROM znodes")
+    return Tree(((row[0], Znode._make((*row[1:], 0, 0))) for row in rows), zxid)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

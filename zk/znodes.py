@@ -1,0 +1,373 @@
+"""What Kafka keeps in ZooKeeper: the path of every znode, and its data to and from bytes.
+
+PURE. Owns paths and JSON shapes, key for key as a ZooKeeper-mode Kafka 3.9 writes them, because Kafka's brokers and
+tools read them too. Must not know how a znode is read or written. Counterpart in Kafka: kafka.zk.ZkData.
+"""
+
+import json
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, Self, TypeVar
+
+from ottla.wire.types import TopicPartition
+
+T = TypeVar("T")
+
+BROKERS: Final = "/brokers"
+BROKER_IDS: Final = "/brokers/ids"
+BROKER_SEQUENCE_ID: Final = "/brokers/seqid"
+TOPICS: Final = "/brokers/topics"
+CONTROLLER: Final = "/controller"
+CONTROLLER_EPOCH: Final = "/controller_epoch"
+DELETE_TOPICS: Final = "/admin/delete_topics"
+TOPIC_CONFIGS: Final = "/config/topics"
+CONFIG_CHANGES: Final = "/config/changes"
+CLUSTER: Final = "/cluster"
+CLUSTER_ID: Final = "/cluster/id"
+FEATURE: Final = "/feature"
+ISR_CHANGE_NOTIFICATION: Final = "/isr_change_notification"
+LOG_DIR_EVENT_NOTIFICATION: Final = "/log_dir_event_notification"
+PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
+
+# Every broker makes sure of these when it starts; their parents come with them.
+PERSISTENT_PATHS: Final = (
+    "/consumers",
+    BROKER_IDS,
+    TOPICS,
+    CONFIG_CHANGES,
+    DELETE_TOPICS,
+    BROKER_SEQUENCE_ID,
+    ISR_CHANGE_NOTIFICATION,
+    PRODUCER_ID_BLOCK,
+    LOG_DIR_EVENT_NOTIFICATION,
+    TOPIC_CONFIGS,
+    "/config/clients",
+    "/config/users",
+    "/config/brokers",
+    "/config/ips",
+)
+
+NO_LEADER: Final = -1
+LEADER_DURING_DELETE: Final = -2
+RECOVERED: Final = 0
+RECOVERING: Final = 1
+
+_ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
+
+
+class ZnodeError(ValueError):
+    """A znode's data is not what Kafka writes there."""
+
+
+def broker_id_path(broker_id: int) -> str:
+    """Return the path of a broker's registration."""
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def topic_path(topic: str) -> str:
+    """Return the path of a topic."""
+    return f"{TOPICS}/{topic}"
+
+
+def partitions_path(topic: str) -> str:
+    """Return the path under which a topic's partitions are."""
+    return f"{TOPICS}/{topic}/partitions"
+
+
+def partition_path(partition: TopicPartition) -> str:
+    """Return the path of a partition."""
+    return f"{TOPICS}/{partition.topic}/partitions/{partition.partition}"
+
+
+def partition_state_path(partition: TopicPartition) -> str:
+    """Return the path of a partition's leader and in-sync replicas."""
+    return f"{TOPICS}/{partition.topic}/partitions/{partition.partition}/state"
+
+
+def topic_config_path(topic: str) -> str:
+    """Return the path of a topic's configs."""
+    return f"{TOPIC_CONFIGS}/{topic}"
+
+
+def delete_topic_path(topic: str) -> str:
+    """Return the path that marks a topic for deletion."""
+    return f"{DELETE_TOPICS}/{topic}"
+
+
+def name_of(path: str) -> str:
+    """Return the last part of a path."""
+    return path.rpartition("/")[2]
+
+
+class Endpoint(NamedTuple):
+    """Where a broker is to be reached by those who come through one listener."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+
+    @property
+    def connection_string(self) -> str:
+        """The endpoint as a registration spells it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.listener}://{host}:{self.port}"
+
+
+class BrokerInfo(NamedTuple):
+    """/brokers/ids/N: a broker's registration, in the version 5 that Kafka writes since 2.7."""
+
+    broker_id: int
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+    jmx_port: int = -1
+
+    def encode(self, timestamp_ms: int) -> bytes:
+        """Return the data. The first plaintext endpoint stands at the top level too, for old clients."""
+        plain = next((each for each in self.endpoints if each.security_protocol == "PLAINTEXT"), None)
+        data: dict[str, object] = {
+            "features": {},
+            "listener_security_protocol_map": {each.listener: each.security_protocol for each in self.endpoints},
+            "endpoints": [each.connection_string for each in self.endpoints],
+            "jmx_port": self.jmx_port,
+            "port": plain.port if plain else -1,
+            "host": plain.host if plain else None,
+            "version": 5,
+            "timestamp": str(timestamp_ms),
+        }
+        if self.rack is not None:
+            data["rack"] = self.rack
+        return _encode(data)
+
+    @classmethod
+    def decode(cls, broker_id: int, data: bytes) -> Self:
+        """Read a registration of any version."""
+        found = _decode(data)
+        version = _get(found, "version", int)
+        if version < 1:
+            raise ZnodeError(f"unsupported version of broker registration: {data!r}")
+        if version == 1:
+            endpoints: tuple[Endpoint, ...] = (
+                Endpoint("PLAINTEXT", _get(found, "host", str), _get(found, "port", int)),
+            )
+        else:
+            protocols = found.get("listener_security_protocol_map") or {}
+            endpoints = tuple(_endpoint(text, protocols) for text in _get(found, "endpoints", list))
+        return cls(broker_id, endpoints, found.get("rack"), found.get("jmx_port", -1))
+
+
+def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
+    match = _ENDPOINT.fullmatch(text)
+    if match is None:
+        raise ZnodeError(f"not an endpoint: {text!r}")
+    return Endpoint(match[1], match[2], int(match[3]), protocols.get(match[1], match[1]))
+
+
+class ReplicaAssignment(NamedTuple):
+    """The brokers that hold a partition; while it moves, those that are joining and those that are to leave."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas when all moves are done."""
+        return tuple(replica for replica in self.replicas if replica not in self.removing)
+
+
+class TopicAssignment(NamedTuple):
+    """/brokers/topics/T: a topic's id and the replicas of its partitions."""
+
+    topic_id: bytes | None
+    partitions: Mapping[int, ReplicaAssignment]
+
+    def encode(self) -> bytes:
+        """Return the data, version 3."""
+        found = self.partitions.items()
+        data: dict[str, object] = {
+            "removing_replicas": {str(p): list(each.removing) for p, each in found if each.removing},
+            "partitions": {str(p): list(each.replicas) for p, each in found},
+        }
+        if self.topic_id is not None:
+            data["topic_id"] = encode_uuid(self.topic_id)
+        data["adding_replicas"] = {str(p): list(each.adding) for p, each in found if each.adding}
+        data["version"] = 3
+        return _encode(data)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Read any version: older ones have no id, and no replicas on the move."""
+        found = _decode(data)
+        adding = found.get("adding_replicas") or {}
+        removing = found.get("removing_replicas") or {}
+        topic_id = found.get("topic_id")
+        try:
+            partitions = {
+                int(p): ReplicaAssignment(tuple(replicas), tuple(adding.get(p, ())), tuple(removing.get(p, ())))
+                for p, replicas in _get(found, "partitions", dict).items()
+            }
+        except (TypeError, ValueError) as error:
+            raise ZnodeError(f"not the replicas of a topic: {data!r}") from error
+        return cls(None if topic_id is None else decode_uuid(topic_id), partitions)
+
+
+class PartitionState(NamedTuple):
+    """/brokers/topics/T/partitions/P/state: who leads, since when, and who is in sync.
+
+    `version` is the znode's own, by which writers notice each other; brokers know it as the partition epoch.
+    """
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+    recovery_state: int = RECOVERED
+    version: int = 0
+
+    def encode(self) -> bytes:
+        """Return the data."""
+        data: dict[str, object] = {
+            "controller_epoch": self.controller_epoch,
+            "leader": self.leader,
+            "version": 1,
+            "leader_epoch": self.leader_epoch,
+            "isr": self.isr,
+        }
+        if self.recovery_state != RECOVERED:
+            data["leader_recovery_state"] = self.recovery_state
+        return _encode(data)
+
+    @classmethod
+    def decode(cls, data: bytes, version: int) -> Self:
+        """Read the data of a znode of this version."""
+        found = _decode(data)
+        return cls(
+            _get(found, "leader", int),
+            _get(found, "leader_epoch", int),
+            tuple(_get(found, "isr", list)),
+            _get(found, "controller_epoch", int),
+            found.get("leader_recovery_state", RECOVERED),
+            version,
+        )
+
+
+def encode_controller(broker_id: int, timestamp_ms: int) -> bytes:
+    """Return the data of /controller."""
+    return _encode({"version": 2, "brokerid": broker_id, "timestamp": str(timestamp_ms), "kraftControllerEpoch": -1})
+
+
+def decode_controller(data: bytes) -> int:
+    """Return the id of the broker that is the controller."""
+    return _get(_decode(data), "brokerid", int)
+
+
+def encode_controller_epoch(epoch: int) -> bytes:
+    """Return the data of /controller_epoch, the one znode that is not JSON."""
+    return str(epoch).encode()
+
+
+def decode_controller_epoch(data: bytes) -> int:
+    """Return the epoch of the controller elected last."""
+    try:
+        return int(data)
+    except ValueError as error:
+        raise ZnodeError(f"not a controller epoch: {data!r}") from error
+
+
+def encode_config(config: Mapping[str, str]) -> bytes:
+    """Return the data of /config/<type>/<name>."""
+    return _encode({"version": 1, "config": dict(config)})
+
+
+def decode_config(data: bytes) -> dict[str, str]:
+    """Return the configs; none where there is no data, as Kafka reads it."""
+    if not data:
+        return {}
+    config = _decode(data).get("config")
+    return {name: str(value) for name, value in config.items()} if isinstance(config, dict) else {}
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    """Return the data of /cluster/id."""
+    return _encode({"version": "1", "id": cluster_id})
+
+
+def decode_cluster_id(data: bytes) -> str:
+    """Return the cluster's id."""
+    return _get(_decode(data), "id", str)
+
+
+def encode_no_features() -> bytes:
+    """Return the data of /feature where feature versioning is on and nothing is finalized, as in every 3.9 cluster."""
+    return _encode({"features": {}, "version": 2, "status": 1})
+
+
+class ProducerIdBlock(NamedTuple):
+    """/latest_producer_id_block: the producer ids taken last, and by whom; `last` is inclusive."""
+
+    broker_id: int
+    first: int
+    last: int
+
+    def encode(self) -> bytes:
+        """Return the data."""
+        block = {"version": 1, "broker": self.broker_id, "block_start": str(self.first), "block_end": str(self.last)}
+        return _encode(block)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Read a block."""
+        found = _decode(data)
+        try:
+            return cls(_get(found, "broker", int), int(found["block_start"]), int(found["block_end"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ZnodeError(f"not a block of producer ids: {data!r}") from error
+
+
+def encode_uuid(raw: bytes) -> str:
+    """Spell an id as Kafka does."""
+    return urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def decode_uuid(text: str) -> bytes:
+    """Read an id as Kafka spells it."""
+    try:
+        raw = urlsafe_b64decode(text + "==")
+    except ValueError as error:
+        raise ZnodeError(f"not an id: {text!r}") from error
+    if len(raw) != 16:
+        raise ZnodeError(f"not an id: {text!r}")
+    return raw
+
+
+def _encode(data: Mapping[str, object]) -> bytes:
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _decode(data: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(data)
+    except ValueError as error:
+        raise ZnodeError(f"not JSON: {data!r}") from error
+    if not isinstance(found, dict):
+        raise ZnodeError(f"not a JSON object: {data!r}")
+    return found
+
+
+def _get(found: Mapping[str, Any], key: str, kind: type[T]) -> T:
+    value = found.get(key)
+    if not isinstance(value, kind):
+        raise ZnodeError(f"{key} is missing or no {kind.__name__}: {found}")
+    return value
+
+
+def parents_of(paths: Sequence[str]) -> list[str]:
+    """Return the paths with all their parents, each parent before its children, none twice."""
+    found: dict[str, None] = {}
+    for path in paths:
+        parts = path.split("/")
+        for length in range(2, len(parts) + 1):
+            found["/".join(parts[:length])] = None
+    return list(found)
