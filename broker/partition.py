@@ -134,7 +134,8 @@ class Partition:
         for broker_id in state.replicas:
             if broker_id != self._broker_id:
                 self.followers.setdefault(broker_id, Replica(broker_id))
-        if state.leader_epoch > self.leader_epoch:
+        is_new_epoch = state.leader_epoch > self.leader_epoch
+        if is_new_epoch:
             end = log.log_end_offset
             # Followers may hold records of a later epoch than any in this log. They find where to truncate only if the
             # epoch is known from its first moment on.
@@ -147,7 +148,8 @@ class Partition:
         self.leader_id = self._broker_id
         self.is_leader = not self.is_offline
         moved = self._raise_high_watermark(now_ms)
-        return moved if was_leader else EVERYTHING
+        # Who waits with an older epoch is to be told.
+        return EVERYTHING if is_new_epoch else moved
 
     def make_follower(self, state: LeaderAndIsrPartitionState) -> int:
         """Follow, as the controller says; returns what moved."""

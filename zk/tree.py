@@ -94,9 +94,10 @@ class Tree:
         self.zxid = draft.zxid
         for path, node in draft.changes.items():
             if node is None:
-                if self.nodes.pop(path, None) is not None:
-                    self.children[parent_of(path)].discard(path.rpartition("/")[2])
-                    self.children.pop(path, None)
+                # A parent may come here before the children that went before it.
+                self.nodes.pop(path, None)
+                self.children.pop(path, None)
+                self.children.get(parent_of(path), set()).discard(path.rpartition("/")[2])
                 continue
             if path not in self.nodes and path != "/":
                 self.children.setdefault(parent_of(path), set()).add(path.rpartition("/")[2])

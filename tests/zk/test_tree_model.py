@@ -160,6 +160,17 @@ class StoreMachine(RuleBasedStateMachine):
         assert expected in (outcome, type(outcome))
         self.expect_events(events)
 
+    @rule(session=SESSIONS, depth=st.integers(2, 3), also=st.lists(OPERATIONS, max_size=2))
+    def make_a_family(self, session: int, depth: int, also: list[Operation]) -> None:
+        paths = ["/a", "/a/b", "/a/c", *(["/a/b/a", "/a/c/a", "/a/c/b"] if depth == 3 else [])]
+        self.multi(session, [*(Create(path) for path in paths if path not in self.model.nodes), *also])
+
+    @rule(session=SESSIONS, also=st.lists(OPERATIONS, max_size=2), data=st.data())
+    def remove_a_family(self, session: int, also: list[Operation], data: st.DataObject) -> None:
+        family = [path for path in self.model.nodes if path == "/a" or path.startswith("/a/")]
+        shuffled = data.draw(st.permutations(family))
+        self.multi(session, [*(Delete(path) for path in sorted(shuffled, key=len, reverse=True)), *also])
+
     @rule(session=SESSIONS, path=PATHS)
     def watch_data(self, session: int, path: str) -> None:
         found = self.call(self.clients[session].session.get, path, watch=True)

@@ -1,0 +1,210 @@
+"""Brokers without their network, on one loop and one store, for tests."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+import trio.testing
+
+from ottla.broker.clock import Clock
+from ottla.broker.config import BrokerConfig
+from ottla.broker.controller.event_loop import Controller
+from ottla.broker.controller.peers import LocalPeer, Peer
+from ottla.broker.controller.request_batch import ControlRequest
+from ottla.broker.controller.topic_configs import TopicConfigs
+from ottla.broker.handlers import leader_and_isr, stop_replica, update_metadata
+from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.replica_manager import ReplicaManager
+from ottla.broker.request_context import Deferred, RequestContext
+from ottla.log.config import LogConfig
+from ottla.log.manager import LogManager
+from ottla.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig
+from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from ottla.wire.messages.stop_replica import StopReplicaRequest
+from ottla.wire.messages.update_metadata import UpdateMetadataRequest
+from ottla.zk.bootstrap import prepare_tree, register_broker
+from ottla.zk.embedded import EmbeddedStore
+from ottla.zk.store import StoreError
+from ottla.zk.znodes import BrokerInfo, Endpoint
+from tests.zk.stores import inline
+
+NOW_MS = 1_700_000_000_000
+LONG_MS = 60_000
+
+
+def topic(name: str, partitions: int = 1, replication_factor: int = 1, **configs: str | None) -> CreatableTopic:
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replication_factor,
+        assignments=(),
+        configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
+    )
+
+
+def assigned_topic(name: str, *replicas: tuple[int, ...]) -> CreatableTopic:
+    return CreatableTopic(
+        name=name,
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=each) for index, each in enumerate(replicas)
+        ],
+        configs=(),
+    )
+
+
+async def wait_for(reply: "Deferred[Any] | Any") -> Any:
+    """The response, now or when it comes."""
+    if not isinstance(reply, Deferred):
+        return reply
+    if not reply.done:
+        is_done = trio.Event()
+        reply.then(lambda _: is_done.set())
+        with trio.fail_after(30):
+            await is_done.wait()
+    return reply.response
+
+
+async def settle() -> None:
+    """Let all tasks come to rest."""
+    await trio.testing.wait_all_tasks_blocked()
+
+
+class Broker:
+    """One broker; `told` is what controllers told it."""
+
+    def __init__(self, cluster: "Cluster", broker_id: int, nursery: trio.Nursery) -> None:
+        self.broker_id = broker_id
+        self.told: list[ControlRequest] = []
+        self.epoch = -1
+        self._nursery = nursery
+        directory = cluster.directory / f"broker-{broker_id}"
+        directory.mkdir(exist_ok=True)
+        self.config = BrokerConfig(cluster.configs | {"broker.id": str(broker_id), "log.dirs": str(directory)})
+        self.log_defaults = LogConfig.from_broker(self.config.values)
+        self.metadata = MetadataCache()
+        self.logs = LogManager([directory], broker_id=broker_id, cluster_id="c", default_config=self.log_defaults)
+        self.logs.load(NOW_MS)
+        self.controller = Controller(
+            self.config, cluster.clock, self.metadata, broker_id=broker_id, peers=cluster.peer, random_below=lambda _: 0
+        )
+        self.session = cluster.store.session(self.controller.on_store_event)
+        self.topic_configs = TopicConfigs(self.session, self._start_soon)
+        self.replicas = ReplicaManager(
+            self.logs,
+            cluster.clock,
+            inline,
+            self._start_soon,
+            broker_id=broker_id,
+            metadata=self.metadata,
+            topic_config=self.topic_configs.get,
+            log_defaults=self.log_defaults,
+            replica_lag_time_max_ms=30_000,
+        )
+        self.peer = LocalPeer(self._handlers())
+
+    def _handlers(self) -> dict[type[ControlRequest], Callable[[Any], Any]]:
+        own: dict[str, Any] = {"replicas": self.replicas, "broker_epoch": lambda: self.epoch}
+        lead = partial(leader_and_isr.handle, topic_configs=self.topic_configs, **own)
+        update = partial(
+            update_metadata.handle,
+            metadata=self.metadata,
+            topic_configs=self.topic_configs,
+            changed=self.controller.metadata_changed,
+            **own,
+        )
+        return {
+            LeaderAndIsrRequest: self._tell(lead, 7),
+            UpdateMetadataRequest: self._tell(update, 8),
+            StopReplicaRequest: self._tell(partial(stop_replica.handle, **own), 4),
+        }
+
+    def _start_soon(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        self._nursery.start_soon(function, *args)
+
+    def _tell(self, handler: Callable[..., Any], version: int) -> Callable[[ControlRequest], Any]:
+        def handle(request: ControlRequest) -> Any:
+            self.told.append(request)
+            # As on the wire: what does not survive encoding did not arrive.
+            request = type(request).decode(request.encode(version), version)
+            return handler(request, RequestContext(request.api_key, version))
+
+        return handle
+
+    def told_of_kind(self, kind: type[ControlRequest]) -> list[Any]:
+        return [request for request in self.told if type(request) is kind]
+
+    async def start(self) -> None:
+        info = BrokerInfo(self.broker_id, (Endpoint("PLAINTEXT", f"host{self.broker_id}", 9092),))
+        self.epoch = await register_broker(self.session, info, NOW_MS)
+        await self._nursery.start(self.controller.run, self.session)
+
+
+class Cluster:
+    """Brokers by id."""
+
+    def __init__(self, directory: Path, configs: dict[str, str]) -> None:
+        self.directory = directory
+        self.configs = configs
+        self.clock = Clock(lambda: NOW_MS / 1000)
+        self.brokers: dict[int, Broker] = {}
+        self.store = EmbeddedStore(directory / "store.db", inline, now_ms=lambda: NOW_MS)
+        self._scopes: dict[int, trio.CancelScope] = {}
+        self.nursery: trio.Nursery
+
+    def peer(self, broker_id: int) -> Peer:
+        return self.brokers[broker_id].peer
+
+    async def start_broker(self, broker_id: int) -> Broker:
+        return await self.nursery.start(self._run_broker, broker_id)  # type: ignore[no-any-return]
+
+    async def _run_broker(self, broker_id: int, task_status: trio.TaskStatus[Broker]) -> None:
+        async with trio.open_nursery() as nursery:
+            self._scopes[broker_id] = nursery.cancel_scope
+            broker = self.brokers[broker_id] = Broker(self, broker_id, nursery)
+            await broker.start()
+            task_status.started(broker)
+            await trio.sleep_forever()
+
+    async def kill_broker(self, broker_id: int) -> None:
+        """End a broker as a kill would; its session ends at once."""
+        self._scopes[broker_id].cancel()
+        await settle()
+        broker = self.brokers.pop(broker_id)
+        broker.logs.abandon()
+        await broker.session.close()
+        await settle()
+
+    async def data(self, path: str) -> bytes | None:
+        session = self.store.session(lambda event: None)
+        try:
+            return (await session.get(path))[0]
+        except StoreError:
+            return None
+        finally:
+            await session.close()
+
+
+@asynccontextmanager
+async def running(directory: Path, *broker_ids: int, **configs: str) -> AsyncIterator[Cluster]:
+    """A cluster that is ended when the test is done."""
+    cluster = Cluster(directory, {key.replace("_", "."): value for key, value in configs.items()})
+    await cluster.store.open()
+    session = cluster.store.session(lambda event: None)
+    await prepare_tree(session, "cluster-id")
+    await session.close()
+    async with trio.open_nursery() as cluster.nursery:
+        cluster.nursery.start_soon(cluster.clock.run)
+        try:
+            for broker_id in broker_ids:
+                await cluster.start_broker(broker_id)
+            yield cluster
+        finally:
+            cluster.nursery.cancel_scope.cancel()
+            for broker in cluster.brokers.values():
+                broker.logs.abandon()
+    await cluster.store.close()
