@@ -9,9 +9,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
-
 from benchmarks.workloads import WORKLOADS, Workload
+from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
 
 SYSTEMS = (ApacheKafka, Ottla)
 MB = 1e6
@@ -48,7 +47,9 @@ def table(workloads: tuple[Workload, ...], figures: Figures) -> list[str]:
         reached = "" if bar is None else "yes" if (ratio >= bar if higher else ratio <= bar) else "no"
         limit = "" if bar is None else f"{'≥' if higher else '≤'} {bar}"
         digits = 2 if unit == "s" else 0
-        rows.append(f"| {name} | {unit} | {kafka:,.{digits}f} | {ottla:,.{digits}f} | {ratio:.3f} | {limit} | {reached} |")
+        rows.append(
+            f"| {name} | {unit} | {kafka:,.{digits}f} | {ottla:,.{digits}f} | {ratio:.3f} | {limit} | {reached} |"
+        )
     return rows
 
 
@@ -85,7 +86,7 @@ def main() -> None:
             "# Benchmarks",
             "",
             "Apache Kafka 4.3.1 (one KRaft node, its defaults, 1 GB heap) and Ottla, given the same work in one run,",
-            f"in turn, median of {arguments.rounds}. The client of the raw rows is a Python process on the same machine.",
+            f"in turn, median of {arguments.rounds}. The client of the raw rows runs on the same machine.",
             "",
             f"Command: `{' '.join(['python', '-m', 'benchmarks', *sys.argv[1:]])}` (`make bench`).",
             f"Machine: {machine()}.",

@@ -1,17 +1,17 @@
 """The work that is measured: each workload takes a running broker and returns one figure."""
 
 import re
+import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
+from benchmarks.raw_client import drive
 from compat_tests.brokers import Broker, run_tool
 from compat_tests.clients import create_topic
 from ottla.wire.codec import decode_response, encode_request
-from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.wire.record_batch import NewRecord, build_batch
-
-from benchmarks.raw_client import drive
 
 PRODUCE_VERSION = 9
 FETCH_VERSION = 12
@@ -40,13 +40,15 @@ def _batch(records: int, now_ms: int) -> bytes:
 
 def _produce_frame(topic: str, partition: int, batch: bytes) -> bytes:
     data = PartitionProduceData(index=partition, records=batch)
-    request = ProduceRequest(acks=-1, timeout_ms=30000, topic_data=[TopicProduceData(name=topic, partition_data=[data])])
+    request = ProduceRequest(
+        acks=-1, timeout_ms=30000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
+    )
     return encode_request(PRODUCE_VERSION, 7, "bench", request)
 
 
 def _no_produce_error(reply: memoryview) -> None:
     _, response = decode_response(reply, ProduceRequest, PRODUCE_VERSION)
-    codes = [p.error_code for t in response.responses for p in t.partition_responses]
+    codes = [p.error_code for t in cast(ProduceResponse, response).responses for p in t.partition_responses]
     if not codes or any(codes):
         raise RuntimeError(f"produce failed: {codes}")
 
@@ -65,7 +67,7 @@ def _sampled(check: Callable[[memoryview], None], every: int) -> Callable[[memor
 
 
 def raw_produce(records: int, connections: int, in_flight: int) -> Callable[[Broker], float]:
-    """Return a workload of pre-encoded batches with acks=all, a partition a connection; its figure is requests a second."""
+    """Return a workload of batches with acks=all, a partition a connection; its figure is requests a second."""
 
     def measure(broker: Broker) -> float:
         topic = f"raw-produce-{records}"
@@ -137,7 +139,7 @@ def _fetch_frame(topic: str, offset: int, max_bytes: int) -> bytes:
 def _full_fetch(least: int) -> Callable[[memoryview], None]:
     def check(reply: memoryview) -> None:
         _, response = decode_response(reply, FetchRequest, FETCH_VERSION)
-        (partition,) = response.responses[0].partitions
+        (partition,) = cast(FetchResponse, response).responses[0].partitions
         if partition.error_code or len(partition.records or b"") < least:
             raise RuntimeError(f"fetch failed: {partition.error_code}, {len(partition.records or b'')} bytes")
 
@@ -163,8 +165,6 @@ def producer_performance(count: int, size: int) -> Callable[[Broker], float]:
 
 
 def _now_ms() -> int:
-    import time
-
     return time.time_ns() // 1_000_000
 
 

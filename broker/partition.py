@@ -319,10 +319,7 @@ class Partition:
         log = self._log_for(current_leader_epoch, from_leader_only)
         if timestamp == LATEST_TIMESTAMP:
             self._check_offsets_are_available(how_far)
-            last = log.log_end_offset if how_far == TO_LOG_END else self.high_watermark
-            if how_far == TO_LAST_STABLE_OFFSET:
-                last = self.last_stable_offset
-            return TimestampAndOffset(NO_TIMESTAMP, last, self.leader_epoch)
+            return TimestampAndOffset(NO_TIMESTAMP, self._bound(how_far), self.leader_epoch)
         if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             start = log.log_start_offset
             return TimestampAndOffset(NO_TIMESTAMP, start, log.leader_epochs.epoch_for_offset(start))
@@ -332,11 +329,15 @@ class Partition:
             found = log.offset_of_max_timestamp()
         else:
             found = log.offset_for_timestamp(timestamp)
-        last = log.log_end_offset if how_far == TO_LOG_END else self.high_watermark
-        if found is None or found.offset >= last:
+        if found is None or found.offset >= self._bound(how_far):
             self._check_offsets_are_available(how_far)
             return None
         return found
+
+    def _bound(self, how_far: int) -> int:
+        if how_far == TO_LOG_END:
+            return self.log.log_end_offset
+        return self.high_watermark if how_far == TO_HIGH_WATERMARK else self.last_stable_offset
 
     def _check_offsets_are_available(self, how_far: int) -> None:
         """A new leader may know less than its predecessor told; it says nothing rather than an older offset."""

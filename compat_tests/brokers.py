@@ -20,9 +20,9 @@ KAFKA = "org.apache.kafka:kafka_2.13:4.3.1"
 TOOLS = "org.apache.kafka:kafka-tools:4.3.1"
 # What Kafka's own start script passes, with the heap it sets for a broker.
 KAFKA_JVM = (
-    "-Xmx1G -Xms1G -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
-    "-XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true"
-).split()
+    *("-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+    *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true"),
+)
 API_VERSIONS_V0 = b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"
 
 

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import aiokafka
 import confluent_kafka
-import confluent_kafka.admin
 import kafka
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from compat_tests.brokers import run_tool
 
@@ -29,10 +30,10 @@ Produce = Callable[[str, str, Sequence[Sent], str], None]
 Consume = Callable[[str, str, int], list[Sent]]
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int = 1, **config: str) -> None:
+def create_topic(bootstrap: str, topic: str, partitions: int = 1, config: dict[str, str] | None = None) -> None:
     """Create a topic and wait until each partition has a leader."""
-    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": bootstrap})
-    new = confluent_kafka.admin.NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config or {})
     admin.create_topics([new])[topic].result(PATIENCE_S)
     deadline = time.monotonic() + PATIENCE_S
     while any(p.leader < 0 for p in admin.list_topics(topic, PATIENCE_S).topics[topic].partitions.values()):
@@ -47,9 +48,7 @@ def kafka_python_produce(bootstrap: str, topic: str, records: Sequence[Sent], co
         max_request_size=SIX_MEGABYTES,
         linger_ms=5,
     )
-    sent = [
-        producer.send(topic, key=r.key, value=r.value, headers=list(r.headers), partition=0) for r in records
-    ]
+    sent = [producer.send(topic, key=r.key, value=r.value, headers=list(r.headers), partition=0) for r in records]
     producer.flush(PATIENCE_S)
     assert [f.get(PATIENCE_S).offset for f in sent] == list(range(len(records)))
     producer.close(PATIENCE_S)
@@ -102,7 +101,8 @@ def confluent_consume(bootstrap: str, topic: str, count: int) -> list[Sent]:
     while len(found) < count and time.monotonic() < deadline:
         for message in consumer.consume(500, 0.2):
             assert message.error() is None
-            found.append(Sent(message.key(), message.value(), tuple(message.headers() or ())))
+            headers: Any = message.headers()
+            found.append(Sent(message.key(), message.value(), tuple(headers or ())))
     consumer.close()
     return found
 

@@ -1,6 +1,7 @@
 """Apache Kafka's jars, to test against: found in the local Maven repository, fetched with `mvn` when missing.
 
-`python -m compat_tests.jars` fetches all that the tests always need. What Maven resolved is remembered under `.cache/jars`.
+`python -m compat_tests.jars` fetches all that the tests always need. What Maven resolved is remembered under
+`.cache/jars`.
 """
 
 import fcntl

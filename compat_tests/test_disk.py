@@ -22,7 +22,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for producer, codec in itertools.product(SEGMENT_BYTES, CODECS):
             topic = f"{producer}-{codec}"
             config = {"segment.bytes": SEGMENT_BYTES[producer], "index.interval.bytes": "512"}
-            create_topic(broker.bootstrap, topic, **config)
+            create_topic(broker.bootstrap, topic, config=config)
             PRODUCERS[producer](broker.bootstrap, topic, RECORDS, codec)
         broker.stop()
         kept = tmp_path_factory.mktemp("disk") / "log"

@@ -44,7 +44,7 @@ def test_the_java_console_consumer_reads_all(broker: Broker, topic: str, produce
 
 @pytest.mark.parametrize("client", LIBRARIES)
 def test_a_message_of_five_megabytes_passes_where_the_topic_allows_it(broker: Broker, topic: str, client: str) -> None:
-    create_topic(broker.bootstrap, topic, **{"max.message.bytes": str(6 * 1024 * 1024)})
+    create_topic(broker.bootstrap, topic, config={"max.message.bytes": str(6 * 1024 * 1024)})
     large = [Sent(b"large", bytes(range(256)) * 20480)]
     PRODUCERS[client](broker.bootstrap, topic, large, "none")
     for consumer in LIBRARIES:

@@ -2,6 +2,7 @@
 
 import random
 
+import hypothesis
 import pytest
 
 
@@ -17,6 +18,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.seed is None:
         # A worker of pytest-xdist gets the controller's options, so all workers share one seed.
         config.option.seed = random.SystemRandom().randrange(2**32)
+
+    # No deadline: how long an example takes depends on what else the machine does.
+    hypothesis.settings.register_profile("ottla", deadline=None, max_examples=5 * config.option.trials)
+    hypothesis.settings.load_profile("ottla")
 
 
 def pytest_report_header(config: pytest.Config) -> str:

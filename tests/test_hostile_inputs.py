@@ -2,23 +2,30 @@
 
 import itertools
 import struct
+import time
 from collections.abc import Iterator
 from typing import cast
 
+import crc32c
 import pytest
 
 from ottla import Broker
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import encode_request
+from ottla.wire.compression import Compression
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.wire.record_batch import NewRecord, build_batch
-from ottla.wire.compression import Compression
 from tests.raw import RawClient
 
 pytestmark = pytest.mark.slow
@@ -42,8 +49,6 @@ def client(bootstrap: str) -> Iterator[RawClient]:
 
 def create(client: RawClient, name: str | None = None, **config: str) -> str:
     """Create a topic of one partition; return its name."""
-    from ottla.wire.messages.create_topics import CreatableTopicConfig
-
     name = name or f"topic-{next(_names)}"
     configs = [CreatableTopicConfig(name=k.replace("_", "."), value=v) for k, v in config.items()]
     topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1, assignments=(), configs=configs)
@@ -53,7 +58,7 @@ def create(client: RawClient, name: str | None = None, **config: str) -> str:
 
 
 def produce_request(
-    topic: str, *batches: bytes, partition: int = 0, acks: int = -1, transactional_id: str | None = None
+    topic: str, *batches: bytes | bytearray, partition: int = 0, acks: int = -1, transactional_id: str | None = None
 ) -> ProduceRequest:
     data = PartitionProduceData(index=partition, records=b"".join(batches))
     return ProduceRequest(
@@ -64,17 +69,23 @@ def produce_request(
     )
 
 
-def produce(client: RawClient, topic: str, *batches: bytes, version: int = 9, **fields: object) -> int:
+def produce(client: RawClient, topic: str, *batches: bytes | bytearray, version: int = 9, **fields: object) -> int:
     """Produce and return the partition's error code."""
     request = produce_request(topic, *batches, **fields)  # type: ignore[arg-type]
     response = cast(ProduceResponse, client.ask(request, version))
     return response.responses[0].partition_responses[0].error_code
 
 
-def fetch(client: RawClient, topic: str, offset: int = 0, version: int = 12, **fields: int) -> FetchResponse:
+def fetch(
+    client: RawClient, topic: str, offset: int = 0, version: int = 12, session: tuple[int, int] = (0, -1)
+) -> FetchResponse:
     partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     request = FetchRequest(
-        max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=topic, partitions=[partition])], **fields
+        max_wait_ms=0,
+        min_bytes=0,
+        topics=[FetchTopic(topic=topic, partitions=[partition])],
+        session_id=session[0],
+        session_epoch=session[1],
     )
     return cast(FetchResponse, client.ask(request, version))
 
@@ -85,8 +96,6 @@ def batch(*values: bytes | None, **fields: object) -> bytearray:
 
 
 def with_crc(changed: bytearray) -> bytes:
-    import crc32c
-
     struct.pack_into(">I", changed, 17, crc32c.crc32c(bytes(changed[21:])))
     return bytes(changed)
 
@@ -115,7 +124,9 @@ def test_half_a_frame_is_waited_for_and_then_answered(client: RawClient, bootstr
     assert reply[:4] == struct.pack(">i", 9)
 
 
-@pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\x16\x03\x01\x02\x00\x01" + b"\x00" * 60])
+@pytest.mark.parametrize(
+    "data", [b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\x16\x03\x01\x02\x00\x01" + b"\x00" * 60]
+)
 def test_another_protocol_on_this_port_is_shown_the_door(client: RawClient, data: bytes) -> None:
     client.send(data)
     assert client.is_closed()
@@ -225,9 +236,7 @@ def test_a_bad_batch_is_refused_and_nothing_is_written(client: RawClient, name: 
 def test_null_records_are_refused(client: RawClient) -> None:
     topic = create(client)
     data = PartitionProduceData(index=0, records=None)
-    request = ProduceRequest(
-        acks=-1, timeout_ms=100, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
-    )
+    request = ProduceRequest(acks=-1, timeout_ms=100, topic_data=[TopicProduceData(name=topic, partition_data=[data])])
     response = cast(ProduceResponse, client.ask(request, 9))
     assert response.responses[0].partition_responses[0].error_code == 87
 
@@ -287,7 +296,7 @@ def test_fetching_outside_the_log_is_out_of_range(client: RawClient, offset: int
 
 
 def test_an_unknown_fetch_session_is_refused(client: RawClient) -> None:
-    assert fetch(client, create(client), session_id=4711, session_epoch=3).error_code == 70
+    assert fetch(client, create(client), session=(4711, 3)).error_code == 70
 
 
 @pytest.mark.parametrize(
@@ -333,8 +342,6 @@ def test_metadata_of_a_path_makes_no_topic(client: RawClient) -> None:
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.ZSTD, Compression.LZ4])
 def test_a_decompression_bomb_stalls_nobody(bootstrap: str, codec: Compression) -> None:
-    import time
-
     with RawClient(bootstrap, 60) as bomber, RawClient(bootstrap) as canary:
         topic = create(canary)
         bomb = build_batch([NewRecord(value=b"\x00" * 200_000_000, timestamp=NOW)], compression=codec)

@@ -71,7 +71,9 @@ def test_a_killed_broker_loses_no_acknowledged_record_and_doubles_none(trials: i
         writer.join(120)
         assert not writer.failures
         found = read_all(broker.bootstrap, "survivors")
-    print(f"{trials} kills, {writer.sent} records sent, {len(writer.acknowledged)} acknowledged, back in {slowest:.2f} s")
+    print(
+        f"{trials} kills, {writer.sent} records sent, {len(writer.acknowledged)} acknowledged, back in {slowest:.2f} s"
+    )
     assert len(found) == len(set(found.values()))
     assert len(writer.acknowledged) == writer.sent
     assert {offset: found.get(offset) for offset in writer.acknowledged.values()} == {
@@ -93,6 +95,9 @@ def read_all(bootstrap: str, topic: str) -> dict[int, bytes]:
     while len(found) < end and time.monotonic() < deadline:
         for message in consumer.consume(1000, 0.2):
             assert message.error() is None
-            found[message.offset()] = message.value()
+            offset, value = message.offset(), message.value()
+            assert offset is not None
+            assert value is not None
+            found[offset] = value
     consumer.close()
     return found

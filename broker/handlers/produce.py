@@ -93,7 +93,7 @@ def handle(
     if acks == 0:
         return None
     answer = _appended(index, info)
-    if found.followers or found.flushes_by_count:
+    if found.flushes_by_count or (found.followers and acks == -1):
         answers = _Answers(context, metadata, acks)
         wait = [(found, info.last_offset + 1)]
         return answers.acknowledged({(topic, index): answer}, wait, replicas, request.timeout_ms)
@@ -317,9 +317,10 @@ class _Produce:
                 self._answers[topic, index] = _appended(index, result)
                 waiting.append((partition, result.last_offset + 1))
         answers = {key: self._answers[key] for key in self._entries}
-        if self._acks == 0 or not any(p.followers or p.flushes_by_count for p, _ in waiting):
-            return self._maker.response(answers)
-        return self._maker.acknowledged(answers, waiting, replicas, self._timeout_ms)
+        may_wait = any(p.flushes_by_count or (p.followers and self._acks == -1) for p, _ in waiting)
+        if may_wait and self._acks != 0:
+            return self._maker.acknowledged(answers, waiting, replicas, self._timeout_ms)
+        return self._maker.response(answers)
 
 
 def _validated(records: memoryview | None, version: int, rules: RecordRules, now_ms: int) -> ProducedBatch | KafkaError:

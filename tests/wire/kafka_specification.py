@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from ottla.wire.types import ZERO_UUID, VersionRange
 from compat_tests import jars
+from ottla.wire.types import ZERO_UUID, VersionRange
 
 RELEASES = ("3.9.2", "4.4.0")
 FOLDER = "common/message/"
