@@ -340,7 +340,6 @@ class Connection:
             while self._output:
                 await self._transport.send(self._output)
                 self._last_active = self._clock.monotonic()
-                self._advance()
         finally:
             self._draining = False
         self._all_sent()

@@ -1,6 +1,7 @@
 """Options and fixtures that every test may use."""
 
 import random
+from typing import Any
 
 import hypothesis
 import pytest
@@ -16,12 +17,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.seed is None:
-        # A worker of pytest-xdist gets the controller's options, so all workers share one seed.
-        config.option.seed = random.SystemRandom().randrange(2**32)
-
+        # A worker of pytest-xdist takes the seed that the run's header shows.
+        config.option.seed = getattr(config, "workerinput", {}).get("seed", random.SystemRandom().randrange(2**32))
     # No deadline: how long an example takes depends on what else the machine does.
     hypothesis.settings.register_profile("ottla", deadline=None, max_examples=5 * config.option.trials)
     hypothesis.settings.load_profile("ottla")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Hand the seed to a worker of pytest-xdist."""
+    node.workerinput["seed"] = node.config.option.seed
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -186,13 +186,11 @@ class TopicAssignment(NamedTuple):
     def encode(self) -> bytes:
         """Return the data, version 3."""
         found = self.partitions.items()
-        data: dict[str, object] = {
-            "removing_replicas": {str(p): list(each.removing) for p, each in found if each.removing},
-            "partitions": {str(p): list(each.replicas) for p, each in found},
-        }
+        data: dict[str, object] = {"partitions": {str(p): each.replicas for p, each in found}}
         if self.topic_id is not None:
             data["topic_id"] = encode_uuid(self.topic_id)
-        data["adding_replicas"] = {str(p): list(each.adding) for p, each in found if each.adding}
+        data["adding_replicas"] = {str(p): each.adding for p, each in found if each.adding}
+        data["removing_replicas"] = {str(p): each.removing for p, each in found if each.removing}
         data["version"] = 3
         return _encode(data)
 

@@ -19,7 +19,10 @@ T = TypeVar("T")
 
 
 class TopicOutcome(NamedTuple):
-    """What became of a topic that was to be created: an error, or the topic as it is to be."""
+    """What became of a topic that was to be created: an error, or the topic as it is to be.
+
+    One that is there but took too long has an error and an id.
+    """
 
     error: KafkaError | None = None
     topic: NewTopic | None = None
@@ -79,10 +82,13 @@ class TopicWaits:
         if request.validate_only:
             request.reply.complete(outcomes)
             return
-        late = TopicOutcome(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+        late = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
 
         def finish(still_open: Collection[str]) -> Mapping[str, TopicOutcome]:
-            return {name: late if name in still_open else outcome for name, outcome in outcomes.items()}
+            return {
+                name: outcome._replace(error=late, topic=None) if name in still_open else outcome
+                for name, outcome in outcomes.items()
+            }
 
         created = {name: len(outcome.topic.assignment) for name, outcome in outcomes.items() if outcome.topic}
         wait = _Wait(created, request.reply, finish)

@@ -86,6 +86,12 @@ class ClusterStore:
         finally:
             self._fence = None
 
+    async def give_up(self) -> None:
+        """Give up a /controller that is this session's, though it is fenced off."""
+        stat = await self.session.exists(znodes.CONTROLLER)
+        if stat is not None and stat.ephemeral_owner == self.session.session_id:
+            await self.session.delete(znodes.CONTROLLER)
+
     def lose(self) -> None:
         """Stop fencing writes: this is no controller any more."""
         self._fence = None

@@ -179,7 +179,9 @@ class Controller:
                 try:
                     await self._take(event)
                 except ControllerMovedError:
-                    await self._moved()
+                    self._resign()
+                    await self._store.give_up()
+                    await self._stand_for_election()
                 except Exception:
                     logger.exception("the controller failed at %s", type(event).__name__)
 

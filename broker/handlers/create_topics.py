@@ -70,8 +70,12 @@ def handle(
 def _result(name: str, outcome: TopicOutcome, log_defaults: LogConfig) -> CreatableTopicResult:
     error, topic = outcome.error, outcome.topic
     if error is not None or topic is None:
-        code = ErrorCode.NONE if error is None else error.code
-        return CreatableTopicResult(name=name, error_code=code, error_message=(error.detail if error else "") or None)
+        return CreatableTopicResult(
+            name=name,
+            topic_id=outcome.topic_id,
+            error_code=ErrorCode.NONE if error is None else error.code,
+            error_message=(error.detail if error else "") or None,
+        )
     return CreatableTopicResult(
         name=name,
         topic_id=outcome.topic_id,

@@ -11,6 +11,7 @@ from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 _KEYS_FROM_VERSION: Final = 4
+_SHARE_FROM_VERSION: Final = 6
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
 _SHARE: Final = 2
@@ -27,7 +28,9 @@ def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoor
     """Say that there is no coordinator."""
     if request.key_type not in (_GROUP, _TRANSACTION, _SHARE):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown coordinator type received: {request.key_type}")
-    code = ErrorCode.INVALID_REQUEST if request.key_type == _SHARE else ErrorCode.COORDINATOR_NOT_AVAILABLE
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if request.key_type == _SHARE and context.api_version < _SHARE_FROM_VERSION:
+        code = ErrorCode.INVALID_REQUEST
     if context.api_version < _KEYS_FROM_VERSION:
         return error_response(request, context.api_version, code)
     return FindCoordinatorResponse(coordinators=[_coordinator(key, code, "") for key in request.coordinator_keys])

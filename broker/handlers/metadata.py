@@ -3,8 +3,9 @@
 Topics are asked for by name, from version 12 by id too, all or none of them. One that there is not is created on the
 way where client and broker allow it; it is answered LEADER_NOT_AVAILABLE then, so that the client asks again.
 
-Deviations: authorized operations are not told, as there is no authorizer. Kafka's internal topics are not created on
-the way: nothing would make them as their coordinators need them.
+As there is no authorizer, everybody may do everything, and is told so on request.
+
+Deviations: Kafka's internal topics are not created on the way: nothing would make them as their coordinators need them.
 Counterpart in Kafka: KafkaApis.handleTopicMetadataRequest, ZkMetadataCache.getTopicMetadata.
 """
 
@@ -27,6 +28,10 @@ from ottla.wire.types import ZERO_UUID
 _IDS_FROM_VERSION: Final = 12
 _LISTENER_ERROR_FROM_VERSION: Final = 6
 _NO_LEADER: Final = -1
+# The bits of all operations that there are on a topic, and on the cluster.
+_ALL_TOPIC_OPERATIONS: Final = 0xDF8
+_ALL_CLUSTER_OPERATIONS: Final = 0x1FA0
+_NOT_TOLD: Final = -0x80000000
 
 
 def handle(
@@ -61,6 +66,11 @@ def handle(
         may_create = auto_create is not None and request.allow_auto_topic_creation
         codes = auto_create(missing) if auto_create is not None and may_create else _refuse(missing)
         answers += [_topic(name, code, ZERO_UUID) for name, code in codes.items()]
+    if request.include_topic_authorized_operations:
+        for answer in answers:
+            if answer.name is not None:
+                answer.topic_authorized_operations = _ALL_TOPIC_OPERATIONS
+    tell_cluster = request.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node.broker_id, host=node.host, port=node.port, rack=node.rack)
@@ -69,6 +79,7 @@ def handle(
         cluster_id=cluster_id,
         controller_id=-1 if metadata.controller_id is None else metadata.controller_id,
         topics=answers,
+        cluster_authorized_operations=_ALL_CLUSTER_OPERATIONS if tell_cluster else _NOT_TOLD,
     )
 
 

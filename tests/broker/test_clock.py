@@ -125,6 +125,39 @@ async def test_after_a_stall_a_timer_fires_only_when_what_came_in_has_been_handl
         assert events == ["heartbeat", "expired"]
 
 
+async def test_what_comes_in_during_a_stall_right_before_the_timers_are_looked_at_comes_first_too(
+    clock: Clock, trials: int
+) -> None:
+    for _ in range(trials):
+        events: list[str] = []
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.setblocking(False)
+            expired = trio.Event()
+
+            async def reader(ours: socket.socket = ours, events: list[str] = events) -> None:
+                await trio.lowlevel.wait_readable(ours)
+                events.append("heartbeat")
+
+            async def stall(wake_at: float, theirs: socket.socket = theirs) -> None:
+                await trio.sleep_until(wake_at)
+                theirs.send(b"heartbeat")
+                stalled_until = time.monotonic() + 0.003
+                while time.monotonic() < stalled_until:
+                    pass
+
+            async with trio.open_nursery() as nursery:
+                wake_at = trio.current_time() + 0.002
+                nursery.start_soon(reader)
+                nursery.start_soon(stall, wake_at)
+                await trio.testing.wait_all_tasks_blocked()
+                clock.call_later(wake_at - trio.current_time(), lambda: None)
+                clock.call_later(wake_at + 0.001 - trio.current_time(), lambda events=events: events.append("expired"))  # type: ignore[misc]
+                clock.call_later(wake_at + 0.001 - trio.current_time(), expired.set)
+                await expired.wait()
+        assert events == ["heartbeat", "expired"]
+
+
 async def test_the_wall_clock_may_be_simulated(autojump_clock: trio.testing.MockClock) -> None:
     clock = Clock(wall_clock=trio.current_time)
     before = clock.now_ms()

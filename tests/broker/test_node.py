@@ -1,5 +1,6 @@
 """A whole broker: it starts, serves, stops cleanly, and starts again where it was."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -15,7 +16,7 @@ import trio
 import trio.testing
 
 from ottla.broker.config import BrokerConfig
-from ottla.broker.node import AddressInUse, Node
+from ottla.broker.node import STORE_FILE, AddressInUse, Node
 from ottla.log.meta_properties import DirectoryInUse, read_meta_properties
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.errors import ErrorCode
@@ -35,6 +36,7 @@ from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, 
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.wire.record_batch import NewRecord, build_batch, iter_batches, iter_records
 from ottla.wire.schema import Request, Response
+from ottla.zk.store import StoreFailedError
 
 CLEAN = ".kafka_cleanshutdown"
 
@@ -279,6 +281,15 @@ async def test_a_directory_that_is_in_use_is_refused_and_its_broker_goes_on(tmp_
         await create(one, "t")
 
 
+async def test_a_start_that_failed_leaves_the_directory_to_the_next(tmp_path: Path) -> None:
+    (tmp_path / STORE_FILE).write_bytes(b"this is no database" * 100)
+    with pytest.raises(StoreFailedError):
+        await Node(config(tmp_path)).run(lambda bootstrap: None)
+    (tmp_path / STORE_FILE).unlink()
+    async with running(config(tmp_path)) as bootstrap, client(bootstrap) as one:
+        await create(one, "t")
+
+
 async def test_a_broker_leaves_no_descriptor_behind(tmp_path: Path) -> None:
     async def once() -> int:
         async with running(config(tmp_path)) as bootstrap, client(bootstrap) as one:
@@ -327,9 +338,11 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         with socket.socket() as lazy:
             lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             lazy.connect((host, int(port)))
-            lazy.settimeout(0.2)
-            with pytest.raises(TimeoutError):
-                lazy.sendall(encode_request(0, 1, None, ApiVersionsRequest()) * 1_000_000)
+            lazy.settimeout(1)
+            frames = memoryview(encode_request(0, 1, None, ApiVersionsRequest()) * 1_000_000)
+            with contextlib.suppress(TimeoutError):
+                while frames:
+                    frames = frames[lazy.send(frames) :]
             child.send_signal(signal.SIGTERM)
             with pytest.raises(subprocess.TimeoutExpired):
                 child.wait(0.5)

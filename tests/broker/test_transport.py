@@ -151,6 +151,7 @@ async def test_a_region_on_a_cold_disk_is_warmed_off_the_loop_before_it_is_sent(
         await inline(function, descriptor, position, count)
 
     transport = SocketTransport(server, offload)
+    descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     output = Output()
     output.append([region])
     assert not transport.send_now(output)
@@ -162,6 +163,7 @@ async def test_a_region_on_a_cold_disk_is_warmed_off_the_loop_before_it_is_sent(
             assert await read_all(client, 9_000_000) == path.read_bytes()[17:9_000_017]
     assert [position for position, _ in warmed] == [17, 17 + (1 << 22), 17 + (2 << 22)]
     assert sum(count for _, count in warmed) == 9_000_000
+    assert len(os.listdir("/proc/self/fd")) == descriptors  # noqa: PTH208
     region.close()
     await transport.close(orderly=True)
     client.close()
@@ -225,6 +227,8 @@ async def test_what_was_sent_arrives_although_the_client_s_own_bytes_were_not_re
         client.settimeout(5)
         assert client.recv(100) == b"last words"
         assert client.recv(100) == b""
+        # A connection that was reset takes no more, one that was closed does until it is told otherwise.
+        client.send(b"x")
 
 
 async def test_a_stream_carries_the_same(tmp_path: Path) -> None:

@@ -41,7 +41,9 @@ def produced(
     return ProducedBatch(parse_header(data), data, max(times))
 
 
-def open_log(directory: Path, *, clean: bool = True, recovery_point: int = 0, start: int = 0, **config: int | str) -> PartitionLog:
+def open_log(
+    directory: Path, *, clean: bool = True, recovery_point: int = 0, start: int = 0, **config: int | str
+) -> PartitionLog:
     """The log in `directory`, with Kafka's keys in snake_case for what is not default."""
     directory.mkdir(exist_ok=True)
     options = LoadOptions(

@@ -45,7 +45,8 @@ def test_a_checkpoint_that_kafka_only_created_has_no_entries(tmp_path: Path, tex
 
 
 @pytest.mark.parametrize(
-    "data", [b"1\n0\n", b"0\n2\nt 0 1\n", b"0\n1\nt 0\n", b"0\n1\nt 0 x\n", b"0\nx\n", b"0\n1\n\xff\xfe\n", b"zero\n0\n"]
+    "data",
+    [b"1\n0\n", b"0\n2\nt 0 1\n", b"0\n1\nt 0\n", b"0\n1\nt 0 x\n", b"0\nx\n", b"0\n1\n\xff\xfe\n", b"zero\n0\n"],
 )
 def test_a_damaged_checkpoint_is_told(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "checkpoint"
@@ -66,7 +67,9 @@ def test_partition_metadata_is_written_as_kafka_writes_it(tmp_path: Path) -> Non
     assert uuid_text(bytes(15) + b"\1") == "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
-@pytest.mark.parametrize("text", ["version: 1\ntopic_id: 8PHy8_T19vf4-fr7_P3-_w", "version: 0\n", "x", "version: 0\ntopic_id: AA"])
+@pytest.mark.parametrize(
+    "text", ["version: 1\ntopic_id: 8PHy8_T19vf4-fr7_P3-_w", "version: 0\n", "x", "version: 0\ntopic_id: AA"]
+)
 def test_damaged_partition_metadata_is_told(tmp_path: Path, text: str) -> None:
     path = tmp_path / "partition.metadata"
     path.write_text(text)

@@ -235,7 +235,9 @@ def _replicated(*batches: bytearray) -> memoryview:
 def test_a_follower_keeps_offsets_epochs_and_gaps(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     record = NewRecord(value=b"v", timestamp=NOW_MS)
-    first = build_batch([record, record], base_offset=10, leader_epoch=2, producer_id=4, producer_epoch=0, base_sequence=0)
+    first = build_batch(
+        [record, record], base_offset=10, leader_epoch=2, producer_id=4, producer_epoch=0, base_sequence=0
+    )
     second = build_batch([record], base_offset=20, leader_epoch=3)
     log.append_as_follower(_replicated(first, second, second[:30]), NOW_MS)
     assert log.log_end_offset == 21
@@ -320,7 +322,9 @@ def test_a_read_does_not_cross_segments_and_goes_on_in_the_next(tmp_path: Path) 
 def test_a_gap_is_read_over(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=300)
     for offset in range(0, 400, 20):
-        log.append_as_follower(memoryview(build_batch([NewRecord(value=b"v", timestamp=NOW_MS)], base_offset=offset)), NOW_MS)
+        log.append_as_follower(
+            memoryview(build_batch([NewRecord(value=b"v", timestamp=NOW_MS)], base_offset=offset)), NOW_MS
+        )
     for offset in range(381):
         found = records_from(log, offset)
         assert found[0].offset == -(-offset // 20) * 20

@@ -50,7 +50,8 @@ def test_a_gap_or_a_step_back_is_refused(tmp_path: Path, sequence: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("last", "following"), [(MAX_SEQUENCE, 0), (MAX_SEQUENCE - 1, MAX_SEQUENCE), (0, 1), (MAX_SEQUENCE - 2, MAX_SEQUENCE - 1)]
+    ("last", "following"),
+    [(MAX_SEQUENCE, 0), (MAX_SEQUENCE - 1, MAX_SEQUENCE), (0, 1), (MAX_SEQUENCE - 2, MAX_SEQUENCE - 1)],
 )
 def test_sequences_wrap_to_zero(tmp_path: Path, last: int, following: int) -> None:
     state = _state(tmp_path, _header(1, last))
@@ -156,9 +157,8 @@ def test_restoring_undoes_updates(tmp_path: Path) -> None:
 def test_a_snapshot_has_the_layout_of_kafka() -> None:
     data = encode_snapshot([SnapshotEntry(1, 2, 3, 4, 5, 6, 7, -1)])
     body = bytes.fromhex(
-        "00000001"
-        "0000000000000001" "0002" "00000003" "0000000000000004" "00000005" "0000000000000006" "00000007" "ffffffffffffffff"
-    )  # fmt: skip
+        "000000010000000000000001000200000003000000000000000400000005000000000000000600000007ffffffffffffffff"
+    )
     assert data == b"\0\1" + crc32c(body).to_bytes(4, "big") + body
     assert decode_snapshot(data) == [SnapshotEntry(1, 2, 3, 4, 5, 6, 7, -1)]
     assert decode_snapshot(encode_snapshot([])) == []

@@ -23,8 +23,8 @@ BROKER_IDS = st.lists(st.integers(0, 1000), min_size=1, max_size=5, unique=True)
 def test_a_topic_is_written_as_kafka_writes_it() -> None:
     topic = TopicAssignment(TOPIC_ID, {0: ReplicaAssignment((1, 2, 3), adding=(3,), removing=(1,))})
     assert topic.encode() == (
-        b'{"removing_replicas":{"0":[1]},"partitions":{"0":[1,2,3]},"topic_id":"AAECAwQFBgcICQoLDA0ODw",'
-        b'"adding_replicas":{"0":[3]},"version":3}'
+        b'{"partitions":{"0":[1,2,3]},"topic_id":"AAECAwQFBgcICQoLDA0ODw",'
+        b'"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1]},"version":3}'
     )
 
 

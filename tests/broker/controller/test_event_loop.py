@@ -218,7 +218,7 @@ async def test_another_broker_takes_over_when_the_controller_dies(tmp_path: Path
         assert cluster.brokers[1].metadata.controller_id == 1
 
 
-async def test_a_controller_that_was_replaced_unawares_writes_nothing_and_resigns(tmp_path: Path) -> None:
+async def test_a_controller_that_was_replaced_unawares_writes_nothing_and_stands_again(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         tool = cluster.store.session(lambda event: None)
@@ -228,9 +228,6 @@ async def test_a_controller_that_was_replaced_unawares_writes_nothing_and_resign
         assert reply["t"].error is not None
         assert reply["t"].error.code is ErrorCode.NOT_CONTROLLER
         assert await tool.children("/brokers/topics") == []
-        await settle()
-        assert not broker.controller.is_active
-        await tool.delete(znodes.CONTROLLER)
         await settle()
         assert broker.controller.is_active
         assert await cluster.data(znodes.CONTROLLER_EPOCH) == b"10"
@@ -357,8 +354,7 @@ async def test_a_controller_that_finds_nonsense_does_not_start(tmp_path: Path) -
         tool = cluster.store.session(lambda event: None)
         await tool.create("/brokers/topics/t", b"nonsense")
         with pytest.raises(ExceptionGroup) as caught:
-            async with trio.open_nursery() as cluster.nursery:
-                await cluster.start_broker(0)
+            await cluster.start_broker(0)
         assert caught.group_contains(znodes.ZnodeError)
         assert await cluster.data(znodes.CONTROLLER) is None
 

@@ -1,0 +1,276 @@
+"""Our log against Kafka's own: the same appends leave the same files, and each goes on where the other stopped."""
+
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compat_tests.brokers import run_tool
+from ottla.log.partition_log import PartitionLog
+from ottla.log.producer_snapshot import decode_snapshot
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.record_batch import ProducedBatch
+
+from .building import NOW_MS, TOPIC_PARTITION, append, content, open_log, produced
+from .kafka_log import KafkaLog, KafkaRefused
+
+pytestmark = pytest.mark.slow
+
+CONFIG: dict[str, int | str] = {
+    "segment_bytes": 4000,
+    "index_interval_bytes": 300,
+    "segment_index_bytes": 120,
+    "segment_ms": 50_000,
+}
+KAFKA_CONFIG = "internal.segment.bytes=4000,index.interval.bytes=300,segment.index.bytes=120,segment.ms=50000,file.delete.delay.ms=0"
+REFUSALS = {
+    "OutOfOrderSequenceException": ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    "InvalidProducerEpochException": ErrorCode.INVALID_PRODUCER_EPOCH,
+    "InvalidTxnStateException": ErrorCode.INVALID_TXN_STATE,
+}
+DUMP = "org.apache.kafka.tools.DumpLogSegments"
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[KafkaLog]:
+    with KafkaLog() as running:
+        yield running
+
+
+def _state(log: PartitionLog) -> str:
+    bases = ",".join(str(segment.base_offset) for segment in log.segments)
+    epochs = ",".join(f"{entry.epoch}:{entry.start_offset}" for entry in log.leader_epochs.entries)
+    snapshots = (entry.to_snapshot() for _, entry in sorted(log.producers.entries.items()))
+    producers = ",".join(
+        f"{found.producer_id}:{found.producer_epoch}:{found.last_sequence}:{found.last_offset}:"
+        f"{found.coordinator_epoch}:{found.current_txn_first_offset}"
+        for found in snapshots
+    )
+    return f"{log.log_end_offset} {bases} [{epochs}] [{producers}]"
+
+
+def _files(directory: Path) -> dict[str, object]:
+    """What is in a directory; a snapshot's producers in no order."""
+    return {
+        path.name: sorted(decode_snapshot(path.read_bytes())) if path.suffix == ".snapshot" else path.read_bytes()
+        for path in directory.iterdir()
+        if path.suffix != ".deleted"
+    }
+
+
+class Both:
+    """The same log twice, ours and Kafka's."""
+
+    def __init__(self, ours: Path, theirs: Path, kafka: KafkaLog, choose: random.Random) -> None:
+        self.ours = ours / str(TOPIC_PARTITION)
+        self.theirs = theirs / str(TOPIC_PARTITION)
+        self.kafka = kafka
+        self.choose = choose
+        self.epoch = 0
+        self.sequences: dict[int, tuple[int, int]] = {}
+        self.clock = NOW_MS
+        for directory in (self.ours, self.theirs):
+            directory.mkdir(parents=True, exist_ok=True)
+
+    def open(self, *, clean: bool = True, recovery_point: int = 0) -> None:
+        state = self.kafka.ask("open", self.theirs, "clean" if clean else "crashed", recovery_point, KAFKA_CONFIG)
+        self.log = open_log(self.ours, clean=clean, recovery_point=recovery_point, **CONFIG)
+        assert _state(self.log) == state
+
+    def batch(self) -> ProducedBatch:
+        choose = self.choose
+        self.clock += choose.choice([0, 1, 50, -30, 5000])
+        count = choose.randrange(1, 6)
+        times = [self.clock + choose.randrange(-20, 20) for _ in range(count)]
+        value = choose.randbytes(choose.choice([0, 10, 300, 900]))
+        producer = choose.choice([-1, -1, 4, 5, 6])
+        if producer < 0:
+            return produced(value=value, timestamps=times)
+        epoch, sequence = self.sequences.get(producer, (0, choose.choice([0, 7, 2**31 - 3])))
+        whim = choose.random()
+        if whim < 0.05:
+            sequence += choose.choice([-1, 1, 3])
+        elif whim < 0.1:
+            epoch, sequence = epoch + 1, choose.choice([0, 0, 5])
+        elif whim < 0.13:
+            epoch = max(epoch - 1, 0)
+        batch = produced(
+            value=value, timestamps=times, producer_id=producer, epoch=epoch, sequence=sequence & (2**31 - 1),
+            transactional=producer == 6,
+        )  # fmt: skip
+        self.again = batch
+        return batch
+
+    def append(self) -> None:
+        batch = self.batch()
+        if self.choose.random() < 0.05:
+            self.epoch += 1
+        sent = bytes(batch.data).hex()
+        try:
+            theirs: object = self.kafka.ask("lead", self.epoch, sent)
+        except KafkaRefused as refused:
+            theirs = REFUSALS[str(refused).split()[1]]
+        try:
+            info = append(self.log, batch, epoch=self.epoch)
+            ours: object = f"{info.first_offset} {info.last_offset}"
+            if batch.header.producer_id >= 0 and not info.is_duplicate:
+                following = (batch.header.last_sequence + 1) & (2**31 - 1)
+                self.sequences[batch.header.producer_id] = (batch.header.producer_epoch, following)
+        except KafkaError as refused:
+            ours = refused.code
+        assert ours == theirs
+
+    def truncate(self) -> None:
+        end = self.log.log_end_offset
+        offset = self.choose.randrange(max(0, end - 12), end + 2)
+        state = self.kafka.ask("truncate", offset)
+        self.log.truncate_to(offset)
+        assert _state(self.log) == state
+        self._learn_sequences()
+
+    def _learn_sequences(self) -> None:
+        self.sequences = {
+            pid: (entry.producer_epoch, (entry.last_sequence + 1) & (2**31 - 1))
+            for pid, entry in self.log.producers.entries.items()
+        }
+
+    def look(self) -> None:
+        end = self.log.log_end_offset
+        offset, limit, whole = (
+            self.choose.randrange(end + 1),
+            self.choose.choice([1, 100, 1000, 10**6]),
+            self.choose.random() < 0.5,
+        )
+        read = content(self.log.read(offset, limit, end, whole))
+        assert (read.hex() or "empty") == self.kafka.ask("read", offset, limit, "whole" if whole else "cut")
+        timestamp = self.choose.randrange(NOW_MS - 100, self.clock + 100)
+        found = self.log.offset_for_timestamp(timestamp)
+        assert (" ".join(map(str, found)) if found else "none") == self.kafka.ask("time", timestamp)
+        newest = self.log.offset_of_max_timestamp()
+        assert (" ".join(map(str, newest)) if newest else "none") == self.kafka.ask("time", -3)
+
+    def work(self, steps: int) -> None:
+        for _ in range(steps):
+            whim = self.choose.random()
+            if whim < 0.03:
+                self.truncate()
+            elif whim < 0.25:
+                self.look()
+            else:
+                self.append()
+        assert _state(self.log) == self.kafka.ask("state")
+
+    def close(self) -> None:
+        self.kafka.ask("close")
+        self.log.close()
+        assert _files(self.ours) == _files(self.theirs)
+
+    def crash(self) -> None:
+        self.kafka.ask("crash")
+        self.log.release()
+
+
+def test_the_same_appends_leave_the_same_files(tmp_path: Path, kafka: KafkaLog, trials: int, seed: int) -> None:
+    for trial in range(trials):
+        both = Both(tmp_path / f"{trial}-ours", tmp_path / f"{trial}-kafka", kafka, random.Random(f"{seed} {trial}"))
+        both.open()
+        for _ in range(3):
+            both.work(60)
+            both.close()
+            both.open()
+        both.close()
+
+
+def test_after_a_crash_both_keep_the_same(tmp_path: Path, kafka: KafkaLog, trials: int, seed: int) -> None:
+    """The files are those of one of the two; the last of them is torn or damaged, and both recover from that."""
+    for trial in range(trials):
+        choose = random.Random(f"{seed} {trial}")
+        both = Both(tmp_path / f"{trial}-ours", tmp_path / f"{trial}-kafka", kafka, choose)
+        both.open()
+        for survivor in ("ours", "kafka"):
+            both.work(60)
+            both.crash()
+            kept, lost = (both.ours, both.theirs) if survivor == "ours" else (both.theirs, both.ours)
+            _damage(max(kept.glob("*.log")), choose)
+            shutil.rmtree(lost)
+            shutil.copytree(kept, lost)
+            both.open(clean=False, recovery_point=choose.choice([0, both.log.log_end_offset // 2]))
+            both._learn_sequences()
+            both.epoch = max(both.epoch, both.log.leader_epochs.latest)
+        both.close()
+
+
+def _damage(path: Path, choose: random.Random) -> None:
+    data = bytearray(path.read_bytes())
+    if data and choose.random() < 0.5:
+        data = data[: len(data) - choose.randrange(1, min(len(data), 500) + 1)]
+    if data and choose.random() < 0.3:
+        data[-choose.randrange(1, min(len(data), 300) + 1)] ^= 1 << choose.randrange(8)
+    path.write_bytes(data + choose.choice([b"", b"", bytes(choose.randrange(100)), choose.randbytes(100)]))
+
+
+def test_each_goes_on_in_the_directory_of_the_other(tmp_path: Path, kafka: KafkaLog, trials: int, seed: int) -> None:
+    for trial in range(trials):
+        both = Both(tmp_path / str(trial), tmp_path / str(trial), kafka, random.Random(f"{seed} {trial}"))
+        state = "0 0 [] []"
+        for _ in range(4):
+            assert kafka.ask("open", both.theirs, "clean", 0, KAFKA_CONFIG) == state
+            for _ in range(both.choose.randrange(20)):
+                batch = both.batch()
+                answer = kafka.ask("lead", 1, bytes(batch.data).hex()) if batch.header.producer_id < 0 else ""
+                assert len(answer.split()) in (0, 2)
+            state = kafka.ask("state")
+            kafka.ask("close")
+            log = open_log(both.ours, **CONFIG)
+            assert _state(log) == state
+            for _ in range(both.choose.randrange(20)):
+                batch = both.batch()
+                if batch.header.producer_id < 0:
+                    append(log, batch, epoch=1)
+            state = _state(log)
+            log.close()
+
+
+def _dump(*arguments: str) -> str:
+    return run_tool(DUMP, *arguments)
+
+
+def test_kafkas_dump_tool_finds_nothing_wrong(tmp_path: Path) -> None:
+    choose = random.Random(1)
+    directory = tmp_path / str(TOPIC_PARTITION)
+    log = open_log(directory, segment_bytes=30_000, index_interval_bytes=500)
+    sequence = 0
+    for number in range(200):
+        count = choose.randrange(1, 9)
+        append(
+            log,
+            produced(count, value=choose.randbytes(100), producer_id=3, sequence=sequence, timestamp=NOW_MS + number),
+        )
+        sequence += count
+    log.close()
+    logs = sorted(str(path) for path in directory.glob("*.log"))
+    indexes = sorted(str(path) for path in directory.glob("*index"))
+    snapshots = sorted(str(path) for path in directory.glob("*.snapshot"))
+    assert len(logs) > 3
+    printed = _dump("--deep-iteration", "--print-data-log", "--files", ",".join(logs))
+    assert printed.count("| offset:") == log.log_end_offset
+    assert printed.count("isvalid: true") == 200
+    assert not any(
+        word in printed.lower() for word in ("invalid", "mismatch", "non-consecutive", "error", "isvalid: false")
+    )
+    checked = _dump("--index-sanity-check", "--files", ",".join(indexes))
+    assert checked.count("passed sanity check") == len(indexes)
+    verified = _dump("--verify-index-only", "--files", ",".join(indexes))
+    assert not any(word in verified.lower() for word in ("mismatch", "out of order", "error", "found", "exception"))
+    shown = _dump("--files", ",".join(snapshots))
+    assert shown.count("producerId: 3 producerEpoch: 0") == len(snapshots)
+    _spoil(Path(indexes[0]))
+    assert "mismatch" in _dump("--verify-index-only", "--files", indexes[0]).lower()
+
+
+def _spoil(index: Path) -> None:
+    data = bytearray(index.read_bytes())
+    data[7] ^= 1
+    index.write_bytes(data)
