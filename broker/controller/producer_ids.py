@@ -7,11 +7,11 @@ Must not know who asks. Counterpart in Kafka: ZkProducerIdManager.
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol
+from typing import Final
 
 import trio
 
+from ottla.broker.controller.topic_configs import StartSoon
 from ottla.broker.request_context import Deferred
 from ottla.wire.types import MAX_INT64
 from ottla.zk.store import BadVersionError, Session, StoreError
@@ -23,14 +23,6 @@ _BLOCK_SIZE: Final = 1000
 # The next block is taken when so few ids are left.
 _LOW: Final = _BLOCK_SIZE // 10
 _RETRY_AFTER_SECONDS: Final = 0.1
-
-
-class StartSoon(Protocol):
-    """Starts a task, as a nursery does."""
-
-    def __call__(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
-        """Run the function some time soon."""
-        ...
 
 
 class ProducerIds:

@@ -23,7 +23,7 @@ _RETRY_AFTER_SECONDS: Final = 0.1
 class StartSoon(Protocol):
     """Starts a task, as a nursery does."""
 
-    def __call__(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
+    def __call__(self, function: Callable[..., Awaitable[Any]], /, *args: Any) -> None:
         """Run the function some time soon."""
         ...
 

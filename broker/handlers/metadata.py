@@ -6,6 +6,7 @@ way where client and broker allow it; it is answered LEADER_NOT_AVAILABLE then, 
 As there is no authorizer, everybody may do everything, and is told so on request.
 
 Deviations: Kafka's internal topics are not created on the way: nothing would make them as their coordinators need them.
+A topic with neither name nor id gets INVALID_REQUEST, where Kafka fails with UNKNOWN_SERVER_ERROR.
 Counterpart in Kafka: KafkaApis.handleTopicMetadataRequest, ZkMetadataCache.getTopicMetadata.
 """
 
@@ -45,7 +46,7 @@ def handle(
     """Tell what this broker knows. `auto_create` is None where topics are not created on the way."""
     version = context.api_version
     answers = []
-    wanted = _wanted_names(request, version)
+    wanted = _read(request, version)
     if wanted is None:
         names: Iterable[str] = sorted(metadata.topics)
         auto_create = None
@@ -91,7 +92,7 @@ class _Wanted:
         self.ids = dict.fromkeys(each for each in ids if each != ZERO_UUID)
 
 
-def _wanted_names(request: MetadataRequest, version: int) -> _Wanted | None:
+def _read(request: MetadataRequest, version: int) -> _Wanted | None:
     """Return what is asked for; None for all topics."""
     topics = request.topics
     if topics is None or (version == 0 and not topics):
@@ -105,7 +106,10 @@ def _wanted_names(request: MetadataRequest, version: int) -> _Wanted | None:
                     ErrorCode.INVALID_REQUEST, f"Topic IDs are not supported in requests for version {version}"
                 )
     names = [topic.name for topic in topics if topic.name is not None]
-    return _Wanted(names, [topic.topic_id for topic in topics])
+    wanted = _Wanted(names, [topic.topic_id for topic in topics])
+    if not wanted.ids and len(names) < len(topics):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "A topic has neither a name nor an id")
+    return wanted
 
 
 def _refuse(names: Iterable[str]) -> dict[str, ErrorCode]:

@@ -1,6 +1,5 @@
 """A whole broker: it starts, serves, stops cleanly, and starts again where it was."""
 
-import contextlib
 import os
 import signal
 import socket
@@ -331,18 +330,17 @@ def test_a_signal_stops_it_cleanly(tmp_path: Path, number: signal.Signals) -> No
     assert (tmp_path / CLEAN).exists()
 
 
-def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+async def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     """The first one waits for a client that does not read its reply."""
     with process(tmp_path) as (child, bootstrap):
-        host, port = bootstrap.rsplit(":", 1)
-        with socket.socket() as lazy:
-            lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            lazy.connect((host, int(port)))
-            lazy.settimeout(1)
-            frames = memoryview(encode_request(0, 1, None, ApiVersionsRequest()) * 1_000_000)
-            with contextlib.suppress(TimeoutError):
-                while frames:
-                    frames = frames[lazy.send(frames) :]
+        async with client(bootstrap) as one, client(bootstrap) as lazy:
+            await create(one, "t")
+            for _ in range(10):
+                await produce(one, "t", bytes(900_000))
+            lazy.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            await lazy.stream.send_all(encode_request(12, 1, None, fetching("t")) * 10)
+            # Its replies are on their way when the first byte has come.
+            await lazy.stream.receive_some(1)
             child.send_signal(signal.SIGTERM)
             with pytest.raises(subprocess.TimeoutExpired):
                 child.wait(0.5)

@@ -13,6 +13,10 @@ def _files(tmp_path: Path, limit: int, count: int) -> tuple[OpenFiles, list[Lazy
     return pool, files
 
 
+def _open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def _is_open(fd: int) -> bool:
     try:
         os.fstat(fd)
@@ -22,12 +26,12 @@ def _is_open(fd: int) -> bool:
 
 
 def test_no_more_files_are_open_than_the_limit_allows(tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = _open_descriptors()
     pool, files = _files(tmp_path, 3, 20)
     assert len(pool) == 3
-    assert len(os.listdir("/proc/self/fd")) == before + 3
+    assert _open_descriptors() == before + 3
     assert [os.pread(file.open().fd, 9, 0) for file in files] == [str(number).encode() for number in range(20)]
-    assert len(os.listdir("/proc/self/fd")) == before + 3
+    assert _open_descriptors() == before + 3
 
 
 def test_the_file_unused_for_longest_is_closed_first(tmp_path: Path) -> None:

@@ -26,14 +26,6 @@ Records = memoryview | None
 VERSION = 11
 
 
-@pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    house = House(tmp_path)
-    house.lead(partitions=[0, 1])
-    yield house
-    house.close()
-
-
 def request(
     *records: tuple[str, int, Records], acks: int = -1, transactional_id: str | None = None, timeout_ms: int = 1000
 ) -> ProduceRequest:

@@ -1,0 +1,140 @@
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.broker.controller.assignment import BrokerPlace
+from ottla.broker.controller.topics import (
+    Existing,
+    Rules,
+    check_name,
+    count_partitions,
+    is_internal,
+    name_fault,
+    plan_topic,
+)
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.create_topics import CreatableTopic
+from tests.broker.controller.cluster import assigned_topic, topic
+
+
+def check_configs(configs: Mapping[str, str]) -> None:
+    if "nonsense" in configs:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "Unknown topic config name: nonsense")
+
+
+RULES = Rules(4, 2, check_configs, lambda _: 0)
+EXISTING = Existing({"taken", "a.b", "going"}, {"going"}, [BrokerPlace(0, None), BrokerPlace(1, None)])
+
+
+def refusal(wanted: CreatableTopic) -> tuple[ErrorCode, str]:
+    with pytest.raises(KafkaError) as caught:
+        plan_topic(wanted, EXISTING, RULES)
+    return caught.value.code, caught.value.detail
+
+
+def test_a_topic_is_planned_as_it_is_asked_for() -> None:
+    planned = plan_topic(topic("t", 2, 2, retention_ms="1"), EXISTING, RULES)
+    assert planned == ("t", {0: (0, 1), 1: (1, 0)}, {"retention.ms": "1"})
+
+
+def test_what_is_left_out_comes_from_the_broker() -> None:
+    planned = plan_topic(topic("t", -1, -1), EXISTING, RULES)
+    assert [len(replicas) for replicas in planned.assignment.values()] == [2] * 4
+
+
+def test_a_manual_assignment_is_taken_as_it_is() -> None:
+    assert plan_topic(assigned_topic("t", (1, 0), (0, 1)), EXISTING, RULES).assignment == {0: (1, 0), 1: (0, 1)}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code", "detail"),
+    [
+        (topic("taken"), ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'taken' already exists."),
+        (topic("going"), ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'going' is marked for deletion."),
+        (topic("a_b"), ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic 'a_b' collides with existing topics: a.b"),
+        (topic(""), ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: the empty string is not allowed"),
+        (topic("t", 0), ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0."),
+        (
+            topic("t", 1, 3),
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor: 3 larger than available brokers: 2.",
+        ),
+        (topic("t", nonsense="1"), ErrorCode.INVALID_CONFIG, "Unknown topic config name: nonsense"),
+        (
+            topic("t", retention_ms=None, segment_ms=None),
+            ErrorCode.INVALID_CONFIG,
+            "Null value not supported for topic configs: retention.ms,segment.ms",
+        ),
+        (
+            assigned_topic("t", (0,), (0, 1)),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "All partitions should have the same number of replicas",
+        ),
+        (
+            assigned_topic("t", (0, 0)),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "Duplicate replica assignment found: [0, 0]",
+        ),
+        (
+            assigned_topic("t", (7,)),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "The manual partition assignment includes broker 7, but no such broker is registered.",
+        ),
+        (
+            assigned_topic("t", ()),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "The manual partition assignment includes an empty replica list.",
+        ),
+    ],
+)
+def test_what_cannot_be_created_is_refused_in_kafkas_words(
+    wanted: CreatableTopic, code: ErrorCode, detail: str
+) -> None:
+    assert refusal(wanted) == (code, detail)
+
+
+@pytest.mark.parametrize("indexes", [(0, 0), (0, 2), (1,), (-1, 0)])
+def test_manual_partitions_must_count_up_from_zero(indexes: tuple[int, ...]) -> None:
+    wanted = assigned_topic("t", *[(0,)] * len(indexes))
+    for assignment, index in zip(wanted.assignments, indexes, strict=True):
+        assignment.partition_index = index
+    assert refusal(wanted)[0] is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_an_assignment_and_numbers_exclude_each_other() -> None:
+    wanted = assigned_topic("t", (0,))
+    wanted.num_partitions = 1
+    assert refusal(wanted)[0] is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("name", ["a", "A-b_c.9", "x" * 249, "...", "__consumer_offsets"])
+def test_names_that_a_topic_may_have(name: str) -> None:
+    check_name(name)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "x" * 250, "a b", "a/b", "ä", "a\n", "a\0", "../etc", "\ufffd"])
+def test_names_that_no_topic_may_have(name: str) -> None:
+    with pytest.raises(KafkaError) as caught:
+        check_name(name)
+    assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+@given(st.text(max_size=300))
+def test_a_legal_name_is_a_legal_file_name(name: str) -> None:
+    if name_fault(name) is None:
+        assert name.isascii()
+        assert "/" not in name
+        assert name not in ("", ".", "..")
+        assert len(name) < 250
+
+
+def test_kafkas_own_topics_are_internal() -> None:
+    assert is_internal("__consumer_offsets")
+    assert is_internal("__transaction_state")
+    assert not is_internal("__mine")
+
+
+def test_partitions_of_a_request_are_counted_as_they_will_be_created() -> None:
+    assert count_partitions([topic("a", 3), topic("b", -1), assigned_topic("c", (0,), (0,)), topic("d", -7)], 4) == 9

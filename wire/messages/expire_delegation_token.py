@@ -1,0 +1,25 @@
+"""ExpireDelegationToken: bring forward the expiry of a delegation token.
+
+0   the first form
+1   the client waits out the throttle time itself
+2   flexible
+"""
+
+from ottla.wire.api_keys import ApiKey
+from ottla.wire.schema import Request, Response
+from ottla.wire.types import Bytes, Int16, Int32, Int64
+
+
+class ExpireDelegationTokenRequest(Request, api_key=ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+"):
+    """Let the token with this HMAC expire after a period, or at once if that is negative."""
+
+    hmac: Bytes
+    expiry_time_period_ms: Int64
+
+
+class ExpireDelegationTokenResponse(Response, api_key=ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+"):
+    """When the token expires now."""
+
+    error_code: Int16
+    expiry_timestamp_ms: Int64
+    throttle_time_ms: Int32 = 0
