@@ -3,7 +3,7 @@
 PYTHON ?= python3
 LISTENERS ?= PLAINTEXT://localhost:9092
 DATA ?= data
-SOAK_TRIALS ?= 500
+SOAK_TRIALS ?= 50
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -34,7 +34,7 @@ soak: $(VENV)/scan.stamp $(VENV)/test.stamp $(VENV)/jars.stamp ## Every test wit
 	$(BIN)/python -m pytest --timeout 0 --trials $(SOAK_TRIALS)
 
 bench: $(VENV)/scan.stamp $(VENV)/test.stamp $(VENV)/jars.stamp ## Apache Kafka and Ottla, side by side.
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --output docs/benchmarks.md
 
 docs: $(VENV)/scan.stamp ## Write the documents that derive from the code.
 	$(BIN)/python -m ottla.broker.config_docs > docs/configuration.md
@@ -59,7 +59,7 @@ $(VENV)/test.stamp: $(VENV)/run.stamp
 	@touch $@
 
 # Apache Kafka is what Ottla is tested against.
-$(VENV)/jars.stamp: $(VENV)/test.stamp compat_compat_tests/jars.py
+$(VENV)/jars.stamp: $(VENV)/test.stamp compat_tests/jars.py
 	@if ! command -v java >/dev/null || ! command -v mvn >/dev/null; then \
 		$(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends default-jre-headless maven; fi
 	@$(BIN)/python -m compat_tests.jars

@@ -280,7 +280,8 @@ class TimeIndex(_Index):
         self.last_entry = TimestampOffset(NO_TIMESTAMP, self.base_offset)
         if self.entries:
             first, last = self.entry(0), self.entry(self.entries - 1)
-            if last.timestamp < first.timestamp or last.timestamp < 0 or last.offset < self.base_offset:
+            rises = self.entries == 1 or last.timestamp > first.timestamp
+            if not rises or last.timestamp < 0 or last.offset < self.base_offset:
                 raise CorruptIndexError(f"{self.path}: last entry is {last}, first is {first}")
             self.last_entry = last
 

@@ -67,6 +67,11 @@ def load_log(directory: Path, files: OpenFiles, options: LoadOptions) -> LoadedL
     recover_from = _first_to_recover(segments, options)
     for segment in segments[:recover_from]:
         _load_or_rebuild(segment)
+    if not epochs.entries and not options.clean:
+        # The file of a log that crashed may be lost; each batch knows its epoch.
+        for segment in segments[:recover_from]:
+            for _, header in segment.headers(0):
+                _note_epoch(epochs, header)
     if recover_from < len(segments):
         _recover(segments, recover_from, epochs, producers, options)
     log_end_offset = segments[-1].next_offset()[0] if segments else options.log_start_offset
@@ -84,7 +89,9 @@ def load_log(directory: Path, files: OpenFiles, options: LoadOptions) -> LoadedL
         segments.append(Segment(files, directory, log_end_offset, options.config, options.now_ms))
         segments[0].create()
     log_start_offset = max(options.log_start_offset, segments[0].base_offset)
-    _complete_epochs(epochs, segments, options, log_end_offset)
+    epochs.save()
+    epochs.truncate_from_end(log_end_offset)
+    epochs.truncate_from_start(options.log_start_offset)
     producers.remove_stray_snapshots(segment.base_offset for segment in segments)
     rebuild_producers(producers, segments, log_start_offset, log_end_offset, options.now_ms)
     recovery_point = log_end_offset if options.clean else min(options.recovery_point, log_end_offset)
@@ -99,17 +106,6 @@ def _load_epochs(directory: Path) -> LeaderEpochs:
         logger.warning("Leader epochs start anew: %s", error)
         path.unlink()
         return LeaderEpochs(path)
-
-
-def _complete_epochs(epochs: LeaderEpochs, segments: Sequence[Segment], options: LoadOptions, end: int) -> None:
-    if not epochs.entries and not options.clean:
-        # The file of a log that crashed may be lost; each batch knows its epoch.
-        for segment in segments:
-            for _, header in segment.headers(0):
-                _note_epoch(epochs, header)
-    epochs.save()
-    epochs.truncate_from_end(end)
-    epochs.truncate_from_start(options.log_start_offset)
 
 
 def _note_epoch(epochs: LeaderEpochs, header: BatchHeader) -> None:
@@ -196,6 +192,7 @@ def recover_segment(segment: Segment, epochs: LeaderEpochs | None, producers: Pr
             replay(producers, header, segment, position)
     cut = whole - segment.size
     if cut:
+        _refuse_old_format(segment, cut)
         segment.truncate_file(segment.size)
     segment.become_inactive()
     return cut
@@ -226,10 +223,7 @@ def _valid_batches(segment: Segment, end: int) -> Iterator[tuple[int, BatchHeade
             else _crc_of_range(fd, position + ATTRIBUTES_POSITION, position + size)
         )
         last_offset = header.base_offset + header.last_offset_delta
-        if header.magic != MAGIC:
-            _refuse_old_format(segment, fd, position, size, header)
-            return
-        if crc != header.crc or not lowest <= header.base_offset <= last_offset <= highest:
+        if header.magic != MAGIC or crc != header.crc or not lowest <= header.base_offset <= last_offset <= highest:
             return
         yield position, header
         lowest = last_offset + 1
@@ -248,12 +242,14 @@ def _crc_of_range(fd: int, start: int, end: int) -> int:
     return crc
 
 
-def _refuse_old_format(segment: Segment, fd: int, position: int, size: int, header: BatchHeader) -> None:
-    """A message of format 0 or 1 proves itself by its own checksum; anything else is damage."""
-    if header.magic in (0, 1):
-        message = os.pread(fd, size, position)
-        if zlib.crc32(message[_OLD_CRC_END:]) == int.from_bytes(message[LOG_OVERHEAD:_OLD_CRC_END], "big"):
-            raise OldMessageFormatError(f"{segment.file.path} holds messages of format {header.magic}")
+def _refuse_old_format(segment: Segment, cut: int) -> None:
+    """A message of format 0 or 1 proves itself by its own checksum; anything else is damage and may go."""
+    rest = os.pread(segment.file.open().fd, min(cut, _CHUNK), segment.size)
+    if len(rest) > _OLD_CRC_END and rest[_OLD_CRC_END] in (0, 1):
+        size = LOG_OVERHEAD + int.from_bytes(rest[LOG_OVERHEAD - 4 : LOG_OVERHEAD], "big", signed=True)
+        crc = int.from_bytes(rest[LOG_OVERHEAD:_OLD_CRC_END], "big")
+        if _OLD_CRC_END < size <= len(rest) and zlib.crc32(rest[_OLD_CRC_END:size]) == crc:
+            raise OldMessageFormatError(f"{segment.file.path} holds messages of format {rest[_OLD_CRC_END]}")
 
 
 # Producers

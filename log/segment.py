@@ -82,6 +82,8 @@ class Segment:
         self.time_index.load()
         if self.offset_index.last_position() >= max(self.size, 1):
             raise CorruptIndexError(f"{self.offset_index.path} points behind the end of its segment")
+        if self.size and not self.time_index.entries and self.first_timestamp() >= 0:
+            raise CorruptIndexError(f"{self.time_index.path} has no entry for its segment")
         self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last_entry
 
     def load_size(self) -> None:
@@ -158,7 +160,8 @@ class Segment:
         if first is None:
             if not self.size:
                 return NO_TIMESTAMP
-            first = self._first_timestamp = next(self.headers(0))[1].max_timestamp
+            found = next(self.headers(0), None)
+            first = self._first_timestamp = NO_TIMESTAMP if found is None else found[1].max_timestamp
         return first
 
     def write(self, buffers: Sequence[bytes | bytearray | memoryview], size: int) -> None:

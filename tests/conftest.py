@@ -9,7 +9,7 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ottla tests")
-    group.addoption("--trials", type=int, default=20, help="how often a test with random input repeats itself")
+    group.addoption("--trials", type=int, default=10, help="how often a test with random input repeats itself")
     group.addoption(
         "--seed", type=int, default=None, help="the seed of all random input (default: a fresh one, printed)"
     )

@@ -14,7 +14,6 @@ from ottla.wire.types import TopicPartition
 
 T = TypeVar("T")
 
-BROKERS: Final = "/brokers"
 BROKER_IDS: Final = "/brokers/ids"
 BROKER_SEQUENCE_ID: Final = "/brokers/seqid"
 TOPICS: Final = "/brokers/topics"
@@ -23,7 +22,6 @@ CONTROLLER_EPOCH: Final = "/controller_epoch"
 DELETE_TOPICS: Final = "/admin/delete_topics"
 TOPIC_CONFIGS: Final = "/config/topics"
 CONFIG_CHANGES: Final = "/config/changes"
-CLUSTER: Final = "/cluster"
 CLUSTER_ID: Final = "/cluster/id"
 FEATURE: Final = "/feature"
 ISR_CHANGE_NOTIFICATION: Final = "/isr_change_notification"

@@ -243,6 +243,13 @@ def _dump(*arguments: str) -> str:
     return run_tool(DUMP, *arguments)
 
 
+def _complaints(printed: str) -> list[str]:
+    """What the tool says besides what it shows. That a file does not start at offset 0 is none: it always says so."""
+    shown = ("baseOffset:", "| offset:", "Dumping ", "Log starting offset:", "producerId:", "offset:", "timestamp:")
+    lines = [line for line in printed.splitlines() if line and not line.startswith(shown)]
+    return [line for line in lines if not line.startswith(("Non-consecutive offsets in", "  -1 is followed by"))]
+
+
 def test_kafkas_dump_tool_finds_nothing_wrong(tmp_path: Path) -> None:
     choose = random.Random(1)
     directory = tmp_path / str(TOPIC_PARTITION)
@@ -250,10 +257,8 @@ def test_kafkas_dump_tool_finds_nothing_wrong(tmp_path: Path) -> None:
     sequence = 0
     for number in range(200):
         count = choose.randrange(1, 9)
-        append(
-            log,
-            produced(count, value=choose.randbytes(100), producer_id=3, sequence=sequence, timestamp=NOW_MS + number),
-        )
+        timestamp = NOW_MS + number
+        append(log, produced(count, value=b"v" * 100, producer_id=3, sequence=sequence, timestamp=timestamp))
         sequence += count
     log.close()
     logs = sorted(str(path) for path in directory.glob("*.log"))
@@ -263,20 +268,21 @@ def test_kafkas_dump_tool_finds_nothing_wrong(tmp_path: Path) -> None:
     printed = _dump("--deep-iteration", "--print-data-log", "--files", ",".join(logs))
     assert printed.count("| offset:") == log.log_end_offset
     assert printed.count("isvalid: true") == 200
-    assert not any(
-        word in printed.lower() for word in ("invalid", "mismatch", "non-consecutive", "error", "isvalid: false")
-    )
+    assert "isvalid: false" not in printed
+    assert _complaints(printed) == []
     checked = _dump("--index-sanity-check", "--files", ",".join(indexes))
     assert checked.count("passed sanity check") == len(indexes)
-    verified = _dump("--verify-index-only", "--files", ",".join(indexes))
-    assert not any(word in verified.lower() for word in ("mismatch", "out of order", "error", "found", "exception"))
+    assert len(_complaints(checked)) == len(indexes)
+    assert _complaints(_dump("--verify-index-only", "--files", ",".join(indexes))) == []
     shown = _dump("--files", ",".join(snapshots))
     assert shown.count("producerId: 3 producerEpoch: 0") == len(snapshots)
+    assert _complaints(shown) == []
     _spoil(Path(indexes[0]))
-    assert "mismatch" in _dump("--verify-index-only", "--files", indexes[0]).lower()
+    assert _complaints(_dump("--verify-index-only", "--files", indexes[0])) != []
 
 
 def _spoil(index: Path) -> None:
+    """Move the first entry by one offset."""
     data = bytearray(index.read_bytes())
-    data[7] ^= 1
+    data[3] ^= 1
     index.write_bytes(data)

@@ -19,6 +19,8 @@ INTEGERS = ("int8", "int16", "uint16", "int32", "uint32", "int64")
 # What a field holds when nothing says otherwise. (Kafka has null for records; none of its messages ever lacks them.)
 EMPTY = {"bool": False, "float64": 0.0, "string": "", "uuid": ZERO_UUID, "bytes": b"", "records": b""}
 DEFAULT_STRUCT = "a struct of defaults"
+# What an older release calls otherwise: struct and field, and the field's name in the newest release.
+RENAMED = {("TxnOffsetCommitRequest", "GenerationId"): "GenerationIdOrMemberEpoch"}
 
 
 class FieldAt(NamedTuple):
@@ -85,6 +87,11 @@ def _default(wire_type: str, text: object) -> object:
     if wire_type not in EMPTY:
         return DEFAULT_STRUCT
     return EMPTY[wire_type] if text is None else text
+
+
+def newest_name(struct: str, field: str) -> str:
+    """Return what the newest release calls a field that any release may have named."""
+    return RENAMED.get((struct, field), field)
 
 
 @cache

@@ -11,7 +11,7 @@ import pytest
 from ottla.wire.messages import all_messages
 from ottla.wire.schema import Message, fields
 from tests.wire.java_oracle import JavaOracle
-from tests.wire.kafka_specification import DEFAULT_STRUCT, RELEASES, FieldAt, specifications
+from tests.wire.kafka_specification import DEFAULT_STRUCT, RELEASES, FieldAt, newest_name, specifications
 from tests.wire.random_messages import random_message
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,9 @@ def json_name(name: str) -> str:
 def as_json(struct: Any, found: tuple[FieldAt, ...]) -> dict[str, Any]:
     """The form that Kafka's JSON converters read and write: all fields of a version."""
     names = {field.kafka_name[:1].upper() + field.kafka_name[1:]: field.name for field in fields(type(struct))}
-    return {json_name(field.name): value_as_json(getattr(struct, names[field.name]), field) for field in found}
+    owner = type(struct).kafka_name
+    values = [getattr(struct, names[newest_name(owner, field.name)]) for field in found]
+    return {json_name(field.name): value_as_json(value, field) for field, value in zip(found, values, strict=True)}
 
 
 def value_as_json(value: Any, field: FieldAt) -> Any:

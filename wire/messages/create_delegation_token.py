@@ -22,7 +22,7 @@ class CreatableRenewers(Struct):
 
 
 class CreateDelegationTokenRequest(Request, api_key=ApiKey.CREATE_DELEGATION_TOKEN, versions="0-3", flexible="2+"):
-    """Create a token, for the asker if the owner is null; a lifetime of -1 is the broker's default."""
+    """Create a token, for the asker if no owner is given; a lifetime of -1 is the broker's default."""
 
     owner_principal_type: Annotated[String | None, V("3+", nullable="3+")] = ""
     owner_principal_name: Annotated[String | None, V("3+", nullable="3+")] = ""

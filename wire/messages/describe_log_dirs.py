@@ -30,7 +30,7 @@ class DescribeLogDirsRequest(Request, api_key=ApiKey.DESCRIBE_LOG_DIRS, versions
 
 
 class DescribeLogDirsPartition(Struct):
-    """A replica; a future one is on its way in from another directory, and lags behind the present one."""
+    """A replica in the directory; a future one is on its way in from another, and still `offset_lag` behind."""
 
     partition_index: Int32
     partition_size: Int64

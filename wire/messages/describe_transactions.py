@@ -24,7 +24,7 @@ class TopicData(Struct):
 
 
 class TransactionState(Struct):
-    """One transaction."""
+    """A transactional id, its producer, and where its transaction stands."""
 
     error_code: Int16
     transactional_id: String

@@ -23,7 +23,7 @@ class ListTransactionsRequest(Request, api_key=ApiKey.LIST_TRANSACTIONS, version
 
 
 class TransactionState(Struct):
-    """One transaction."""
+    """A transactional id, its producer, and where its transaction stands."""
 
     transactional_id: String
     producer_id: Int64

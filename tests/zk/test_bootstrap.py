@@ -1,0 +1,89 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import trio
+
+from ottla.zk import znodes
+from ottla.zk.bootstrap import generate_broker_id, prepare_tree, register_broker
+from ottla.zk.embedded import EmbeddedStore
+from ottla.zk.store import NodeExistsError
+from ottla.zk.znodes import BrokerInfo, Endpoint
+from tests.zk.stores import Client, open_store
+
+INFO = BrokerInfo(3, (Endpoint("PLAINTEXT", "h", 9092),))
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[EmbeddedStore]:
+    store = await open_store(tmp_path)
+    yield store
+    await store.close()
+
+
+async def test_the_trunk_of_the_tree_is_kafkas(store: EmbeddedStore) -> None:
+    session = Client(store).session
+    assert await prepare_tree(session, "the-id") == "the-id"
+    assert await session.children("/") == [
+        "admin",
+        "brokers",
+        "cluster",
+        "config",
+        "consumers",
+        "isr_change_notification",
+        "latest_producer_id_block",
+        "log_dir_event_notification",
+    ]
+    assert await session.children("/brokers") == ["ids", "seqid", "topics"]
+    assert await session.children("/config") == ["brokers", "changes", "clients", "ips", "topics", "users"]
+
+
+async def test_a_cluster_keeps_its_id(store: EmbeddedStore) -> None:
+    session = Client(store).session
+    await prepare_tree(session, "first")
+    zxid = store.tree.zxid
+    assert await prepare_tree(session, "second") == "first"
+    # Nothing was written, so that a restart is fast.
+    assert store.tree.zxid == zxid
+
+
+async def test_brokers_that_start_together_agree(store: EmbeddedStore) -> None:
+    found: list[str] = []
+
+    async def prepare(proposed: str) -> None:
+        found.append(await prepare_tree(Client(store).session, proposed))
+
+    async with trio.open_nursery() as nursery:
+        for proposed in "abc":
+            nursery.start_soon(prepare, proposed)
+    assert len(set(found)) == 1
+
+
+async def test_what_is_missing_of_the_trunk_is_added(store: EmbeddedStore) -> None:
+    session = Client(store).session
+    await prepare_tree(session, "id")
+    await session.delete("/admin/delete_topics")
+    await prepare_tree(session, "id")
+    assert await session.exists("/admin/delete_topics") is not None
+
+
+async def test_generated_broker_ids_begin_above_the_reserved_ones_and_are_never_given_twice(
+    store: EmbeddedStore,
+) -> None:
+    session = Client(store).session
+    await prepare_tree(session, "id")
+    assert [await generate_broker_id(session, 1000) for _ in range(3)] == [1001, 1002, 1003]
+
+
+async def test_a_registration_lasts_as_long_as_its_session_and_has_a_growing_epoch(store: EmbeddedStore) -> None:
+    first, second = Client(store).session, Client(store).session
+    await prepare_tree(first, "id")
+    epoch = await register_broker(first, INFO, 5)
+    data, stat = await first.get(znodes.broker_id_path(3))
+    assert BrokerInfo.decode(3, data) == INFO
+    assert (stat.czxid, stat.ephemeral_owner) == (epoch, first.session_id)
+    assert await register_broker(first, INFO, 5) == epoch
+    with pytest.raises(NodeExistsError):
+        await register_broker(second, INFO, 5)
+    await first.close()
+    assert await register_broker(second, INFO, 5) > epoch
