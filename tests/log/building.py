@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ottla.log.config import LogConfig
 from ottla.log.open_files import FileRegion, OpenFiles
@@ -36,13 +37,21 @@ def produced(
     """A batch as validation hands it over."""
     times = timestamps or [timestamp] * count
     records = [NewRecord(b"key", value, time) for time in times]
-    known = {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": sequence} if producer_id >= 0 else {}
-    data = memoryview(build_batch(records, transactional=transactional, **known))
+    known = producer_id >= 0
+    data = memoryview(
+        build_batch(
+            records,
+            transactional=transactional,
+            producer_id=producer_id,
+            producer_epoch=epoch if known else -1,
+            base_sequence=sequence if known else -1,
+        )
+    )
     return ProducedBatch(parse_header(data), data, max(times))
 
 
 def open_log(
-    directory: Path, *, clean: bool = True, recovery_point: int = 0, start: int = 0, **config: int | str
+    directory: Path, *, clean: bool = True, recovery_point: int = 0, start: int = 0, **config: Any
 ) -> PartitionLog:
     """The log in `directory`, with Kafka's keys in snake_case for what is not default."""
     directory.mkdir(exist_ok=True)

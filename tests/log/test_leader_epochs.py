@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.checkpoint import EpochEntry
 from ottla.log.leader_epochs import EpochEndOffset, LeaderEpochs
 
 
@@ -14,7 +13,7 @@ def _epochs(tmp_path: Path, *entries: tuple[int, int]) -> LeaderEpochs:
 
 
 def _kept(tmp_path: Path) -> list[tuple[int, int]]:
-    return [tuple(entry) for entry in LeaderEpochs(tmp_path / "leader-epoch-checkpoint").entries]
+    return [(entry.epoch, entry.start_offset) for entry in LeaderEpochs(tmp_path / "leader-epoch-checkpoint").entries]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +31,7 @@ def test_entries_that_contradict_a_new_one_go(
     tmp_path: Path, assigned: list[tuple[int, int]], kept: list[tuple[int, int]]
 ) -> None:
     epochs = _epochs(tmp_path, *assigned)
-    assert [tuple(entry) for entry in epochs.entries] == kept == _kept(tmp_path)
+    assert [(entry.epoch, entry.start_offset) for entry in epochs.entries] == kept == _kept(tmp_path)
     assert epochs.latest == kept[-1][0]
 
 
@@ -99,4 +98,4 @@ def test_clearing_forgets_all(tmp_path: Path) -> None:
     assert epochs.latest == -1
     assert _kept(tmp_path) == []
     epochs.assign(0, 0)
-    assert epochs.entries == (EpochEntry(0, 0),)
+    assert _kept(tmp_path) == [(0, 0)]

@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ from ottla.wire.record_batch import iter_batches, iter_records
 
 from .building import append, content, open_log, produced
 
-CONFIG: dict[str, int | str] = {"segment_bytes": 1500, "index_interval_bytes": 200, "segment_index_bytes": 240}
+CONFIG: dict[str, Any] = {"segment_bytes": 1500, "index_interval_bytes": 200, "segment_index_bytes": 240}
 
 
 class Batch(NamedTuple):
@@ -198,6 +198,6 @@ class LogAgainstList(RuleBasedStateMachine):
 
 
 def test_the_log_behaves_like_a_list(trials: int) -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         LogAgainstList, settings=settings(max_examples=3 * trials, stateful_step_count=40, deadline=None)
     )
