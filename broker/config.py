@@ -132,6 +132,13 @@ class BrokerConfig:
         at_least(0),
         doc="How many fetch sessions are kept.",
     )
+    max_request_partition_size_limit = ConfigKey(
+        "max.request.partition.size.limit",
+        ConfigType.INT,
+        2000,
+        at_least(1),
+        doc="How many partitions one page of a description of topics holds at most.",
+    )
     replica_lag_time_max_ms = ConfigKey(
         "replica.lag.time.max.ms",
         ConfigType.LONG,

@@ -36,12 +36,18 @@ from ottla.broker.fetch_session import FetchSessionCache
 from ottla.broker.handlers import (
     create_topics,
     delete_topics,
+    describe_cluster,
+    describe_log_dirs,
+    describe_producers,
+    describe_topic_partitions,
     fetch,
     find_coordinator,
     init_producer_id,
     leader_and_isr,
     list_offsets,
+    list_partition_reassignments,
     metadata,
+    offset_for_leader_epoch,
     produce,
     stop_replica,
     update_metadata,
@@ -245,7 +251,8 @@ class _Broker:
         )
         producer_ids = ProducerIds(self.session, self._identity.broker_id, self._start_soon)
         return build_apis(
-            {
+            self._describing()
+            | {
                 ApiKey.PRODUCE: _bind(produce, replicas=self.replicas, metadata=metadata_cache),
                 ApiKey.FETCH: _bind(
                     fetch,
@@ -276,6 +283,23 @@ class _Broker:
                 ),
             }
         )
+
+    def _describing(self) -> dict[ApiKey, tuple[Handler, ErrorResponse | None]]:
+        """The handlers that only tell what there is."""
+        return {
+            ApiKey.OFFSET_FOR_LEADER_EPOCH: _bind(offset_for_leader_epoch, replicas=self.replicas),
+            ApiKey.DESCRIBE_LOG_DIRS: _bind(describe_log_dirs, replicas=self.replicas),
+            ApiKey.LIST_PARTITION_REASSIGNMENTS: _bind(list_partition_reassignments, controller=self._controller),
+            ApiKey.DESCRIBE_CLUSTER: _bind(
+                describe_cluster, metadata=self._metadata, cluster_id=self._identity.cluster_id
+            ),
+            ApiKey.DESCRIBE_PRODUCERS: _bind(describe_producers, replicas=self.replicas, metadata=self._metadata),
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS: _bind(
+                describe_topic_partitions,
+                metadata=self._metadata,
+                max_partitions=self._config.max_request_partition_size_limit,
+            ),
+        }
 
     def _control_handlers(self) -> dict[type[ControlRequest], Callable[[Any], Any]]:
         """The handlers that only the controller reaches."""

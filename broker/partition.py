@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from ottla.broker import isr
 from ottla.broker.isr import InSyncReplicas, Replica
 from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, LOG_END, NOTHING
+from ottla.log.leader_epochs import EpochEndOffset
 from ottla.log.partition_log import LogAppendInfo, PartitionLog
 from ottla.log.segment import TimestampAndOffset
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -345,6 +346,10 @@ class Partition:
         if how_far != TO_LOG_END and start is not None and start > self.high_watermark:
             detail = f"the high watermark {self.high_watermark} is below the start of the epoch, {start}"
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, detail)
+
+    def end_offset_for_epoch(self, epoch: int, current_leader_epoch: int) -> EpochEndOffset:
+        """Where a leader epoch ends in the leader's log."""
+        return self._log_for(current_leader_epoch, True).end_offset_for_epoch(epoch)
 
     # Fencing
 

@@ -13,6 +13,11 @@ R = TypeVar("R")
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 
+# The bits of all operations that there are on a topic, and on the cluster. As there is no authorizer, everybody may do
+# everything, and is told so on request.
+ALL_TOPIC_OPERATIONS: Final = 0xDF8
+ALL_CLUSTER_OPERATIONS: Final = 0x1FA0
+
 
 class CloseConnection(Exception):  # noqa: N818 - not an error of ours
     """Raised by a handler where Kafka answers by closing, as for a failed Produce with acks=0."""

@@ -170,6 +170,11 @@ class ReplicaAssignment(NamedTuple):
     removing: tuple[int, ...] = ()
 
     @property
+    def is_changing(self) -> bool:
+        """Whether replicas are joining or are to leave."""
+        return bool(self.adding or self.removing)
+
+    @property
     def target(self) -> tuple[int, ...]:
         """The replicas when all moves are done."""
         return tuple(replica for replica in self.replicas if replica not in self.removing)

@@ -130,6 +130,10 @@ class ControllerContext:
         """Return the replicas of a partition, none for one that does not exist."""
         return self.assignments.get(partition.topic, {}).get(partition.partition, NO_ASSIGNMENT)
 
+    def reassignments(self) -> dict[TopicPartition, ReplicaAssignment]:
+        """Return the partitions whose replicas are changing."""
+        return {each: found for each in self.all_partitions() if (found := self.assignment(each)).is_changing}
+
     def partitions_of(self, topic: str) -> list[TopicPartition]:
         """Return a topic's partitions."""
         return [TopicPartition(topic, index) for index in self.assignments.get(topic, ())]

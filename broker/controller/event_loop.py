@@ -54,6 +54,7 @@ from ottla.wire.messages.create_topics import CreatableTopic
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrResponse
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.wire.schema import Response
+from ottla.wire.types import TopicPartition
 from ottla.zk import znodes
 from ottla.zk.store import EventType, Session, StoreError, WatchEvent
 
@@ -140,6 +141,12 @@ class Controller:
         reply: DeleteReply = Deferred(applied=False)
         self._put(DeleteTopics(names, timeout_ms, reply))
         return reply
+
+    def reassignments(self) -> dict[TopicPartition, znodes.ReplicaAssignment]:
+        """Return the partitions whose replicas are changing; KafkaError NOT_CONTROLLER if another one knows."""
+        if self._active is None:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster.")
+        return self._active.context.reassignments()
 
     def auto_create(self, names: Iterable[str]) -> dict[str, ErrorCode]:
         """Have topics created that a client has only asked for; return what it is answered, at once.

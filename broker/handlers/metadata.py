@@ -15,7 +15,7 @@ from typing import Final
 
 from ottla.broker.controller.topics import is_internal, name_fault
 from ottla.broker.metadata_cache import MetadataCache, PartitionMetadata
-from ottla.broker.request_context import RequestContext
+from ottla.broker.request_context import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS, RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.metadata import (
     MetadataRequest,
@@ -29,9 +29,6 @@ from ottla.wire.types import ZERO_UUID
 _IDS_FROM_VERSION: Final = 12
 _LISTENER_ERROR_FROM_VERSION: Final = 6
 _NO_LEADER: Final = -1
-# The bits of all operations that there are on a topic, and on the cluster.
-_ALL_TOPIC_OPERATIONS: Final = 0xDF8
-_ALL_CLUSTER_OPERATIONS: Final = 0x1FA0
 _NOT_TOLD: Final = -0x80000000
 
 
@@ -70,7 +67,7 @@ def handle(
     if request.include_topic_authorized_operations:
         for answer in answers:
             if answer.name is not None:
-                answer.topic_authorized_operations = _ALL_TOPIC_OPERATIONS
+                answer.topic_authorized_operations = ALL_TOPIC_OPERATIONS
     tell_cluster = request.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=[
@@ -80,7 +77,7 @@ def handle(
         cluster_id=cluster_id,
         controller_id=-1 if metadata.controller_id is None else metadata.controller_id,
         topics=answers,
-        cluster_authorized_operations=_ALL_CLUSTER_OPERATIONS if tell_cluster else _NOT_TOLD,
+        cluster_authorized_operations=ALL_CLUSTER_OPERATIONS if tell_cluster else _NOT_TOLD,
     )
 
 

@@ -22,6 +22,13 @@ from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from ottla.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse, TopicRequest
+from ottla.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -31,7 +38,17 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from ottla.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.wire.record_batch import NewRecord, build_batch, iter_batches, iter_records
 from ottla.wire.schema import Request, Response
@@ -169,7 +186,10 @@ async def test_every_api_that_is_told_is_answered_by_its_handler(tmp_path: Path)
     async with running(config(tmp_path)) as bootstrap, client(bootstrap) as one:
         told = await one.ask(ApiVersionsRequest(), 0)
         assert isinstance(told, ApiVersionsResponse)
-        assert [each.api_key for each in told.api_keys] == [0, 1, 2, 3, 10, 18, 19, 20, 22]
+        assert [each.api_key for each in told.api_keys] == [
+            *(0, 1, 2, 3, 10, 18, 19, 20, 22),
+            *(23, 35, 46, 60, 61, 75),
+        ]
         await create(one, "t")
         await produce(one, "t", b"a")
         producer = await one.ask(
@@ -187,12 +207,38 @@ async def test_every_api_that_is_told_is_answered_by_its_handler(tmp_path: Path)
         coordinator = await one.ask(FindCoordinatorRequest(key="g"), 3)
         assert isinstance(coordinator, FindCoordinatorResponse)
         assert coordinator.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await ask_what_only_tells(one, tmp_path)
         deleted = await one.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=10_000), 6)
         assert isinstance(deleted, DeleteTopicsResponse)
         assert deleted.responses[0].error_code == ErrorCode.NONE
         gone = await one.ask(MetadataRequest(topics=None), 12)
         assert isinstance(gone, MetadataResponse)
         assert not gone.topics
+
+
+async def ask_what_only_tells(one: Client, folder: Path) -> None:
+    epoch = OffsetForLeaderPartition(partition=0, leader_epoch=0)
+    ends = await one.ask(
+        OffsetForLeaderEpochRequest(replica_id=-1, topics=[OffsetForLeaderTopic(topic="t", partitions=[epoch])]), 4
+    )
+    assert isinstance(ends, OffsetForLeaderEpochResponse)
+    assert ends.topics[0].partitions[0].end_offset == 1
+    directories = await one.ask(DescribeLogDirsRequest(topics=None), 4)
+    assert isinstance(directories, DescribeLogDirsResponse)
+    assert [(each.log_dir, each.topics[0].name) for each in directories.results] == [(str(folder), "t")]
+    reassignments = await one.ask(ListPartitionReassignmentsRequest(topics=None), 0)
+    assert isinstance(reassignments, ListPartitionReassignmentsResponse)
+    assert (reassignments.error_code, reassignments.topics) == (ErrorCode.NONE, ())
+    cluster = await one.ask(DescribeClusterRequest(include_cluster_authorized_operations=False), 1)
+    assert isinstance(cluster, DescribeClusterResponse)
+    assert cluster.cluster_id == (read_meta_properties(folder) or {})["cluster.id"]
+    assert [each.broker_id for each in cluster.brokers] == [cluster.controller_id]
+    producers = await one.ask(DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])]), 0)
+    assert isinstance(producers, DescribeProducersResponse)
+    assert producers.topics[0].partitions[0].error_code == ErrorCode.NONE
+    page = await one.ask(DescribeTopicPartitionsRequest(topics=()), 0)
+    assert isinstance(page, DescribeTopicPartitionsResponse)
+    assert [(topic.name, len(topic.partitions)) for topic in page.topics] == [("t", 1)]
 
 
 async def test_a_restart_finds_the_data_and_the_identity(tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""DescribeLogDirs, versions 1 to 4: the log directories of this broker, their volumes, and the replicas in them.
+
+Replicas do not move between directories: none is a future one.
+Counterpart in Kafka: KafkaApis.handleDescribeLogDirsRequest, ReplicaManager.describeLogDirs.
+"""
+
+import logging
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+from ottla.broker.replica_manager import ReplicaManager
+from ottla.broker.request_context import RequestContext
+from ottla.log.partition_log import PartitionLog
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+logger = logging.getLogger(__name__)
+
+_LAG_NOT_KNOWN: Final = -1
+
+
+def handle(
+    request: DescribeLogDirsRequest, context: RequestContext, *, replicas: ReplicaManager
+) -> DescribeLogDirsResponse:
+    """Tell every directory, with all replicas or only those that were asked for."""
+    wanted = None
+    if request.topics is not None:
+        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    return DescribeLogDirsResponse(results=[_directory(each, wanted, replicas) for each in replicas.logs.directories])
+
+
+def _directory(
+    directory: Path, wanted: Collection[tuple[str, int]] | None, replicas: ReplicaManager
+) -> DescribeLogDirsResult:
+    path = str(directory.absolute())
+    try:
+        volume = shutil.disk_usage(directory)
+    except OSError as error:
+        logger.error("%s cannot be described: %s", directory, error)
+        return DescribeLogDirsResult(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, log_dir=path, topics=())
+    by_topic: dict[str, list[DescribeLogDirsPartition]] = {}
+    for topic_partition, log in replicas.logs.logs.items():
+        if log.directory.parent == directory and (wanted is None or topic_partition in wanted):
+            by_topic.setdefault(topic_partition.topic, []).append(
+                DescribeLogDirsPartition(
+                    partition_index=topic_partition.partition,
+                    partition_size=log.size,
+                    offset_lag=_lag(log, replicas),
+                    is_future_key=False,
+                )
+            )
+    return DescribeLogDirsResult(
+        error_code=ErrorCode.NONE,
+        log_dir=path,
+        topics=[DescribeLogDirsTopic(name=name, partitions=found) for name, found in by_topic.items()],
+        total_bytes=volume.total,
+        usable_bytes=volume.free,
+    )
+
+
+def _lag(log: PartitionLog, replicas: ReplicaManager) -> int:
+    partition = replicas.partitions.get(log.topic_partition)
+    if partition is None or partition.is_offline:
+        return _LAG_NOT_KNOWN
+    return max(partition.high_watermark - log.log_end_offset, 0)
+
+
+def error_response(request: DescribeLogDirsRequest, version: int, code: ErrorCode) -> DescribeLogDirsResponse:
+    """Nothing but the error, which versions 1 and 2 cannot tell."""
+    return DescribeLogDirsResponse(error_code=code, results=())

@@ -1,0 +1,117 @@
+"""DescribeTopicPartitions, version 0: topics with their partitions, page by page, in the order of their names.
+
+A page holds no more partitions than client and broker allow; where it ends before everything is told, it says where the
+next one starts. There are no eligible leader replicas (ELR): that is a matter of KRaft's.
+
+Deviation: Kafka has this API in KRaft mode only.
+Counterpart in Kafka: DescribeTopicPartitionsRequestHandler, KRaftMetadataCache.
+"""
+
+from typing import Final
+
+from ottla.broker.controller.topics import is_internal, name_fault
+from ottla.broker.metadata_cache import MetadataCache, PartitionMetadata
+from ottla.broker.request_context import ALL_TOPIC_OPERATIONS, RequestContext
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from ottla.wire.types import ZERO_UUID
+
+_NO_LEADER: Final = -1
+
+
+def handle(
+    request: DescribeTopicPartitionsRequest, context: RequestContext, *, metadata: MetadataCache, max_partitions: int
+) -> DescribeTopicPartitionsResponse:
+    """Tell a page of at most `max_partitions`."""
+    cursor = request.cursor
+    names = _names(request, metadata)
+    listener = context.listener_name
+    remaining = max(min(max_partitions, request.response_partition_limit), 1)
+    topics = []
+    next_cursor = None
+    for name in names:
+        if not remaining:
+            next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        if not metadata.contains(name):
+            topics.append(_unknown(name))
+            continue
+        partitions = metadata.partitions(name)
+        start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        end = min(len(partitions), start + remaining)
+        told = [_partition(metadata, index, partitions[index], listener) for index in sorted(partitions)[start:end]]
+        topics.append(_topic(name, ErrorCode.NONE, metadata.topic_id(name), told))
+        if end < len(partitions):
+            next_cursor = Cursor(topic_name=name, partition_index=end)
+            break
+        remaining -= len(told)
+    return DescribeTopicPartitionsResponse(topics=topics, next_cursor=next_cursor)
+
+
+def _names(request: DescribeTopicPartitionsRequest, metadata: MetadataCache) -> list[str]:
+    """Return the topics from the cursor on, sorted."""
+    cursor = request.cursor
+    names = {topic.name for topic in request.topics} or set(metadata.topics)
+    if cursor is not None:
+        if request.topics and cursor.topic_name not in names:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"The topics do not contain that of the cursor, {cursor.topic_name}"
+            )
+        if cursor.partition_index < 0:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"There is no partition {cursor.partition_index}")
+        names = {name for name in names if name >= cursor.topic_name}
+    return sorted(names)
+
+
+def _topic(
+    name: str, code: ErrorCode, topic_id: bytes, partitions: list[DescribeTopicPartitionsResponsePartition]
+) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code,
+        name=name,
+        topic_id=topic_id,
+        is_internal=is_internal(name),
+        partitions=partitions,
+        topic_authorized_operations=ALL_TOPIC_OPERATIONS,
+    )
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    is_legal = name_fault(name) is None
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return _topic(name, code, ZERO_UUID, [])
+
+
+def _partition(
+    metadata: MetadataCache, index: int, partition: PartitionMetadata, listener: str
+) -> DescribeTopicPartitionsResponsePartition:
+    is_reachable = metadata.node(partition.leader, listener) is not None
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.NONE,
+        partition_index=index,
+        leader_id=partition.leader if is_reachable else _NO_LEADER,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.isr,
+        eligible_leader_replicas=(),
+        last_known_elr=(),
+        offline_replicas=partition.offline_replicas,
+    )
+
+
+def error_response(
+    request: DescribeTopicPartitionsRequest, version: int, code: ErrorCode
+) -> DescribeTopicPartitionsResponse:
+    """Every topic with one error."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name, topic_id=ZERO_UUID, partitions=())
+            for topic in request.topics
+        ]
+    )
