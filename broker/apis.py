@@ -79,6 +79,7 @@ TABLE: Final = (
     Row(ApiKey.API_VERSIONS, "0-4", Operation.NONE, ResourceType.NONE),
     Row(ApiKey.CREATE_TOPICS, "2-7", Operation.CREATE, ResourceType.TOPIC),
     Row(ApiKey.DELETE_TOPICS, "1-6", Operation.DELETE, ResourceType.TOPIC),
+    Row(ApiKey.DELETE_RECORDS, "0-2", Operation.DELETE, ResourceType.TOPIC),
     Row(ApiKey.INIT_PRODUCER_ID, "0-5", Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
     Row(ApiKey.OFFSET_FOR_LEADER_EPOCH, "2-4", Operation.DESCRIBE, ResourceType.TOPIC),
     Row(ApiKey.DESCRIBE_LOG_DIRS, "1-4", Operation.DESCRIBE, ResourceType.CLUSTER),

@@ -35,6 +35,7 @@ from ottla.broker.controller.topic_configs import TopicConfigs
 from ottla.broker.fetch_session import FetchSessionCache
 from ottla.broker.handlers import (
     create_topics,
+    delete_records,
     delete_topics,
     describe_cluster,
     describe_log_dirs,
@@ -270,6 +271,7 @@ class _Broker:
                 ),
                 ApiKey.FIND_COORDINATOR: _bind(find_coordinator),
                 ApiKey.CREATE_TOPICS: _bind(create_topics, controller=controller, log_defaults=self._log_defaults),
+                ApiKey.DELETE_RECORDS: _bind(delete_records, replicas=self.replicas, metadata=metadata_cache),
                 ApiKey.DELETE_TOPICS: _bind(
                     delete_topics,
                     controller=controller,

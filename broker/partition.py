@@ -5,7 +5,7 @@ what moved by return value. Must not know requests, sessions or who waits. Plain
 Counterpart in Kafka: Partition (and the high watermark of UnifiedLog).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, Protocol
 
 from ottla.broker import isr
@@ -22,6 +22,8 @@ from ottla.wire.types import Region, TopicPartition
 NO_EPOCH: Final = -1
 NO_LEADER: Final = -1
 NO_TIMESTAMP: Final = -1
+# What DeleteRecords means by all that is committed.
+UP_TO_HIGH_WATERMARK: Final = -1
 _NEVER: Final = 0x7FFFFFFFFFFFFFFF
 
 # How far a reader may see. Followers see all; consumers see what is committed, or what no open transaction precedes.
@@ -245,13 +247,34 @@ class Partition:
         )
         return HIGH_WATERMARK if self.high_watermark > before else NOTHING
 
+    # Deleting
+
+    def delete_records(self, offset: int, live_brokers: Collection[int]) -> tuple[bool, int]:
+        """Have the log start at `offset`, -1 for the high watermark.
+
+        Returns whether all live replicas start there, and the lowest of their starts.
+        """
+        log = self._log_for(NO_EPOCH, True)
+        if not log.config.delete:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"cleanup.policy of {self.topic_partition} deletes nothing")
+        wanted = self.high_watermark if offset == UP_TO_HIGH_WATERMARK else offset
+        if not 0 <= wanted <= self.high_watermark:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{wanted} is not below {self.high_watermark}")
+        log.increment_log_start_offset(wanted)
+        followers = [each for each in self.followers.values() if each.broker_id in live_brokers]
+        low_watermark = min([log.log_start_offset, *(each.log_start_offset for each in followers)])
+        return low_watermark >= wanted, low_watermark
+
     # Reading
 
     @property
     def last_stable_offset(self) -> int:
         """Up to where no transaction is open."""
-        undecided = self.log.producers.first_undecided_offset
-        return self.high_watermark if undecided is None else min(self.high_watermark, undecided)
+        log = self.log
+        undecided = log.producers.first_undecided_offset
+        if undecided is None:
+            return self.high_watermark
+        return min(self.high_watermark, max(undecided, log.log_start_offset))
 
     def read(
         self, asked: Asked, max_bytes: int, at_least_one: bool, how_far: int, *, from_leader_only: bool

@@ -316,6 +316,12 @@ class ReplicaManager:
         except KafkaError as error:
             return ReadResult(error.code)
 
+    # Deleting
+
+    def delete_records(self, topic: str, index: int, offset: int) -> tuple[bool, int]:
+        """Have a log start at `offset`; returns whether all replicas do, and the lowest of their starts."""
+        return self.partition(topic, index).delete_records(offset, self._metadata.brokers.keys())
+
     # Roles
 
     def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:

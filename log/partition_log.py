@@ -415,9 +415,11 @@ class PartitionLog:
 
     def increment_log_start_offset(self, offset: int) -> None:
         """Records below `offset` do not count any more, even where they share a segment with others."""
+        self._check_open()
         if offset > self.log_start_offset:
             self.log_start_offset = offset
-            self.leader_epochs.truncate_from_start(offset)
+            with _storage():
+                self.leader_epochs.truncate_from_start(offset)
 
     # Flushing and closing
 

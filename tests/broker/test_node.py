@@ -21,6 +21,12 @@ from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
@@ -187,7 +193,7 @@ async def test_every_api_that_is_told_is_answered_by_its_handler(tmp_path: Path)
         told = await one.ask(ApiVersionsRequest(), 0)
         assert isinstance(told, ApiVersionsResponse)
         assert [each.api_key for each in told.api_keys] == [
-            *(0, 1, 2, 3, 10, 18, 19, 20, 22),
+            *(0, 1, 2, 3, 10, 18, 19, 20, 21, 22),
             *(23, 35, 46, 60, 61, 75),
         ]
         await create(one, "t")
@@ -208,6 +214,11 @@ async def test_every_api_that_is_told_is_answered_by_its_handler(tmp_path: Path)
         assert isinstance(coordinator, FindCoordinatorResponse)
         assert coordinator.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         await ask_what_only_tells(one, tmp_path)
+        kept_from = DeleteRecordsPartition(partition_index=0, offset=-1)
+        topic = DeleteRecordsTopic(name="t", partitions=[kept_from])
+        deletion = await one.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=10_000), 2)
+        assert isinstance(deletion, DeleteRecordsResponse)
+        assert deletion.topics[0].partitions[0].low_watermark == 1
         deleted = await one.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=10_000), 6)
         assert isinstance(deleted, DeleteTopicsResponse)
         assert deleted.responses[0].error_code == ErrorCode.NONE
