@@ -44,6 +44,7 @@ class Operation(IntEnum):
     WRITE = 4
     CREATE = 5
     DELETE = 6
+    ALTER = 7
     DESCRIBE = 8
     CLUSTER_ACTION = 9
 
@@ -80,6 +81,7 @@ TABLE: Final = (
     Row(ApiKey.CREATE_TOPICS, "2-7", Operation.CREATE, ResourceType.TOPIC),
     Row(ApiKey.DELETE_TOPICS, "1-6", Operation.DELETE, ResourceType.TOPIC),
     Row(ApiKey.INIT_PRODUCER_ID, "0-5", Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+    Row(ApiKey.CREATE_PARTITIONS, "0-3", Operation.ALTER, ResourceType.TOPIC),
 )
 
 

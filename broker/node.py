@@ -34,6 +34,7 @@ from ottla.broker.controller.request_batch import ControlRequest
 from ottla.broker.controller.topic_configs import TopicConfigs
 from ottla.broker.fetch_session import FetchSessionCache
 from ottla.broker.handlers import (
+    create_partitions,
     create_topics,
     delete_topics,
     fetch,
@@ -262,6 +263,7 @@ class _Broker:
                     auto_create=controller.auto_create if config.auto_create_topics_enable else None,
                 ),
                 ApiKey.FIND_COORDINATOR: _bind(find_coordinator),
+                ApiKey.CREATE_PARTITIONS: _bind(create_partitions, controller=controller),
                 ApiKey.CREATE_TOPICS: _bind(create_topics, controller=controller, log_defaults=self._log_defaults),
                 ApiKey.DELETE_TOPICS: _bind(
                     delete_topics,

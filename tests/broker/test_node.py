@@ -20,6 +20,11 @@ from ottla.log.meta_properties import DirectoryInUse, read_meta_properties
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
@@ -169,7 +174,7 @@ async def test_every_api_that_is_told_is_answered_by_its_handler(tmp_path: Path)
     async with running(config(tmp_path)) as bootstrap, client(bootstrap) as one:
         told = await one.ask(ApiVersionsRequest(), 0)
         assert isinstance(told, ApiVersionsResponse)
-        assert [each.api_key for each in told.api_keys] == [0, 1, 2, 3, 10, 18, 19, 20, 22]
+        assert [each.api_key for each in told.api_keys] == [0, 1, 2, 3, 10, 18, 19, 20, 22, 37]
         await create(one, "t")
         await produce(one, "t", b"a")
         producer = await one.ask(
@@ -187,6 +192,10 @@ async def test_every_api_that_is_told_is_answered_by_its_handler(tmp_path: Path)
         coordinator = await one.ask(FindCoordinatorRequest(key="g"), 3)
         assert isinstance(coordinator, FindCoordinatorResponse)
         assert coordinator.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        more = CreatePartitionsTopic(name="t", count=2, assignments=None)
+        added = await one.ask(CreatePartitionsRequest(topics=[more], timeout_ms=10_000, validate_only=False), 3)
+        assert isinstance(added, CreatePartitionsResponse)
+        assert added.results[0].error_code == ErrorCode.NONE
         deleted = await one.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=10_000), 6)
         assert isinstance(deleted, DeleteTopicsResponse)
         assert deleted.responses[0].error_code == ErrorCode.NONE
