@@ -37,6 +37,7 @@ from ottla.broker.handlers import (
     create_partitions,
     create_topics,
     delete_topics,
+    describe_configs,
     fetch,
     find_coordinator,
     init_producer_id,
@@ -270,6 +271,14 @@ class _Broker:
                     controller=controller,
                     metadata=metadata_cache,
                     delete_topic_enable=config.delete_topic_enable,
+                ),
+                ApiKey.DESCRIBE_CONFIGS: _bind(
+                    describe_configs,
+                    metadata=metadata_cache,
+                    topic_configs=self._topic_configs,
+                    config=config,
+                    log_defaults=self._log_defaults,
+                    broker_id=self._identity.broker_id,
                 ),
                 ApiKey.INIT_PRODUCER_ID: _bind(
                     init_producer_id,

@@ -7,14 +7,17 @@ for them without waiting. Must not know what any config means. Counterpart in Ka
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import trio
 
+from ottla.broker.request_context import Deferred
 from ottla.zk.store import Session, StoreError
 from ottla.zk.znodes import decode_config, topic_config_path
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _RETRY_AFTER_SECONDS: Final = 0.1
@@ -48,12 +51,32 @@ class TopicConfigs:
         """Read topics' configs; `then` is called when they are there."""
         self._start_soon(self._read, list(topics), then)
 
+    def look_up(
+        self, topics: Collection[str], respond: Callable[[Mapping[str, Mapping[str, str]]], T]
+    ) -> "T | Deferred[T]":
+        """Return the response made of topics' configs; what is not here is read for it alone."""
+        missing = self.missing(topics)
+        known = {topic: self.get(topic) for topic in topics}
+        if not missing:
+            return respond(known)
+        reply: Deferred[T] = Deferred(applied=False)
+        self._start_soon(self._answer, missing, lambda found: reply.complete(respond(known | found)))
+        return reply
+
     def forget(self, topics: Collection[str]) -> None:
         """Drop the configs of topics that are gone: another one of that name has its own."""
         for topic in topics:
             self._configs.pop(topic, None)
 
     async def _read(self, topics: list[str], then: Callable[[], None]) -> None:
+        for topic, config in (await self._stored(topics)).items():
+            self._configs[topic] = config
+        then()
+
+    async def _answer(self, topics: list[str], then: Callable[[Mapping[str, Mapping[str, str]]], None]) -> None:
+        then(await self._stored(topics))
+
+    async def _stored(self, topics: list[str]) -> dict[str, Mapping[str, str]]:
         while True:
             try:
                 found = await self._session.get_many([topic_config_path(topic) for topic in topics])
@@ -61,6 +84,7 @@ class TopicConfigs:
             except StoreError as error:
                 logger.warning("configs of topics could not be read: %s", error)
                 await trio.sleep(_RETRY_AFTER_SECONDS)
-        for topic, znode in zip(topics, found, strict=True):
-            self._configs[topic] = _NONE if znode is None else decode_config(znode[0])
-        then()
+        return {
+            topic: _NONE if znode is None else decode_config(znode[0])
+            for topic, znode in zip(topics, found, strict=True)
+        }

@@ -68,6 +68,7 @@ def test_the_table_is_told_by_api_versions() -> None:
         19: (2, 7),
         20: (1, 6),
         22: (0, 5),
+        32: (1, 4),
         37: (0, 3),
     }
 

@@ -27,6 +27,11 @@ from ottla.wire.messages.create_partitions import (
 )
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from ottla.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -174,7 +179,7 @@ async def test_every_api_that_is_told_is_answered_by_its_handler(tmp_path: Path)
     async with running(config(tmp_path)) as bootstrap, client(bootstrap) as one:
         told = await one.ask(ApiVersionsRequest(), 0)
         assert isinstance(told, ApiVersionsResponse)
-        assert [each.api_key for each in told.api_keys] == [0, 1, 2, 3, 10, 18, 19, 20, 22, 37]
+        assert [each.api_key for each in told.api_keys] == [0, 1, 2, 3, 10, 18, 19, 20, 22, 32, 37]
         await create(one, "t")
         await produce(one, "t", b"a")
         producer = await one.ask(
@@ -196,6 +201,10 @@ async def test_every_api_that_is_told_is_answered_by_its_handler(tmp_path: Path)
         added = await one.ask(CreatePartitionsRequest(topics=[more], timeout_ms=10_000, validate_only=False), 3)
         assert isinstance(added, CreatePartitionsResponse)
         assert added.results[0].error_code == ErrorCode.NONE
+        about = DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=["retention.ms"])
+        described = await one.ask(DescribeConfigsRequest(resources=[about]), 4)
+        assert isinstance(described, DescribeConfigsResponse)
+        assert [config.value for config in described.results[0].configs] == ["604800000"]
         deleted = await one.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=10_000), 6)
         assert isinstance(deleted, DeleteTopicsResponse)
         assert deleted.responses[0].error_code == ErrorCode.NONE
