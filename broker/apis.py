@@ -48,6 +48,7 @@ class Operation(IntEnum):
     DESCRIBE = 8
     CLUSTER_ACTION = 9
     DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
 
 
 class ResourceType(IntEnum):
@@ -83,7 +84,9 @@ TABLE: Final = (
     Row(ApiKey.DELETE_TOPICS, "1-6", Operation.DELETE, ResourceType.TOPIC),
     Row(ApiKey.INIT_PRODUCER_ID, "0-5", Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
     Row(ApiKey.DESCRIBE_CONFIGS, "1-4", Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
+    Row(ApiKey.ALTER_CONFIGS, "0-2", Operation.ALTER_CONFIGS, ResourceType.TOPIC),
     Row(ApiKey.CREATE_PARTITIONS, "0-3", Operation.ALTER, ResourceType.TOPIC),
+    Row(ApiKey.INCREMENTAL_ALTER_CONFIGS, "0-1", Operation.ALTER_CONFIGS, ResourceType.TOPIC),
 )
 
 

@@ -1,7 +1,9 @@
-"""Stock admin clients and Kafka's own tools add partitions."""
+"""Stock admin clients and Kafka's own tools add partitions, and read and change configs."""
 
 from collections.abc import Iterator
+from typing import Any
 
+import confluent_kafka.admin
 import kafka
 import pytest
 from confluent_kafka import KafkaException
@@ -11,7 +13,10 @@ from confluent_kafka.cimpl import NewPartitions
 from compat_tests.brokers import Broker, Ottla, run_tool, running
 from compat_tests.clients import PATIENCE_S, create_topic
 
+# Its types do not tell what it exports.
+librdkafka: Any = confluent_kafka.admin
 pytestmark = pytest.mark.slow
+CONFIGS_TOOL = "kafka.admin.ConfigCommand"
 TOPICS_TOOL = "org.apache.kafka.tools.TopicCommand"
 
 
@@ -54,3 +59,47 @@ def test_kafkas_tool_adds_partitions(broker: Broker) -> None:
     assert count_partitions(broker, "tool") == 4
     with pytest.raises(RuntimeError, match="which is higher than the requested 1"):
         run_tool(TOPICS_TOOL, *arguments, "1")
+
+
+def test_librdkafka_changes_configs_and_reads_them(broker: Broker) -> None:
+    create_topic(broker.bootstrap, "librdkafka-configs", config={"segment.ms": "9"})
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    change = librdkafka.ConfigEntry("retention.ms", "5", incremental_operation=librdkafka.AlterConfigOpType.SET)
+    wanted = librdkafka.ConfigResource(
+        librdkafka.ResourceType.TOPIC, "librdkafka-configs", incremental_configs=[change]
+    )
+    for future in admin.incremental_alter_configs([wanted]).values():
+        future.result(PATIENCE_S)
+    asked = librdkafka.ConfigResource(librdkafka.ResourceType.TOPIC, "librdkafka-configs")
+    (described,) = admin.describe_configs([asked]).values()
+    configs = described.result(PATIENCE_S)
+    assert {configs[name].value for name in ("retention.ms", "segment.ms")} == {"5", "9"}
+    assert configs["retention.ms"].source == librdkafka.ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    assert configs["preallocate"].source == librdkafka.ConfigSource.DEFAULT_CONFIG.value
+    assert list(configs["retention.ms"].synonyms) == ["retention.ms"]
+
+
+def test_kafkas_tool_changes_configs_and_reads_them(broker: Broker) -> None:
+    create_topic(broker.bootstrap, "tool-configs")
+    topic = ("--bootstrap-server", broker.bootstrap, "--topic", "tool-configs")
+    completed = "Completed updating config for topic tool-configs.\n"
+    added = "retention.ms=7200000,cleanup.policy=[compact,delete]"
+    assert run_tool(CONFIGS_TOOL, *topic, "--alter", "--add-config", added) == completed
+    assert run_tool(CONFIGS_TOOL, *topic, "--alter", "--delete-config", "cleanup.policy") == completed
+    synonyms = "{DYNAMIC_TOPIC_CONFIG:retention.ms=7200000}"
+    assert run_tool(CONFIGS_TOOL, *topic, "--describe").splitlines() == [
+        "Dynamic configs for topic tool-configs are:",
+        f"  retention.ms=7200000 sensitive=false synonyms={synonyms}",
+    ]
+    with pytest.raises(RuntimeError, match=r"InvalidConfigurationException: Unknown topic config name: bogus.key"):
+        run_tool(CONFIGS_TOOL, *topic, "--alter", "--add-config", "bogus.key=1")
+
+
+def test_kafkas_tool_reads_a_brokers_configs_and_is_told_that_they_stay(broker: Broker) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    (broker_id,) = admin.list_topics(timeout=PATIENCE_S).brokers
+    one = ("--bootstrap-server", broker.bootstrap, "--broker", str(broker_id))
+    printed = run_tool(CONFIGS_TOOL, *one, "--describe", "--all")
+    assert f"  listeners=PLAINTEXT://127.0.0.1:{broker.port} sensitive=false synonyms={{STATIC_BROKER_CONFIG" in printed
+    with pytest.raises(RuntimeError, match=r"Cannot update these configs dynamically: Set\(log.retention.ms\)"):
+        run_tool(CONFIGS_TOOL, *one, "--alter", "--add-config", "log.retention.ms=5")

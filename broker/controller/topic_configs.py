@@ -38,6 +38,7 @@ class TopicConfigs:
         self._session = session
         self._start_soon = start_soon
         self._configs: dict[str, Mapping[str, str]] = {}
+        self._reading: set[str] = set()
 
     def get(self, topic: str) -> Mapping[str, str]:
         """Return a topic's configs, none for one that was not read."""
@@ -68,9 +69,20 @@ class TopicConfigs:
         for topic in topics:
             self._configs.pop(topic, None)
 
+    async def refresh(self, topics: Collection[str]) -> list[str]:
+        """Read again what has changed; return those topics of which this broker has anything."""
+        wanted = [topic for topic in topics if topic in self._configs or topic in self._reading]
+        found = await self._stored(wanted) if wanted else {}
+        refreshed = [topic for topic in wanted if topic in self._configs or topic in self._reading]
+        self._configs |= {topic: found[topic] for topic in refreshed}
+        return refreshed
+
     async def _read(self, topics: list[str], then: Callable[[], None]) -> None:
+        self._reading.update(topics)
         for topic, config in (await self._stored(topics)).items():
-            self._configs[topic] = config
+            # What a refresh has put there meanwhile is newer.
+            self._configs.setdefault(topic, config)
+        self._reading.difference_update(topics)
         then()
 
     async def _answer(self, topics: list[str], then: Callable[[Mapping[str, Mapping[str, str]]], None]) -> None:

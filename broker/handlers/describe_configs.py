@@ -186,9 +186,9 @@ def _broker_synonyms(name: str, config: BrokerConfig) -> list[DescribeConfigsSyn
     found += [
         DescribeConfigsSynonym(name=each, value=_text(key, key.default), source=_DEFAULT)
         for each in names
-        if (key := BROKER_CONFIG.get(each)) is not None
+        if (key := BROKER_CONFIG.get(each)) is not None and key.default is not None
     ]
-    # Kafka does so too: what stands in for a key shows only behind the key itself.
+    # Kafka does so too: what stands in for a key shows only behind a value of the key itself.
     return list(dropwhile(lambda synonym: synonym.name != name, found))
 
 

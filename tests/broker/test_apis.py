@@ -69,7 +69,9 @@ def test_the_table_is_told_by_api_versions() -> None:
         20: (1, 6),
         22: (0, 5),
         32: (1, 4),
+        33: (0, 2),
         37: (0, 3),
+        44: (0, 1),
     }
 
 

@@ -19,6 +19,7 @@ from ottla.broker.node import STORE_FILE, AddressInUse, Node
 from ottla.log.meta_properties import DirectoryInUse, read_meta_properties
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -34,6 +35,10 @@ from ottla.wire.messages.describe_configs import (
 )
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -179,7 +184,7 @@ async def test_every_api_that_is_told_is_answered_by_its_handler(tmp_path: Path)
     async with running(config(tmp_path)) as bootstrap, client(bootstrap) as one:
         told = await one.ask(ApiVersionsRequest(), 0)
         assert isinstance(told, ApiVersionsResponse)
-        assert [each.api_key for each in told.api_keys] == [0, 1, 2, 3, 10, 18, 19, 20, 22, 32, 37]
+        assert [each.api_key for each in told.api_keys] == [0, 1, 2, 3, 10, 18, 19, 20, 22, 32, 33, 37, 44]
         await create(one, "t")
         await produce(one, "t", b"a")
         producer = await one.ask(
@@ -205,6 +210,10 @@ async def test_every_api_that_is_told_is_answered_by_its_handler(tmp_path: Path)
         described = await one.ask(DescribeConfigsRequest(resources=[about]), 4)
         assert isinstance(described, DescribeConfigsResponse)
         assert [config.value for config in described.results[0].configs] == ["604800000"]
+        for request, version in ((AlterConfigsRequest, 2), (IncrementalAlterConfigsRequest, 1)):
+            altered = await one.ask(request(resources=(), validate_only=False), version)
+            assert isinstance(altered, AlterConfigsResponse | IncrementalAlterConfigsResponse)
+            assert not altered.responses
         deleted = await one.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=10_000), 6)
         assert isinstance(deleted, DeleteTopicsResponse)
         assert deleted.responses[0].error_code == ErrorCode.NONE

@@ -87,8 +87,6 @@ async def test_synonyms_are_told_in_the_order_in_which_they_count(tmp_path: Path
         assert sources(configs["retention.ms"]) == [
             ("retention.ms", "5", 1),
             ("log.retention.ms", "77", 4),
-            ("log.retention.ms", None, 5),
-            ("log.retention.minutes", None, 5),
             ("log.retention.hours", "168", 5),
         ]
         assert sources(configs["preallocate"]) == [("preallocate", "true", 1), ("log.preallocate", "false", 5)]
@@ -97,7 +95,7 @@ async def test_synonyms_are_told_in_the_order_in_which_they_count(tmp_path: Path
             ("message.max.bytes", "1048588", 5),
         ]
         assert configs["segment.ms"].value == "10800000"
-        assert sources(configs["segment.ms"]) == [("log.roll.ms", None, 5), ("log.roll.hours", "168", 5)]
+        assert sources(configs["segment.ms"]) == []
         assert sources(configs["remote.storage.enable"]) == []
 
 
