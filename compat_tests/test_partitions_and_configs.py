@@ -1,6 +1,7 @@
 """Stock admin clients and Kafka's own tools add partitions, and read and change configs."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import confluent_kafka.admin
@@ -77,6 +78,41 @@ def test_librdkafka_changes_configs_and_reads_them(broker: Broker) -> None:
     assert configs["retention.ms"].source == librdkafka.ConfigSource.DYNAMIC_TOPIC_CONFIG.value
     assert configs["preallocate"].source == librdkafka.ConfigSource.DEFAULT_CONFIG.value
     assert list(configs["retention.ms"].synonyms) == ["retention.ms"]
+
+
+def test_librdkafka_replaces_configs_that_are_in_effect_at_once_and_survive_a_kill(tmp_path: Path) -> None:
+    broker = Ottla(tmp_path)
+    broker.start()
+    try:
+        create_topic(broker.bootstrap, "t", config={"segment.ms": "9"})
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        topic = (librdkafka.ResourceType.TOPIC, "t")
+        wanted = librdkafka.ConfigResource(*topic, set_config={"max.message.bytes": "200"})
+        with pytest.warns(DeprecationWarning, match="alter_configs"):
+            futures = admin.alter_configs([wanted]).values()
+        for future in futures:
+            future.result(PATIENCE_S)
+        producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap)
+        producer.send("t", b"small").get(PATIENCE_S)
+        with pytest.raises(kafka.errors.MessageSizeTooLargeError):
+            producer.send("t", b"x" * 1000).get(PATIENCE_S)
+        producer.close(PATIENCE_S)
+        broker.kill()
+        broker.start()
+        (described,) = admin.describe_configs([librdkafka.ConfigResource(*topic)]).values()
+        configs = described.result(PATIENCE_S)
+        assert configs["max.message.bytes"].value == "200"
+        assert configs["segment.ms"].source == librdkafka.ConfigSource.DEFAULT_CONFIG.value
+    finally:
+        broker.stop()
+
+
+def test_kafka_python_reads_configs(broker: Broker) -> None:
+    create_topic(broker.bootstrap, "kafka-python-configs", config={"segment.ms": "9"})
+    admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    described = admin.describe_configs([kafka.admin.ConfigResource("TOPIC", "kafka-python-configs")])
+    admin.close()
+    assert "'segment.ms'" in str(described)
 
 
 def test_kafkas_tool_changes_configs_and_reads_them(broker: Broker) -> None:

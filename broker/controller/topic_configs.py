@@ -13,7 +13,7 @@ import trio
 
 from ottla.broker.request_context import Deferred
 from ottla.zk.store import Session, StoreError
-from ottla.zk.znodes import decode_config, topic_config_path
+from ottla.zk.znodes import ZnodeError, decode_config, topic_config_path
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +97,15 @@ class TopicConfigs:
                 logger.warning("configs of topics could not be read: %s", error)
                 await trio.sleep(_RETRY_AFTER_SECONDS)
         return {
-            topic: _NONE if znode is None else decode_config(znode[0])
+            topic: _NONE if znode is None else _decode(topic, znode[0])
             for topic, znode in zip(topics, found, strict=True)
         }
+
+
+def _decode(topic: str, data: bytes) -> Mapping[str, str]:
+    try:
+        return decode_config(data)
+    except ZnodeError as error:
+        # Whoever wrote this: a broker that stops over it serves no topic at all.
+        logger.error("Topic %s is served with default configuration: %s", topic, error)
+        return _NONE

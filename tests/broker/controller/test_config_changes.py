@@ -75,3 +75,15 @@ async def test_a_topic_that_is_created_again_does_not_have_the_configs_of_the_on
             await tool.get(topic_config_path("t"))
         await create(broker, "t")
         assert broker.replicas.partition("t", 0).log.config.values["retention.ms"] != 5
+
+
+async def test_configs_that_cannot_be_read_are_none(tmp_path: Path) -> None:
+    async with running(tmp_path, 0) as cluster:
+        broker = cluster.brokers[0]
+        await create(broker, "t")
+        tool = cluster.store.session(lambda event: None)
+        for data, kept in ((encode_config({"retention.ms": "5"}), {"retention.ms": "5"}), (b"nonsense", {})):
+            await tool.set(topic_config_path("t"), data)
+            await tool.create(NOTIFICATION, b'{"version":2,"entity_path":"topics/t"}', sequential=True)
+            await settle()
+            assert broker.topic_configs.get("t") == kept
