@@ -44,8 +44,11 @@ class Operation(IntEnum):
     WRITE = 4
     CREATE = 5
     DELETE = 6
+    ALTER = 7
     DESCRIBE = 8
     CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
 
 
 class ResourceType(IntEnum):
@@ -82,7 +85,11 @@ TABLE: Final = (
     Row(ApiKey.DELETE_RECORDS, "0-2", Operation.DELETE, ResourceType.TOPIC),
     Row(ApiKey.INIT_PRODUCER_ID, "0-5", Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
     Row(ApiKey.OFFSET_FOR_LEADER_EPOCH, "2-4", Operation.DESCRIBE, ResourceType.TOPIC),
+    Row(ApiKey.DESCRIBE_CONFIGS, "1-4", Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
+    Row(ApiKey.ALTER_CONFIGS, "0-2", Operation.ALTER_CONFIGS, ResourceType.TOPIC),
     Row(ApiKey.DESCRIBE_LOG_DIRS, "1-4", Operation.DESCRIBE, ResourceType.CLUSTER),
+    Row(ApiKey.CREATE_PARTITIONS, "0-3", Operation.ALTER, ResourceType.TOPIC),
+    Row(ApiKey.INCREMENTAL_ALTER_CONFIGS, "0-1", Operation.ALTER_CONFIGS, ResourceType.TOPIC),
     Row(ApiKey.LIST_PARTITION_REASSIGNMENTS, "0", Operation.DESCRIBE, ResourceType.CLUSTER),
     Row(ApiKey.DESCRIBE_CLUSTER, "0-1", Operation.DESCRIBE, ResourceType.CLUSTER),
     Row(ApiKey.DESCRIBE_PRODUCERS, "0", Operation.READ, ResourceType.TOPIC),

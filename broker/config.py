@@ -24,17 +24,22 @@ NOT_FROM_ENVIRONMENT = re.compile(
 
 
 class BrokerConfig:
-    """The values of one broker: all in `values` by Kafka's names, those of the broker's own keys as attributes too."""
+    """The values of one broker: all in `values` by Kafka's names, those of its own keys as attributes too.
+
+    `texts` is what was set, as it was written, whether it is declared or not.
+    """
 
     __slots__ = (
         "advertised_listeners",
         "inter_broker_listener_name",
         "listeners",
         "log_dirs",
+        "texts",
         "values",
         "without_effect",
     )
 
+    texts: Mapping[str, str]
     values: Mapping[str, Any]
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
@@ -164,6 +169,7 @@ class BrokerConfig:
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         """Read values from their text; keys that are not declared are left out."""
+        self.texts = dict(texts)
         for name, text in texts.items():
             check_refused(name, text)
         values = BROKER_CONFIG.parse_all(texts)

@@ -27,6 +27,8 @@ import trio
 from ottla.broker.apis import Apis, ErrorResponse, Handler, build_apis
 from ottla.broker.clock import Clock, Offload, thread_offload
 from ottla.broker.config import BrokerConfig
+from ottla.broker.controller.config_admin import ConfigAdmin
+from ottla.broker.controller.config_changes import ConfigChanges
 from ottla.broker.controller.event_loop import Controller
 from ottla.broker.controller.peers import LocalPeer, Peer
 from ottla.broker.controller.producer_ids import ProducerIds
@@ -34,15 +36,19 @@ from ottla.broker.controller.request_batch import ControlRequest
 from ottla.broker.controller.topic_configs import TopicConfigs
 from ottla.broker.fetch_session import FetchSessionCache
 from ottla.broker.handlers import (
+    alter_configs,
+    create_partitions,
     create_topics,
     delete_records,
     delete_topics,
     describe_cluster,
+    describe_configs,
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
     fetch,
     find_coordinator,
+    incremental_alter_configs,
     init_producer_id,
     leader_and_isr,
     list_offsets,
@@ -69,6 +75,7 @@ from ottla.wire.messages.update_metadata import UpdateMetadataRequest
 from ottla.wire.types import TopicPartition
 from ottla.zk.bootstrap import generate_broker_id, prepare_tree, register_broker
 from ottla.zk.embedded import EmbeddedStore
+from ottla.zk.store import WatchEvent
 from ottla.zk.znodes import BrokerInfo, Endpoint, encode_uuid
 
 __all__ = ["AddressInUse", "Node", "serve"]
@@ -203,7 +210,7 @@ class _Broker:
         self._controller = Controller(
             config, clock, self._metadata, broker_id=identity.broker_id, peers=lambda broker_id: self._peer
         )
-        self.session = store.session(self._controller.on_store_event)
+        self.session = store.session(self._on_store_event)
         self._topic_configs = TopicConfigs(self.session, self._start_soon)
         self.replicas = ReplicaManager(
             logs,
@@ -216,6 +223,7 @@ class _Broker:
             log_defaults=self._log_defaults,
             replica_lag_time_max_ms=config.replica_lag_time_max_ms,
         )
+        self._config_changes = ConfigChanges(self.session, clock, self._topic_configs, self.replicas.reconfigure)
         self._peer: Peer = LocalPeer(self._control_handlers())
         self._housekeeping = Housekeeping(
             logs,
@@ -238,8 +246,13 @@ class _Broker:
         """Register, and return when the controller has told this broker its partitions."""
         info = BrokerInfo(self._identity.broker_id, endpoints, self._config.broker_rack)
         self._epoch = await register_broker(self.session, info, self._clock.now_ms())
+        await self._nursery.start(self._config_changes.run)
         await self._nursery.start(self._controller.run, self.session)
         self._nursery.start_soon(self._housekeeping.run)
+
+    def _on_store_event(self, event: WatchEvent) -> None:
+        self._config_changes.on_store_event(event)
+        self._controller.on_store_event(event)
 
     def _start_soon(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
         self._nursery.start_soon(function, *args)
@@ -251,9 +264,19 @@ class _Broker:
             config.max_incremental_fetch_session_cache_slots, self.replicas.signal, lambda: random.randrange(1, 1 << 31)
         )
         producer_ids = ProducerIds(self.session, self._identity.broker_id, self._start_soon)
+        config_admin = ConfigAdmin(
+            self.session,
+            self._start_soon,
+            self._config_changes,
+            metadata=metadata_cache,
+            log_defaults=self._log_defaults,
+            broker_id=self._identity.broker_id,
+        )
         return build_apis(
             self._describing()
             | {
+                ApiKey.ALTER_CONFIGS: _bind(alter_configs, config_admin=config_admin),
+                ApiKey.INCREMENTAL_ALTER_CONFIGS: _bind(incremental_alter_configs, config_admin=config_admin),
                 ApiKey.PRODUCE: _bind(produce, replicas=self.replicas, metadata=metadata_cache),
                 ApiKey.FETCH: _bind(
                     fetch,
@@ -270,6 +293,7 @@ class _Broker:
                     auto_create=controller.auto_create if config.auto_create_topics_enable else None,
                 ),
                 ApiKey.FIND_COORDINATOR: _bind(find_coordinator),
+                ApiKey.CREATE_PARTITIONS: _bind(create_partitions, controller=controller),
                 ApiKey.CREATE_TOPICS: _bind(create_topics, controller=controller, log_defaults=self._log_defaults),
                 ApiKey.DELETE_RECORDS: _bind(delete_records, replicas=self.replicas, metadata=metadata_cache),
                 ApiKey.DELETE_TOPICS: _bind(
@@ -277,6 +301,14 @@ class _Broker:
                     controller=controller,
                     metadata=metadata_cache,
                     delete_topic_enable=config.delete_topic_enable,
+                ),
+                ApiKey.DESCRIBE_CONFIGS: _bind(
+                    describe_configs,
+                    metadata=metadata_cache,
+                    topic_configs=self._topic_configs,
+                    config=config,
+                    log_defaults=self._log_defaults,
+                    broker_id=self._identity.broker_id,
                 ),
                 ApiKey.INIT_PRODUCER_ID: _bind(
                     init_producer_id,

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from ottla.broker import isr
 from ottla.broker.isr import InSyncReplicas, Replica
 from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, LOG_END, NOTHING
+from ottla.log.config import LogConfig
 from ottla.log.leader_epochs import EpochEndOffset
 from ottla.log.partition_log import LogAppendInfo, PartitionLog
 from ottla.log.segment import TimestampAndOffset
@@ -121,6 +122,12 @@ class Partition:
         self.followers: dict[int, Replica] = {}
         self._broker_id = broker_id
         self._max_lag_ms = max_lag_ms
+
+    def use_config(self, config: LogConfig, rules: RecordRules) -> None:
+        """Go by other configs from now on; the segment that is open keeps the spacing of its indexes."""
+        self.log.config = config
+        self.rules = rules
+        self.flushes_by_count = config.flush_messages < _NEVER
 
     # Roles
 

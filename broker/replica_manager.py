@@ -408,6 +408,14 @@ class ReplicaManager:
             logger.error("Topic %s is served with default configuration: %s", topic, error)
             return self._log_defaults
 
+    def reconfigure(self, topic: str) -> None:
+        """Take in that a topic's configs are others now."""
+        config = self._config_of(topic)
+        for partition in [each for each in self.partitions.values() if each.topic_partition.topic == topic]:
+            partition.use_config(config, record_rules(config))
+            if partition.flushes_by_count:
+                self._maybe_flush(partition)
+
     def stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
         """Stop replicas, and delete them where the controller says so."""
         if request.controller_epoch < self.controller_epoch:

@@ -22,6 +22,7 @@ CONTROLLER_EPOCH: Final = "/controller_epoch"
 DELETE_TOPICS: Final = "/admin/delete_topics"
 TOPIC_CONFIGS: Final = "/config/topics"
 CONFIG_CHANGES: Final = "/config/changes"
+CONFIG_CHANGE_PREFIX: Final = "config_change_"
 CLUSTER_ID: Final = "/cluster/id"
 FEATURE: Final = "/feature"
 ISR_CHANGE_NOTIFICATION: Final = "/isr_change_notification"
@@ -288,6 +289,19 @@ def decode_config(data: bytes) -> dict[str, str]:
         return {}
     config = _decode(data).get("config")
     return {name: str(value) for name, value in config.items()} if isinstance(config, dict) else {}
+
+
+def encode_config_change(entity: str) -> bytes:
+    """Return the data of /config/changes/config_change_N; an entity is a type and a name, such as topics/T."""
+    return _encode({"version": 2, "entity_path": entity})
+
+
+def decode_config_change(data: bytes) -> str:
+    """Return whose configs have changed. Version 1, of old tools, names the type apart."""
+    found = _decode(data)
+    if found.get("version") == 1:
+        return f"{_get(found, 'entity_type', str)}/{_get(found, 'entity_name', str)}"
+    return _get(found, "entity_path", str)
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:

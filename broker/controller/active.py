@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from ottla.broker.controller import topic_deletion
+from ottla.broker.controller.assignment import BrokerPlace
 from ottla.broker.controller.cluster_store import ClusterStore
 from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
 from ottla.broker.controller.election import after_failure
@@ -28,8 +29,9 @@ from ottla.broker.controller.state_machines import (
     replicas_online,
     shrink_isr,
 )
-from ottla.broker.controller.topics import NewTopic
-from ottla.wire.errors import ErrorCode
+from ottla.broker.controller.topics import NewTopic, plan_partitions
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.create_partitions import CreatePartitionsTopic
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrResponse
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.wire.types import TopicPartition
@@ -186,6 +188,19 @@ class ActiveController:
         await self._take_topics(new)
         await self._create_partitions([each for topic in new for each in self.context.partitions_of(topic)])
 
+    async def add_partitions(self, wanted: CreatePartitionsTopic, *, validate_only: bool) -> NewTopic:
+        """Write a topic's new partitions and bring them online; return the topic with them."""
+        context, name = self.context, wanted.name
+        if context.is_queued_for_deletion(name):
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
+        found, version = (await self._store.topics([name])).get(name, (None, 0))
+        brokers = [BrokerPlace(broker_id, broker.info.rack) for broker_id, broker in context.brokers.items()]
+        assignment = plan_partitions(wanted, found, brokers)
+        if not validate_only:
+            await self._store.set_assignment(name, assignment, version)
+            await self.topic_modified(name)
+        return NewTopic(name, {index: each.replicas for index, each in assignment.partitions.items()}, {})
+
     async def topic_modified(self, topic: str) -> None:
         """Take in that a topic got more partitions."""
         context = self.context
@@ -206,7 +221,7 @@ class ActiveController:
             if assignment.topic_id is None:
                 # Made by a tool that knows of no ids.
                 assignment = assignment._replace(topic_id=self._settings.new_topic_id())
-                await self._store.set_topic_id(topic, assignment, version)
+                await self._store.set_assignment(topic, assignment, version)
             self.context.set_topic(topic, assignment.topic_id, assignment.partitions)
 
     async def _create_partitions(self, partitions: Collection[TopicPartition]) -> None:

@@ -1,4 +1,4 @@
-"""What clients ask of the controller: topics to create and to delete, and the replies that wait until it is done.
+"""What clients ask of the controller: topics to create, enlarge and delete, and the replies that wait until it is done.
 
 Owns these waits and their time-outs. Must not know how the controller does it; it is handed the results.
 Counterparts in Kafka: ZkAdminManager, DelayedCreatePartitions, DelayedDeleteTopics.
@@ -12,6 +12,7 @@ from ottla.broker.controller.topics import NewTopic
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.request_context import Deferred
 from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.create_partitions import CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic
 from ottla.wire.types import ZERO_UUID
 
@@ -37,6 +38,15 @@ class CreateTopics(NamedTuple):
     """Somebody wants topics created."""
 
     topics: Sequence[CreatableTopic]
+    timeout_ms: int
+    validate_only: bool
+    reply: CreateReply
+
+
+class CreatePartitions(NamedTuple):
+    """Somebody wants topics to have more partitions."""
+
+    topics: Sequence[CreatePartitionsTopic]
     timeout_ms: int
     validate_only: bool
     reply: CreateReply
@@ -77,8 +87,8 @@ class TopicWaits:
         self._creations: dict[_Wait[Mapping[str, TopicOutcome]], None] = {}
         self._deletions: dict[_Wait[Mapping[str, ErrorCode]], None] = {}
 
-    def wait_for_leaders(self, request: CreateTopics, outcomes: Mapping[str, TopicOutcome]) -> None:
-        """Reply when each topic that was created has leaders; REQUEST_TIMED_OUT for those that take too long."""
+    def wait_for_leaders(self, request: CreateTopics | CreatePartitions, outcomes: Mapping[str, TopicOutcome]) -> None:
+        """Reply when all partitions of each topic have leaders; REQUEST_TIMED_OUT for those that take too long."""
         if request.validate_only:
             request.reply.complete(outcomes)
             return

@@ -1,4 +1,4 @@
-"""Which brokers hold the partitions of a new topic.
+"""Which brokers hold the partitions of a new topic, and those that an old one gets.
 
 PURE. Owns the spreading of replicas over brokers and racks, Kafka's to the digit. Chance comes in as a function.
 Counterpart in Kafka: org.apache.kafka.admin.AdminUtils.
@@ -18,7 +18,11 @@ class BrokerPlace(NamedTuple):
 
 
 def assign_replicas(
-    brokers: Sequence[BrokerPlace], partitions: int, replication_factor: int, random_below: Callable[[int], int]
+    brokers: Sequence[BrokerPlace],
+    partitions: int,
+    replication_factor: int,
+    random_below: Callable[[int], int],
+    first_partition: int = 0,
 ) -> dict[int, tuple[int, ...]]:
     """Return the brokers of each partition, the first of which is to lead.
 
@@ -47,7 +51,7 @@ def assign_replicas(
     number_of_racks = len(set(racks.values())) if any(racks.values()) else 1
     start, shift = random_below(count), random_below(count)
     assignment = {}
-    for partition in range(partitions):
+    for partition in range(first_partition, first_partition + partitions):
         if partition and partition % count == 0:
             shift += 1
         first = (partition + start) % count

@@ -169,8 +169,8 @@ class ClusterStore:
             )
         return [outcome if isinstance(outcome, StoreError) else None for outcome in await self._write(steps)]
 
-    async def set_topic_id(self, topic: str, assignment: TopicAssignment, version: int) -> None:
-        """Write an assignment that got an id."""
+    async def set_assignment(self, topic: str, assignment: TopicAssignment, version: int) -> None:
+        """Write an assignment that got an id or partitions."""
         (outcome,) = await self._write([[SetData(znodes.topic_path(topic), assignment.encode(), version)]])
         if isinstance(outcome, StoreError):
             raise outcome

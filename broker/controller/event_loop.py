@@ -22,6 +22,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.controller.active import ActiveController, Settings, why_not_created
 from ottla.broker.controller.admin import (
     AutoCreate,
+    CreatePartitions,
     CreateReply,
     CreateTopics,
     DeleteReply,
@@ -50,6 +51,7 @@ from ottla.broker.request_context import Deferred
 from ottla.log.config import LogConfig
 from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.create_partitions import CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrResponse
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -71,7 +73,7 @@ class _Answer(NamedTuple):
     response: Response
 
 
-_Event = WatchEvent | CreateTopics | DeleteTopics | AutoCreate | _Answer
+_Event = WatchEvent | CreateTopics | CreatePartitions | DeleteTopics | AutoCreate | _Answer
 
 
 def new_topic_id() -> bytes:
@@ -134,6 +136,14 @@ class Controller:
         """Have topics, no two of one name, created; the reply comes when they have leaders."""
         reply: CreateReply = Deferred(applied=False)
         self._put(CreateTopics(topics, timeout_ms, validate_only, reply))
+        return reply
+
+    def create_partitions(
+        self, topics: Sequence[CreatePartitionsTopic], timeout_ms: int, *, validate_only: bool
+    ) -> CreateReply:
+        """Have partitions added to topics, no two of one name; the reply comes when they have leaders."""
+        reply: CreateReply = Deferred(applied=False)
+        self._put(CreatePartitions(topics, timeout_ms, validate_only, reply))
         return reply
 
     def delete_topics(self, names: Collection[str], timeout_ms: int) -> DeleteReply:
@@ -204,6 +214,8 @@ class Controller:
                 await self._take_store_event(type, path)
             case CreateTopics():
                 await self._create_topics(event)
+            case CreatePartitions():
+                await self._create_partitions(event)
             case DeleteTopics():
                 await self._delete_topics(event)
             case AutoCreate(topics):
@@ -322,6 +334,26 @@ class Controller:
             else:
                 outcomes[topic.name] = TopicOutcome(KafkaError(*why_not_created(topic.name, error)))
         return outcomes
+
+    async def _create_partitions(self, request: CreatePartitions) -> None:
+        moved = TopicOutcome(KafkaError(ErrorCode.NOT_CONTROLLER))
+        outcomes = {topic.name: moved for topic in request.topics}
+        try:
+            if self._active is not None:
+                for topic in request.topics:
+                    outcomes[topic.name] = await self._add_partitions(self._active, topic, request.validate_only)
+        finally:
+            self._waits.wait_for_leaders(request, outcomes)
+
+    async def _add_partitions(
+        self, active: ActiveController, topic: CreatePartitionsTopic, validate_only: bool
+    ) -> TopicOutcome:
+        try:
+            return TopicOutcome(topic=await active.add_partitions(topic, validate_only=validate_only))
+        except KafkaError as error:
+            return TopicOutcome(error)
+        except StoreError as error:
+            return TopicOutcome(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
 
     async def _delete_topics(self, request: DeleteTopics) -> None:
         errors = dict.fromkeys(request.names, ErrorCode.NOT_CONTROLLER)

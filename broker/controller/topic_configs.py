@@ -7,14 +7,17 @@ for them without waiting. Must not know what any config means. Counterpart in Ka
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import trio
 
+from ottla.broker.request_context import Deferred
 from ottla.zk.store import Session, StoreError
-from ottla.zk.znodes import decode_config, topic_config_path
+from ottla.zk.znodes import ZnodeError, decode_config, topic_config_path
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _RETRY_AFTER_SECONDS: Final = 0.1
@@ -35,6 +38,7 @@ class TopicConfigs:
         self._session = session
         self._start_soon = start_soon
         self._configs: dict[str, Mapping[str, str]] = {}
+        self._reading: set[str] = set()
 
     def get(self, topic: str) -> Mapping[str, str]:
         """Return a topic's configs, none for one that was not read."""
@@ -48,12 +52,43 @@ class TopicConfigs:
         """Read topics' configs; `then` is called when they are there."""
         self._start_soon(self._read, list(topics), then)
 
+    def look_up(
+        self, topics: Collection[str], respond: Callable[[Mapping[str, Mapping[str, str]]], T]
+    ) -> "T | Deferred[T]":
+        """Return the response made of topics' configs; what is not here is read for it alone."""
+        missing = self.missing(topics)
+        known = {topic: self.get(topic) for topic in topics}
+        if not missing:
+            return respond(known)
+        reply: Deferred[T] = Deferred(applied=False)
+        self._start_soon(self._answer, missing, lambda found: reply.complete(respond(known | found)))
+        return reply
+
     def forget(self, topics: Collection[str]) -> None:
         """Drop the configs of topics that are gone: another one of that name has its own."""
         for topic in topics:
             self._configs.pop(topic, None)
 
+    async def refresh(self, topics: Collection[str]) -> list[str]:
+        """Read again what has changed; return those topics of which this broker has anything."""
+        wanted = [topic for topic in topics if topic in self._configs or topic in self._reading]
+        found = await self._stored(wanted) if wanted else {}
+        refreshed = [topic for topic in wanted if topic in self._configs or topic in self._reading]
+        self._configs |= {topic: found[topic] for topic in refreshed}
+        return refreshed
+
     async def _read(self, topics: list[str], then: Callable[[], None]) -> None:
+        self._reading.update(topics)
+        for topic, config in (await self._stored(topics)).items():
+            # What a refresh has put there meanwhile is newer.
+            self._configs.setdefault(topic, config)
+        self._reading.difference_update(topics)
+        then()
+
+    async def _answer(self, topics: list[str], then: Callable[[Mapping[str, Mapping[str, str]]], None]) -> None:
+        then(await self._stored(topics))
+
+    async def _stored(self, topics: list[str]) -> dict[str, Mapping[str, str]]:
         while True:
             try:
                 found = await self._session.get_many([topic_config_path(topic) for topic in topics])
@@ -61,6 +96,16 @@ class TopicConfigs:
             except StoreError as error:
                 logger.warning("configs of topics could not be read: %s", error)
                 await trio.sleep(_RETRY_AFTER_SECONDS)
-        for topic, znode in zip(topics, found, strict=True):
-            self._configs[topic] = _NONE if znode is None else decode_config(znode[0])
-        then()
+        return {
+            topic: _NONE if znode is None else _decode(topic, znode[0])
+            for topic, znode in zip(topics, found, strict=True)
+        }
+
+
+def _decode(topic: str, data: bytes) -> Mapping[str, str]:
+    try:
+        return decode_config(data)
+    except ZnodeError as error:
+        # Whoever wrote this: a broker that stops over it serves no topic at all.
+        logger.error("Topic %s is served with default configuration: %s", topic, error)
+        return _NONE

@@ -1,16 +1,18 @@
-"""What a topic may be called, and whether and how one that somebody asks for can be created.
+"""What a topic may be called, and whether and how one that somebody asks for can be created or get more partitions.
 
 PURE. Owns the rules and their errors. Must not know how topics are written. Counterparts in Kafka:
-org.apache.kafka.common.internals.Topic, ZkAdminManager.createTopics, AdminZkClient.validateTopicCreate.
+org.apache.kafka.common.internals.Topic, createTopics and createPartitions of ZkAdminManager, AdminZkClient.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla.broker.controller.assignment import BrokerPlace, assign_replicas
 from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.create_partitions import CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic
+from ottla.zk.znodes import ReplicaAssignment, TopicAssignment
 
 GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
@@ -155,3 +157,69 @@ def _manual_assignment(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
         )
     return found
+
+
+def plan_partitions(
+    wanted: CreatePartitionsTopic, found: TopicAssignment | None, brokers: Sequence[BrokerPlace]
+) -> TopicAssignment:
+    """Return a topic's replicas with those of the partitions that a client wants added, or raise what is wrong."""
+    name = wanted.name
+    if found is not None and any(each.adding or each.removing for each in found.partitions.values()):
+        raise KafkaError(
+            ErrorCode.REASSIGNMENT_IN_PROGRESS, f"A partition reassignment is in progress for the topic '{name}'."
+        )
+    if found is None or not found.partitions:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    count = len(found.partitions)
+    added = wanted.count - count
+    if added < 0:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"Topic currently has {count} partitions, which is higher than the requested {wanted.count}.",
+        )
+    if added == 0:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partitions.")
+    if added > MAX_PARTITIONS_PER_REQUEST:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    like = found.partitions[0].replicas
+    if wanted.assignments is None:
+        # Where the first partition's own spreading began, as far as that can be told.
+        places = sorted(brokers)
+        start = next((place for place, each in enumerate(places) if each.broker_id >= like[0]), 0)
+        replicas = assign_replicas(places, added, len(like), lambda _: start, count)
+    else:
+        manual = [tuple(each.broker_ids) for each in wanted.assignments]
+        _check_added(manual, added, count, len(like), {each.broker_id for each in brokers})
+        replicas = dict(enumerate(manual, count))
+    new = {index: ReplicaAssignment(each) for index, each in replicas.items()}
+    return found._replace(partitions={**found.partitions, **new})
+
+
+def _check_added(
+    manual: Sequence[tuple[int, ...]], added: int, first: int, replication_factor: int, brokers: Collection[int]
+) -> None:
+    """Refuse a manual assignment of added partitions that does not fit the topic or the cluster."""
+    fault = None
+    numbered = list(enumerate(manual, first))
+    different = [(index, len(replicas)) for index, replicas in numbered if len(replicas) != replication_factor]
+    if unknown := sorted({broker_id for replicas in manual for broker_id in replicas}.difference(brokers)):
+        fault = f"Unknown broker(s) in replica assignment: {_listed(unknown)}."
+    elif len(manual) != added:
+        fault = f"Increasing the number of partitions by {added} but {len(manual)} assignments provided."
+    elif empty := [index for index, replicas in numbered if not replicas]:
+        fault = f"Cannot have replication factor of 0 for partition id {empty[0]}."
+    elif twice := [each for each in numbered if len(set(each[1])) < len(each[1])]:
+        index, replicas = twice[0]
+        fault = f"Duplicate brokers not allowed in replica assignment: {_listed(replicas)} for partition id {index}."
+    elif different:
+        fault = (
+            f"Inconsistent replication factor between partitions, partition 0 has {replication_factor} "
+            f"while partitions [{_listed(index for index, _ in different)}] have "
+            f"replication factors [{_listed(count for _, count in different)}], respectively."
+        )
+    if fault is not None:
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))

@@ -19,7 +19,13 @@ from ottla.broker.node import STORE_FILE, AddressInUse, Node
 from ottla.log.meta_properties import DirectoryInUse, read_meta_properties
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -29,6 +35,11 @@ from ottla.wire.messages.delete_records import (
 )
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from ottla.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse, TopicRequest
 from ottla.wire.messages.describe_topic_partitions import (
@@ -37,6 +48,10 @@ from ottla.wire.messages.describe_topic_partitions import (
 )
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -194,7 +209,7 @@ async def test_every_api_that_is_told_is_answered_by_its_handler(tmp_path: Path)
         assert isinstance(told, ApiVersionsResponse)
         assert [each.api_key for each in told.api_keys] == [
             *(0, 1, 2, 3, 10, 18, 19, 20, 21, 22),
-            *(23, 35, 46, 60, 61, 75),
+            *(23, 32, 33, 35, 37, 44, 46, 60, 61, 75),
         ]
         await create(one, "t")
         await produce(one, "t", b"a")
@@ -219,6 +234,18 @@ async def test_every_api_that_is_told_is_answered_by_its_handler(tmp_path: Path)
         deletion = await one.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=10_000), 2)
         assert isinstance(deletion, DeleteRecordsResponse)
         assert deletion.topics[0].partitions[0].low_watermark == 1
+        more = CreatePartitionsTopic(name="t", count=2, assignments=None)
+        added = await one.ask(CreatePartitionsRequest(topics=[more], timeout_ms=10_000, validate_only=False), 3)
+        assert isinstance(added, CreatePartitionsResponse)
+        assert added.results[0].error_code == ErrorCode.NONE
+        about = DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=["retention.ms"])
+        described = await one.ask(DescribeConfigsRequest(resources=[about]), 4)
+        assert isinstance(described, DescribeConfigsResponse)
+        assert [config.value for config in described.results[0].configs] == ["604800000"]
+        for request, version in ((AlterConfigsRequest, 2), (IncrementalAlterConfigsRequest, 1)):
+            altered = await one.ask(request(resources=(), validate_only=False), version)
+            assert isinstance(altered, AlterConfigsResponse | IncrementalAlterConfigsResponse)
+            assert not altered.responses
         deleted = await one.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=10_000), 6)
         assert isinstance(deleted, DeleteTopicsResponse)
         assert deleted.responses[0].error_code == ErrorCode.NONE

@@ -11,6 +11,8 @@ import trio.testing
 
 from ottla.broker.clock import Clock
 from ottla.broker.config import BrokerConfig
+from ottla.broker.controller.config_admin import ConfigAdmin
+from ottla.broker.controller.config_changes import ConfigChanges
 from ottla.broker.controller.event_loop import Controller
 from ottla.broker.controller.peers import LocalPeer, Peer
 from ottla.broker.controller.request_batch import ControlRequest
@@ -27,7 +29,7 @@ from ottla.wire.messages.stop_replica import StopReplicaRequest
 from ottla.wire.messages.update_metadata import UpdateMetadataRequest
 from ottla.zk.bootstrap import prepare_tree, register_broker
 from ottla.zk.embedded import EmbeddedStore
-from ottla.zk.store import StoreError
+from ottla.zk.store import StoreError, WatchEvent
 from ottla.zk.znodes import BrokerInfo, Endpoint
 from tests.zk.stores import inline
 
@@ -92,7 +94,7 @@ class Broker:
         self.controller = Controller(
             self.config, cluster.clock, self.metadata, broker_id=broker_id, peers=cluster.peer, random_below=lambda _: 0
         )
-        self.session = cluster.store.session(self.controller.on_store_event)
+        self.session = cluster.store.session(self._on_store_event)
         self.topic_configs = TopicConfigs(self.session, self._start_soon)
         self.replicas = ReplicaManager(
             self.logs,
@@ -104,6 +106,15 @@ class Broker:
             topic_config=self.topic_configs.get,
             log_defaults=self.log_defaults,
             replica_lag_time_max_ms=30_000,
+        )
+        self.config_changes = ConfigChanges(self.session, cluster.clock, self.topic_configs, self.replicas.reconfigure)
+        self.config_admin = ConfigAdmin(
+            self.session,
+            self._start_soon,
+            self.config_changes,
+            metadata=self.metadata,
+            log_defaults=self.log_defaults,
+            broker_id=broker_id,
         )
         self.peer = LocalPeer(self._handlers())
 
@@ -123,6 +134,10 @@ class Broker:
             StopReplicaRequest: self._tell(partial(stop_replica.handle, **own), 4),
         }
 
+    def _on_store_event(self, event: WatchEvent) -> None:
+        self.config_changes.on_store_event(event)
+        self.controller.on_store_event(event)
+
     def _start_soon(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
         self._nursery.start_soon(function, *args)
 
@@ -141,6 +156,7 @@ class Broker:
     async def start(self) -> None:
         info = BrokerInfo(self.broker_id, (Endpoint("PLAINTEXT", f"host{self.broker_id}", 9092),))
         self.epoch = await register_broker(self.session, info, NOW_MS)
+        await self._nursery.start(self.config_changes.run)
         await self._nursery.start(self.controller.run, self.session)
 
 

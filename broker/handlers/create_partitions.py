@@ -1,0 +1,60 @@
+"""CreatePartitions, versions 0 to 3: add partitions to topics, or only say whether they could be added.
+
+The reply comes when the new partitions are kept by the store and have leaders, or when time is up. A client that allows
+no time gets REQUEST_TIMED_OUT at once, and its partitions nevertheless.
+
+Deviation: as in KRaft mode more than 10,000 partitions at once are refused.
+Counterpart in Kafka: KafkaApis.handleCreatePartitionsRequest.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from ottla.broker.controller.admin import TopicOutcome
+from ottla.broker.controller.event_loop import Controller
+from ottla.broker.request_context import Deferred, RequestContext
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+
+
+def handle(
+    request: CreatePartitionsRequest, context: RequestContext, *, controller: Controller
+) -> CreatePartitionsResponse | Deferred[CreatePartitionsResponse]:
+    """Add partitions. A topic that is named twice is answered once."""
+    if not controller.is_active:
+        return error_response(request, context.api_version, ErrorCode.NOT_CONTROLLER)
+    counts = Counter(topic.name for topic in request.topics)
+    twice = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
+    refused = {name: TopicOutcome(twice) for name, count in counts.items() if count > 1}
+
+    def respond(outcomes: Mapping[str, TopicOutcome]) -> CreatePartitionsResponse:
+        found = refused | dict(outcomes)
+        return CreatePartitionsResponse(results=[_result(name, found[name]) for name in counts])
+
+    wanted = [topic for topic in request.topics if topic.name not in refused]
+    if not wanted:
+        return respond({})
+    created = controller.create_partitions(wanted, request.timeout_ms, validate_only=request.validate_only)
+    reply: Deferred[CreatePartitionsResponse] = Deferred(applied=False, on_abandon=created.abandon)
+    created.then(lambda outcomes: reply.complete(respond(outcomes)))
+    return reply
+
+
+def _result(name: str, outcome: TopicOutcome) -> CreatePartitionsTopicResult:
+    error = outcome.error
+    return CreatePartitionsTopicResult(
+        name=name,
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=(error.detail if error else "") or None,
+    )
+
+
+def error_response(request: CreatePartitionsRequest, version: int, code: ErrorCode) -> CreatePartitionsResponse:
+    """No partition is added."""
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    results = [CreatePartitionsTopicResult(name=name, error_code=code) for name in names]
+    return CreatePartitionsResponse(results=results)

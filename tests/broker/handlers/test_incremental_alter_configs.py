@@ -1,0 +1,156 @@
+from pathlib import Path
+
+import pytest
+
+from ottla.broker.handlers import incremental_alter_configs
+from ottla.broker.request_context import RequestContext
+from ottla.wire.api_keys import ApiKey
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ottla.zk.znodes import CONFIG_CHANGES, decode_config, topic_config_path
+from tests.broker.controller.cluster import LONG_MS, Broker, Cluster, assigned_topic, running, settle, topic, wait_for
+
+LATEST = 1
+TOPIC, BROKER, LOGGERS = 2, 4, 8
+SET, DELETE, APPEND, SUBTRACT = range(4)
+Wanted = tuple[str, int, str | None]
+
+
+def resource(name: str, *configs: Wanted, kind: int = TOPIC) -> AlterConfigsResource:
+    wanted = [AlterableConfig(name=key, config_operation=operation, value=value) for key, operation, value in configs]
+    return AlterConfigsResource(resource_type=kind, resource_name=name, configs=wanted)
+
+
+async def alter(
+    broker: Broker, *resources: AlterConfigsResource, version: int = LATEST, validate_only: bool = False
+) -> list[tuple[ErrorCode, str | None]]:
+    request = IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
+    request = IncrementalAlterConfigsRequest.decode(request.encode(version), version)
+    context = RequestContext(ApiKey.INCREMENTAL_ALTER_CONFIGS, version)
+    reply = incremental_alter_configs.handle(request, context, config_admin=broker.config_admin)
+    response: IncrementalAlterConfigsResponse = await wait_for(reply)
+    response = IncrementalAlterConfigsResponse.decode(response.encode(version), version)
+    assert [each.resource_name for each in response.responses] == [each.resource_name for each in resources]
+    return [(ErrorCode(each.error_code), each.error_message) for each in response.responses]
+
+
+async def create(broker: Broker, name: str, **configs: str) -> None:
+    await wait_for(broker.controller.create_topics([topic(name, 1, 1, **configs)], LONG_MS, validate_only=False))
+
+
+async def stored(cluster: Cluster, name: str) -> dict[str, str]:
+    data = await cluster.data(topic_config_path(name))
+    assert data is not None
+    return decode_config(data)
+
+
+@pytest.mark.parametrize("version", range(LATEST + 1))
+async def test_a_topics_configs_are_kept_and_in_effect_when_that_is_answered(tmp_path: Path, version: int) -> None:
+    async with running(tmp_path, 0) as cluster:
+        broker = cluster.brokers[0]
+        await create(broker, "t", segment_ms="9")
+        changes: list[Wanted] = [
+            ("max.message.bytes", SET, "5"),
+            ("flush.messages", SET, "1"),
+            ("min.insync.replicas", SET, "2"),
+            ("segment.ms", DELETE, None),
+        ]
+        assert await alter(broker, resource("t", *changes), version=version) == [(ErrorCode.NONE, None)]
+        kept = {"max.message.bytes": "5", "flush.messages": "1", "min.insync.replicas": "2"}
+        assert await stored(cluster, "t") == kept
+        assert broker.topic_configs.get("t") == kept
+        partition = broker.replicas.partition("t", 0)
+        assert partition.rules.max_message_bytes == 5
+        assert partition.flushes_by_count
+        assert partition.log.config.min_insync_replicas == 2
+        assert partition.log.config.segment_ms == 604_800_000
+
+
+async def test_all_brokers_are_notified_as_kafka_notifies_them(tmp_path: Path) -> None:
+    async with running(tmp_path, 0, 1) as cluster:
+        request = [assigned_topic("t", (0, 1))]
+        await wait_for(cluster.brokers[0].controller.create_topics(request, LONG_MS, validate_only=False))
+        assert await alter(cluster.brokers[1], resource("t", ("retention.ms", SET, "5"))) == [(ErrorCode.NONE, None)]
+        await settle()
+        for broker in cluster.brokers.values():
+            assert broker.replicas.partition("t", 0).log.config.values["retention.ms"] == 5
+        data = await cluster.data(f"{CONFIG_CHANGES}/config_change_0000000000")
+        assert data == b'{"version":2,"entity_path":"topics/t"}'
+
+
+async def test_lists_grow_and_shrink(tmp_path: Path) -> None:
+    async with running(tmp_path, 0) as cluster:
+        broker = cluster.brokers[0]
+        await create(broker, "t")
+        for operation, value, left in (
+            (APPEND, "compact", "delete,compact"),
+            (APPEND, "delete", "delete,compact"),
+            (SUBTRACT, "delete", "compact"),
+        ):
+            assert await alter(broker, resource("t", ("cleanup.policy", operation, value))) == [(ErrorCode.NONE, None)]
+            assert (await stored(cluster, "t"))["cleanup.policy"] == left
+        assert broker.replicas.partition("t", 0).rules.compacted
+
+
+async def test_what_cannot_be_changed_is_told_resource_by_resource_and_changes_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path, 0) as cluster:
+        broker = cluster.brokers[0]
+        for name in "abcdefg":
+            await create(broker, name)
+        answers = await alter(
+            broker,
+            resource("a", ("bogus.key", SET, "1")),
+            resource("b", ("retention.ms", SET, "x")),
+            resource("c", ("retention.ms", APPEND, "1")),
+            resource("d", ("retention.ms", SET, None)),
+            resource("e", ("retention.ms", SET, "1"), ("retention.ms", DELETE, None)),
+            resource("f", ("retention.ms", 9, "1")),
+            resource("g"),
+            resource("g"),
+            resource("gone", ("retention.ms", SET, "1")),
+            resource("", ("retention.ms", SET, "1")),
+            resource("0", ("log.retention.ms", SET, "1"), kind=BROKER),
+            resource("7", ("log.retention.ms", SET, "1"), kind=BROKER),
+            resource("x", kind=BROKER),
+            resource("0", kind=LOGGERS),
+            resource("0", kind=99),
+        )
+        bad, wrong = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
+        assert answers == [
+            (wrong, "Unknown topic config name: bogus.key"),
+            (
+                wrong,
+                "Invalid config value for resource ConfigResource(type=TOPIC, name='b'): "
+                "Invalid value x for configuration retention.ms: Not a number of type LONG",
+            ),
+            (wrong, "Config value append is not allowed for config key: retention.ms"),
+            (bad, "Null value not supported for : retention.ms"),
+            (bad, "Error due to duplicate config keys"),
+            (bad, "Unknown operations type 9"),
+            (bad, "Each resource must appear at most once."),
+            (bad, "Each resource must appear at most once."),
+            (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'gone' does not exist."),
+            (bad, "Default topic resources are not allowed."),
+            (bad, "Cannot update these configs dynamically: Set(log.retention.ms)"),
+            (bad, "Unexpected broker id, expected 0, but received 7"),
+            (bad, "Node id must be an integer, but it is: x"),
+            (bad, "AlterConfigs is only supported for topics and brokers, but resource type is BROKER_LOGGER"),
+            (bad, "Unknown resource type 99"),
+        ]
+        for name in "abcdefg":
+            assert await stored(cluster, name) == {}
+        assert await cluster.data(f"{CONFIG_CHANGES}/config_change_0000000000") is None
+
+
+async def test_what_is_only_validated_changes_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path, 0) as cluster:
+        broker = cluster.brokers[0]
+        await create(broker, "t")
+        wanted = resource("t", ("retention.ms", SET, "5"))
+        assert await alter(broker, wanted, validate_only=True) == [(ErrorCode.NONE, None)]
+        assert await stored(cluster, "t") == {}
