@@ -9,9 +9,12 @@ Stop: no new connections, owed replies leave, the controller ends, logs are flus
 with the store's session the broker's ephemeral znodes go.
 """
 
+import fcntl
 import gc
 import logging
+import os
 import random
+import resource
 import signal
 import socket
 import sys
@@ -86,6 +89,8 @@ STORE_FILE: Final = "ottla-metadata.db"
 MAX_THREADS: Final = 8
 # What replies that are owed may take to leave when the broker stops.
 GRACE_SECONDS: Final = 2.0
+# Room for open log files and connections; more may still be opened.
+DESCRIPTORS: Final = 16_384
 # A thread that computes gives the loop its turn after so long; Python's own 5 ms would be felt.
 SWITCH_INTERVAL: Final = 0.0005
 
@@ -397,10 +402,25 @@ def _close(logs: LogManager, high_watermarks: Mapping[TopicPartition, int]) -> N
 def serve(config: BrokerConfig, *, ready: Callable[[str], None]) -> None:
     """Run a broker in this process until SIGTERM or SIGINT; a second signal ends the process at once."""
     sys.setswitchinterval(SWITCH_INTERVAL)
+    _grow_descriptor_table()
     try:
         trio.run(_serve_until_signal, config, ready)
     except BaseExceptionGroup as group:
         raise _only_error(group) from None
+
+
+def _grow_descriptor_table() -> None:
+    """Have room for all descriptors from the start.
+
+    The kernel doubles the table when it is full, and a process that has threads stands still for 10 ms each time.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit == resource.RLIM_INFINITY:
+        limit = DESCRIPTORS
+    fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    highest = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, min(limit, DESCRIPTORS) - 1)
+    os.close(fd)
+    os.close(highest)
 
 
 async def _serve_until_signal(config: BrokerConfig, ready: Callable[[str], None]) -> None:

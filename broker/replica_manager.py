@@ -2,20 +2,25 @@
 
 Owns the registry, the fencing of controllers by their epoch, what happens when a disk fails, and the group commit of
 fsyncs. Notifies `offset_signal` of what a partition says moved. Must not know requests of clients nor connections.
-Counterpart in Kafka: ReplicaManager and DelayedProduce.
+Counterpart in Kafka: ReplicaManager.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Final
 
+from ottla.broker.acks_wait import AcksWait
 from ottla.broker.clock import Clock, Offload
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, LOG_END, OffsetSignal
 from ottla.broker.partition import TO_HIGH_WATERMARK, TO_LAST_STABLE_OFFSET, TO_LOG_END, Asked, Partition, ReadResult
+from ottla.broker.request_context import Deferred
+from ottla.broker.role_changes import RoleChanges, StartSoon
 from ottla.log.config import LogConfig
 from ottla.log.flushing import FlushJob
-from ottla.log.manager import LogManager
+from ottla.log.manager import LogManager, Renaming, make_logs, rename_directories
 from ottla.log.partition_log import LogAppendInfo
 from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -35,13 +40,11 @@ logger = logging.getLogger(__name__)
 # Leader epochs of StopReplica that fence nothing: of an old controller, and of a topic that is being deleted.
 _NO_EPOCH: Final = -1
 _EPOCH_DURING_DELETE: Final = -2
+# A worker thread cannot be cancelled: so many at a time.
+_NEW_LOGS_AT_ONCE: Final = 100
 
-
-class StartSoon(Protocol):
-    """Starts a task, as a nursery does."""
-
-    def __call__(self, function: Callable[..., Awaitable[Any]], /, *args: Any) -> None:
-        """Run the function some time soon."""
+# A topic's name and id, and the role in one of its partitions.
+_Role = tuple[str, bytes, LeaderAndIsrPartitionState]
 
 
 class Reader:
@@ -77,76 +80,6 @@ def consumer(isolation_level: int, *, from_leader_only: bool) -> Reader:
     return Reader(-1, -1, how_far, from_leader_only=from_leader_only)
 
 
-class _Awaited:
-    """A partition whose acknowledgement somebody waits for."""
-
-    __slots__ = ("error", "partition", "required_offset", "wait")
-
-    def __init__(self, wait: "AcksWait", partition: Partition, required_offset: int) -> None:
-        self.wait = wait
-        self.partition = partition
-        self.required_offset = required_offset
-        self.error: ErrorCode | None = None
-
-    def partition_moved(self) -> None:
-        """It may be acknowledged now, or never."""
-        self.wait.check(self)
-
-
-class AcksWait:
-    """Appends that wait until all of them are acknowledged, or time runs out."""
-
-    def __init__(
-        self,
-        replicas: "ReplicaManager",
-        appended: Sequence[tuple[Partition, int]],
-        required_acks: int,
-        timeout_ms: int,
-        done: Callable[[list[ErrorCode]], None],
-    ) -> None:
-        self._replicas = replicas
-        self._required_acks = required_acks
-        self._done = done
-        self._awaited = [_Awaited(self, partition, offset) for partition, offset in appended]
-        self._open = len(self._awaited)
-        self._timer = replicas.clock.call_later(max(timeout_ms, 0) / 1000, self._expire)
-        for awaited in self._awaited:
-            replicas.signal.watch(awaited.partition.topic_partition, EVERYTHING, awaited)
-        for awaited in self._awaited:
-            self.check(awaited)
-
-    def check(self, awaited: _Awaited) -> None:
-        """Settle one if it can be settled."""
-        error = self._replicas.acks_error(awaited.partition, awaited.required_offset, self._required_acks)
-        if error is None or awaited.error is not None:
-            return
-        self._settle(awaited, error)
-        if not self._open:
-            self._finish()
-
-    def cancel(self) -> None:
-        """Nobody waits any more."""
-        self._timer.cancel()
-        for awaited in self._awaited:
-            if awaited.error is None:
-                self._settle(awaited, ErrorCode.NONE)
-
-    def _settle(self, awaited: _Awaited, error: ErrorCode) -> None:
-        awaited.error = error
-        self._open -= 1
-        self._replicas.signal.unwatch(awaited.partition.topic_partition, EVERYTHING, awaited)
-
-    def _expire(self) -> None:
-        for awaited in self._awaited:
-            if awaited.error is None:
-                self._settle(awaited, ErrorCode.REQUEST_TIMED_OUT)
-        self._finish()
-
-    def _finish(self) -> None:
-        self._timer.cancel()
-        self._done([awaited.error or ErrorCode.NONE for awaited in self._awaited])
-
-
 class ReplicaManager:
     """The registry of hosted partitions."""
 
@@ -162,6 +95,7 @@ class ReplicaManager:
         topic_config: Callable[[str], Mapping[str, str]],
         log_defaults: LogConfig,
         replica_lag_time_max_ms: int,
+        slice_clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.logs = logs
         self.clock = clock
@@ -178,6 +112,7 @@ class ReplicaManager:
         self._max_lag_ms = replica_lag_time_max_ms
         self._saved_high_watermarks: dict[TopicPartition, int] | None = None
         self._flushing: set[Partition] = set()
+        self._role_changes = RoleChanges(start_soon, slice_clock)
 
     def partition(self, topic: str, index: int) -> Partition:
         """The partition; KafkaError where it is not hosted here."""
@@ -324,26 +259,51 @@ class ReplicaManager:
 
     # Roles
 
-    def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
-        """Take the roles that the controller gives."""
+    def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> Deferred[LeaderAndIsrResponse]:
+        """Take the roles that the controller gives; the reply comes when all are taken."""
+        failed = LeaderAndIsrResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        return self._role_changes.add(lambda: self._take_roles(request), failed)
+
+    async def _take_roles(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         if request.controller_epoch < self.controller_epoch:
             return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
         self.controller_epoch = request.controller_epoch
-        by_name: list[LeaderAndIsrPartitionError] = []
-        by_id: list[LeaderAndIsrTopicError] = []
-        for state in request.ungrouped_partition_states:
-            code = self._change_role(state.topic_name, ZERO_UUID, state)
-            by_name.append(_error(state.topic_name, state.partition_index, code))
+        roles: list[_Role] = [(state.topic_name, ZERO_UUID, state) for state in request.ungrouped_partition_states]
+        ungrouped = len(roles)
         for topic in request.topic_states:
-            name = topic.topic_name
-            states = topic.partition_states
-            errors = [
-                _error(name, state.partition_index, self._change_role(name, topic.topic_id, state)) for state in states
-            ]
-            # Versions 0-4 answer by name, later ones by id; the codec leaves out what a version does not have.
-            by_name.extend(errors)
-            by_id.append(LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=errors))
-        return LeaderAndIsrResponse(error_code=ErrorCode.NONE, partition_errors=by_name, topics=by_id)
+            roles += [(topic.topic_name, topic.topic_id, state) for state in topic.partition_states]
+        errors: list[LeaderAndIsrPartitionError] = []
+        for start in range(0, len(roles), _NEW_LOGS_AT_ONCE):
+            some = roles[start : start + _NEW_LOGS_AT_ONCE]
+            await self._make_logs(some)
+            for name, topic_id, state in some:
+                code = self._change_role(name, topic_id, state)
+                errors.append(
+                    LeaderAndIsrPartitionError(topic_name=name, partition_index=state.partition_index, error_code=code)
+                )
+                await self._role_changes.rest()
+        # Versions 0-4 answer by name, later ones by id; the codec leaves out what a version does not have.
+        grouped = iter(errors[ungrouped:])
+        by_id = [
+            LeaderAndIsrTopicError(
+                topic_id=topic.topic_id, partition_errors=list(islice(grouped, len(topic.partition_states)))
+            )
+            for topic in request.topic_states
+        ]
+        return LeaderAndIsrResponse(error_code=ErrorCode.NONE, partition_errors=errors, topics=by_id)
+
+    async def _make_logs(self, roles: Sequence[_Role]) -> None:
+        """Make the files of logs that are new here, off the loop; `_host` finds them."""
+        new_logs = []
+        for topic, topic_id, state in roles:
+            key = TopicPartition(topic, state.partition_index)
+            if key not in self.partitions and self.broker_id in state.replicas:
+                leader_epoch = state.leader_epoch if state.leader == self.broker_id else _NO_EPOCH
+                planned = self.logs.plan(key, None if topic_id == ZERO_UUID else topic_id, leader_epoch)
+                if planned is not None:
+                    new_logs.append(planned)
+        if new_logs:
+            await self.offload(make_logs, new_logs)
 
     def _change_role(self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState) -> ErrorCode:
         key = TopicPartition(topic, state.partition_index)
@@ -416,8 +376,12 @@ class ReplicaManager:
             if partition.flushes_by_count:
                 self._maybe_flush(partition)
 
-    def stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        """Stop replicas, and delete them where the controller says so."""
+    def stop_replica(self, request: StopReplicaRequest) -> Deferred[StopReplicaResponse]:
+        """Stop replicas, and delete them where the controller says so; the reply comes when that is done."""
+        failed = StopReplicaResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, partition_errors=())
+        return self._role_changes.add(lambda: self._stop_replicas(request), failed)
+
+    async def _stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
         if request.controller_epoch < self.controller_epoch:
             return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH, partition_errors=())
         self.controller_epoch = request.controller_epoch
@@ -429,45 +393,50 @@ class ReplicaManager:
             for topic in request.topic_states
             for state in topic.partition_states
         ]
-        errors = [
-            StopReplicaPartitionError(
-                topic_name=topic, partition_index=index, error_code=self._stop(topic, index, epoch, delete)
-            )
-            for topic, index, epoch, delete in stops
-        ]
+        errors = []
+        renamings: list[tuple[StopReplicaPartitionError, Renaming]] = []
+        for topic, index, epoch, delete in stops:
+            code, renaming = self._stop(TopicPartition(topic, index), epoch, delete)
+            errors.append(StopReplicaPartitionError(topic_name=topic, partition_index=index, error_code=code))
+            if renaming is not None:
+                renamings.append((errors[-1], renaming))
+            await self._role_changes.rest()
+        if renamings:
+            await self._rename(renamings)
         return StopReplicaResponse(error_code=ErrorCode.NONE, partition_errors=errors)
 
-    def _stop(self, topic: str, index: int, leader_epoch: int, delete: bool) -> ErrorCode:
-        key = TopicPartition(topic, index)
+    def _stop(self, key: TopicPartition, leader_epoch: int, delete: bool) -> tuple[ErrorCode, Renaming | None]:
+        """Stop one; returns what is to be renamed on the disk, where it is deleted."""
         partition = self.partitions.get(key)
         if partition is not None:
             if partition.is_offline:
-                return ErrorCode.KAFKA_STORAGE_ERROR
+                return ErrorCode.KAFKA_STORAGE_ERROR, None
             if leader_epoch not in (_NO_EPOCH, _EPOCH_DURING_DELETE) and leader_epoch < partition.leader_epoch:
-                return ErrorCode.FENCED_LEADER_EPOCH
-        try:
-            if delete:
-                if partition is not None:
-                    del self.partitions[key]
-                    partition.make_deleted()
-                # Without a partition too: the topic may have been deleted while this broker was down.
-                self.logs.delete(key)
-        except OSError as error:
-            logger.error("%s cannot be deleted: %s", key, error)
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        finally:
-            self.signal.notify(key, EVERYTHING)
-        return ErrorCode.NONE
+                return ErrorCode.FENCED_LEADER_EPOCH, None
+        renaming = None
+        if delete:
+            if partition is not None:
+                del self.partitions[key]
+                partition.make_deleted()
+            # Without a partition too: the topic may have been deleted while this broker was down.
+            renaming = self.logs.delete(key)
+        self.signal.notify(key, EVERYTHING)
+        return ErrorCode.NONE, renaming
+
+    async def _rename(self, renamings: Sequence[tuple[StopReplicaPartitionError, Renaming]]) -> None:
+        outcomes = await self.offload(rename_directories, [renaming for _, renaming in renamings])
+        for (answer, renaming), error in zip(renamings, outcomes, strict=True):
+            if error is None:
+                self.logs.renamed(renaming)
+            else:
+                logger.error("%s cannot be deleted: %s", renaming.old, error)
+                answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
     # Checkpoints
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """What to save, so that a restart needs not ask again how far everybody was."""
         return {partition.topic_partition: partition.high_watermark for partition in self.partitions.values()}
-
-
-def _error(topic: str, index: int, code: ErrorCode) -> LeaderAndIsrPartitionError:
-    return LeaderAndIsrPartitionError(topic_name=topic, partition_index=index, error_code=code)
 
 
 def record_rules(config: LogConfig) -> RecordRules:

@@ -58,9 +58,8 @@ def replace_file(path: Path, data: bytes, *, sync: bool = True) -> None:
         sync_directory(path.parent)
 
 
-def _write_lines(path: Path, lines: Sequence[str], *, sync: bool) -> None:
-    text = "".join(f"{line}\n" for line in (str(_VERSION), str(len(lines)), *lines))
-    replace_file(path, text.encode(), sync=sync)
+def _text(lines: Sequence[str]) -> str:
+    return "".join(f"{line}\n" for line in (str(_VERSION), str(len(lines)), *lines))
 
 
 def _read_lines(path: Path) -> list[str]:
@@ -83,7 +82,8 @@ def _read_lines(path: Path) -> list[str]:
 
 def write_offsets(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
     """One offset a partition."""
-    _write_lines(path, [f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items()], sync=True)
+    text = _text([f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items()])
+    replace_file(path, text.encode())
 
 
 def read_offsets(path: Path) -> dict[TopicPartition, int]:
@@ -99,8 +99,13 @@ def read_offsets(path: Path) -> dict[TopicPartition, int]:
 
 
 def write_epochs(path: Path, epochs: Iterable[EpochEntry]) -> None:
-    """The leader epochs of one partition, oldest first. Not synced: that is part of flushing the log."""
-    _write_lines(path, [f"{epoch} {start_offset}" for epoch, start_offset in epochs], sync=False)
+    """Replace the file of `epochs_text`. Not synced: that is part of flushing the log."""
+    replace_file(path, epochs_text(epochs).encode(), sync=False)
+
+
+def epochs_text(epochs: Iterable[EpochEntry]) -> str:
+    """The leader epochs of one partition, oldest first."""
+    return _text([f"{epoch} {start_offset}" for epoch, start_offset in epochs])
 
 
 def read_epochs(path: Path) -> list[EpochEntry]:
@@ -129,8 +134,13 @@ def parse_uuid(text: str) -> bytes:
 
 
 def write_partition_metadata(path: Path, topic_id: bytes) -> None:
-    """The id of the topic whose records stand beside the file. Not synced: that is part of flushing the log."""
-    replace_file(path, f"version: {_VERSION}\ntopic_id: {uuid_text(topic_id)}".encode(), sync=False)
+    """Replace the file of `partition_metadata_text`. Not synced: that is part of flushing the log."""
+    replace_file(path, partition_metadata_text(topic_id).encode(), sync=False)
+
+
+def partition_metadata_text(topic_id: bytes) -> str:
+    """The id of the topic whose records stand beside the file."""
+    return f"version: {_VERSION}\ntopic_id: {uuid_text(topic_id)}"
 
 
 def read_partition_metadata(path: Path) -> bytes | None:

@@ -30,19 +30,22 @@ class LeaderEpochs:
     """Entries rise in both epoch and start offset. `latest` is the newest epoch, -1 where there is none.
 
     Changes are written at once but synced with the log's next flush: what the file misses after a power failure, the
-    unflushed batches tell.
+    unflushed batches tell. An epoch that begins at the end of the log is not even written before the first batch comes:
+    whoever loads the log, Kafka too, forgets it again.
     """
 
-    __slots__ = ("_entries", "_unsaved", "latest", "path", "unsynced")
+    __slots__ = ("_entries", "_saved", "latest", "path", "saved_epoch", "unsynced")
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.unsynced = False
         self._entries: list[EpochEntry] = []
-        self._unsaved = False
         self.latest = UNDEFINED_EPOCH
         for entry in read_epochs(path):
             self._assign(entry)
+        self._saved = self.entries
+        self.saved_epoch: int | None = self.latest
+        """`latest` while the file says all that is known here; None while it does not."""
 
     @property
     def entries(self) -> Sequence[EpochEntry]:
@@ -55,17 +58,18 @@ class LeaderEpochs:
         self.save()
 
     def assign_unsaved(self, epoch: int, start_offset: int) -> None:
-        """As `assign` for many at once: `save` follows."""
+        """As `assign` for many at once, or for an epoch that has no batch yet: `save` follows."""
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"No leader epoch {epoch} at offset {start_offset}")
         if self._assign(EpochEntry(epoch, start_offset)):
-            self._unsaved = True
+            self._changed()
 
     def save(self) -> None:
         """Write the file if something changed since."""
-        if self._unsaved:
+        if self.saved_epoch is None:
             write_epochs(self.path, self._entries)
-            self._unsaved = False
+            self._saved = self.entries
+            self.saved_epoch = self.latest
             self.unsynced = True
 
     def moved_to(self, path: Path) -> None:
@@ -99,11 +103,15 @@ class LeaderEpochs:
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Forget epochs that start at or behind `end_offset`."""
+        self.truncate_from_end_unsaved(end_offset)
+        self.save()
+
+    def truncate_from_end_unsaved(self, end_offset: int) -> None:
+        """As `truncate_from_end`, where `end_offset` is the end of the log: no need to write before the next batch."""
         entries = self._entries
-        before = len(entries)
         while entries and entries[-1].start_offset >= end_offset:
             entries.pop()
-        self._changed(before)
+        self._changed()
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget epochs that end at or before `start_offset`; the one it lies in starts there now."""
@@ -112,17 +120,15 @@ class LeaderEpochs:
         if not above or (entries[above - 1].start_offset == start_offset and above == 1):
             return
         entries[:above] = [EpochEntry(entries[above - 1].epoch, start_offset)]
-        self._unsaved = True
+        self._changed()
         self.save()
 
     def clear(self) -> None:
         """Forget all."""
-        before = len(self._entries)
         self._entries.clear()
-        self._changed(before)
+        self._changed()
+        self.save()
 
-    def _changed(self, before: int) -> None:
-        if len(self._entries) != before:
-            self.latest = self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
-            self._unsaved = True
-            self.save()
+    def _changed(self) -> None:
+        self.latest = self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
+        self.saved_epoch = self.latest if self.entries == self._saved else None

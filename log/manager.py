@@ -5,16 +5,24 @@ Counterpart in Kafka: LogManager.
 """
 
 import logging
+import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 from ottla.log.checkpoint import (
     HIGH_WATERMARK_FILE,
+    LEADER_EPOCH_FILE,
     LOG_START_OFFSET_FILE,
+    PARTITION_METADATA_FILE,
     RECOVERY_POINT_FILE,
     CorruptCheckpointError,
+    EpochEntry,
+    epochs_text,
+    partition_metadata_text,
     read_offsets,
     take_clean_shutdown,
     write_clean_shutdown,
@@ -25,6 +33,7 @@ from ottla.log.meta_properties import DirectoryLocks, check_meta_properties
 from ottla.log.open_files import OpenFiles
 from ottla.log.partition_log import PartitionLog, storage_error
 from ottla.log.recovery import LoadOptions
+from ottla.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from ottla.wire.errors import KafkaError
 from ottla.wire.types import TopicPartition
 
@@ -47,6 +56,59 @@ def parse_directory_name(name: str) -> TopicPartition | None:
     if topic and dash and partition.isascii() and partition.isdigit():
         return TopicPartition(topic, int(partition))
     return None
+
+
+class NewLog(NamedTuple):
+    """A log that is to be made. An epoch of -1: nobody leads it here."""
+
+    directory: Path
+    topic_id: bytes | None
+    leader_epoch: int
+
+
+class Renaming(NamedTuple):
+    """The directory of a deleted log, and the name by which it is known as that."""
+
+    old: Path
+    new: Path
+
+
+def make_logs(new_logs: Iterable[NewLog]) -> None:
+    """Make the directories and files of new logs as a clean shutdown leaves them; may run in a worker thread.
+
+    Where that fails, opening the log will fail, and say so. Each call of the system costs a worker the interpreter's
+    lock, for which it may have to wait: no call is made that is not needed.
+    """
+    for new in new_logs:
+        with suppress(OSError):
+            new.directory.mkdir()
+            for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+                _make_file(f"{new.directory}/{0:020d}{suffix}")
+            if new.leader_epoch >= 0:
+                _make_file(f"{new.directory}/{LEADER_EPOCH_FILE}", epochs_text([EpochEntry(new.leader_epoch, 0)]))
+            if new.topic_id is not None:
+                _make_file(f"{new.directory}/{PARTITION_METADATA_FILE}", partition_metadata_text(new.topic_id))
+
+
+def _make_file(path: str, text: str = "") -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        if text:
+            os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+def rename_directories(renamings: Iterable[Renaming]) -> list[OSError | None]:
+    """Give the directories of deleted logs their new names; may run in a worker thread."""
+    outcomes: list[OSError | None] = []
+    for old, new in renamings:
+        try:
+            old.rename(new)
+            outcomes.append(None)
+        except OSError as error:
+            outcomes.append(error)
+    return outcomes
 
 
 def remove_directories(directories: Iterable[Path]) -> None:
@@ -87,6 +149,7 @@ class LogManager:
         self._topic_config = topic_config or (lambda _: self._default_config)
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._deleted: list[Path] = []
+        self._planned: dict[TopicPartition, Path] = {}
         self._log_counts = dict.fromkeys(self.directories, 0)
         self._locks = locks or DirectoryLocks(self.directories)
         try:
@@ -138,6 +201,20 @@ class LogManager:
         """The log of a partition, if this broker has it."""
         return self.logs.get(topic_partition)
 
+    def plan(self, topic_partition: TopicPartition, topic_id: bytes | None, leader_epoch: int) -> NewLog | None:
+        """What `make_logs` is to make for `get_or_create` to find; None if there is such a log."""
+        if topic_partition in self.logs:
+            return None
+        path = self._planned.get(topic_partition)
+        if path is None:
+            path = self._planned[topic_partition] = self._place(topic_partition)
+        return NewLog(path, topic_id, leader_epoch)
+
+    def _place(self, topic_partition: TopicPartition) -> Path:
+        directory = min(self.directories, key=self._log_counts.__getitem__)
+        self._log_counts[directory] += 1
+        return directory / str(topic_partition)
+
     def get_or_create(
         self, topic_partition: TopicPartition, topic_id: bytes | None, config: LogConfig, now_ms: int = 0
     ) -> PartitionLog:
@@ -147,35 +224,33 @@ class LogManager:
         """
         log = self.logs.get(topic_partition)
         if log is None:
-            directory = min(self.directories, key=self._log_counts.__getitem__)
-            path = directory / str(topic_partition)
+            path = self._planned.pop(topic_partition, None) or self._place(topic_partition)
             options = LoadOptions(config, now_ms, producer_id_expiration_ms=self._producer_id_expiration_ms)
             try:
-                path.mkdir(exist_ok=True)  # empty or half made, if creating it failed before
+                path.mkdir(exist_ok=True)  # as planned, or half made, if creating it failed before
                 log = PartitionLog(topic_partition, path, self.files, options)
             except OSError as error:
+                self._log_counts[path.parent] -= 1
                 raise storage_error(error) from error
             self.logs[topic_partition] = log
-            self._log_counts[directory] += 1
         if topic_id is not None:
             log.set_topic_id(topic_id)
         return log
 
-    def delete(self, topic_partition: TopicPartition) -> None:
-        """Give up a log: its directory gets another name at once, and is removed by whoever asks `take_deleted`."""
+    def delete(self, topic_partition: TopicPartition) -> Renaming | None:
+        """Give up a log. Its directory is to be renamed next, lest it be found again, and that be told to `renamed`."""
         log = self.logs.pop(topic_partition, None)
         if log is None:
-            return
+            return None
         log.release()
+        self._log_counts[log.directory.parent] -= 1
         suffix = f"-{topic_partition.partition}.{uuid4().hex}{DELETE_SUFFIX}"
         name = topic_partition.topic[: _LONGEST_NAME - len(suffix)] + suffix
-        renamed = log.directory.with_name(name)
-        try:
-            log.directory.rename(renamed)
-        except OSError as error:
-            raise storage_error(error) from error
-        self._deleted.append(renamed)
-        self._log_counts[renamed.parent] -= 1
+        return Renaming(log.directory, log.directory.with_name(name))
+
+    def renamed(self, renaming: Renaming) -> None:
+        """Leave a renamed directory to be removed by whoever asks `take_deleted`."""
+        self._deleted.append(renaming.new)
 
     def take_deleted(self) -> list[Path]:
         """Directories of deleted logs, for `remove_directories`; each is told once."""

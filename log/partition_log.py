@@ -100,6 +100,10 @@ class PartitionLog:
         self._files = files
         self._segments = Segments(loaded.segments)
         self._flushes = Flushes()
+        if self.topic_id is not None:
+            # Whoever wrote it, this process or the one before, it may not be on the disk yet. So with the epochs.
+            self._flushes.add_path(directory / PARTITION_METADATA_FILE)
+        self.leader_epochs.unsynced = bool(self.leader_epochs.entries)
         self._now_ms = options.now_ms
         self._is_closed = False
 
@@ -151,7 +155,7 @@ class PartitionLog:
         size = header.batch_length + LOG_OVERHEAD
         max_timestamp = batch.max_timestamp
         try:
-            if leader_epoch != self.leader_epochs.latest:
+            if leader_epoch != self.leader_epochs.saved_epoch:
                 self.leader_epochs.assign(leader_epoch, first_offset)
             segment = self._segments.active
             if segment.should_roll(self.config, size, max_timestamp, last_offset, now_ms):
@@ -185,7 +189,7 @@ class PartitionLog:
                     self._note_producer(batch.header, batch.data, offset, batch.max_timestamp)
                 place(batch.data, offset, leader_epoch)
                 offset += batch.header.last_offset_delta + 1
-            if leader_epoch != self.leader_epochs.latest:
+            if leader_epoch != self.leader_epochs.saved_epoch:
                 self.leader_epochs.assign(leader_epoch, first_offset)
             segment = self._segments.active
             if segment.should_roll(self.config, size, max_timestamp, offset - 1, now_ms):
@@ -236,7 +240,8 @@ class PartitionLog:
         """Batch by batch: if the disk fails in between, what is appended stays and the leader is asked for the rest."""
         for header, batch in batches:
             if header.partition_leader_epoch > self.leader_epochs.latest:
-                self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+                self.leader_epochs.assign_unsaved(header.partition_leader_epoch, header.base_offset)
+            self.leader_epochs.save()
             segment = self._segments.active
             if segment.should_roll(self.config, header.size, header.max_timestamp, header.last_offset, now_ms):
                 segment = self._roll(header.base_offset, header.size, now_ms)
@@ -354,9 +359,7 @@ class PartitionLog:
 
     def assign_epoch(self, leader_epoch: int) -> None:
         """A leader of this epoch writes from here on."""
-        if leader_epoch != self.leader_epochs.latest:
-            with _storage():
-                self.leader_epochs.assign(leader_epoch, self.log_end_offset)
+        self.leader_epochs.assign_unsaved(leader_epoch, self.log_end_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         """Where an epoch ends in this replica."""
@@ -473,6 +476,7 @@ class PartitionLog:
             return
         with _storage():
             self._segments.active.become_inactive()
+            self.leader_epochs.save()
             self.producers.take_snapshot(sync=True)
         self._discard_flushes()
         self.flush()

@@ -341,5 +341,5 @@ class ProducerState:
 
 
 def _snapshot_offsets(directory: Path) -> list[int]:
-    names = (path.name.removesuffix(SNAPSHOT_SUFFIX) for path in directory.glob("*" + SNAPSHOT_SUFFIX))
-    return [int(name) for name in names if name.isdigit()]
+    names = [path.name for path in directory.iterdir() if path.name.endswith(SNAPSHOT_SUFFIX)]
+    return [int(stem) for name in names if (stem := name.removesuffix(SNAPSHOT_SUFFIX)).isdigit()]

@@ -27,6 +27,7 @@ from ottla.wire.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
 _CHUNK = 1 << 20
 _OLD_CRC_END = 16
 _TXN_INDEX_SUFFIX = ".txnindex"
+_UNFINISHED_SUFFIXES = (".deleted", ".cleaned", ".swap")
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, _TXN_INDEX_SUFFIX)
 
 logger = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ def load_log(directory: Path, files: OpenFiles, options: LoadOptions) -> LoadedL
         segments[0].create()
     log_start_offset = max(options.log_start_offset, segments[0].base_offset)
     epochs.save()
-    epochs.truncate_from_end(log_end_offset)
+    epochs.truncate_from_end_unsaved(log_end_offset)
     epochs.truncate_from_start(options.log_start_offset)
     producers.remove_stray_snapshots(segment.base_offset for segment in segments)
     rebuild_producers(producers, segments, log_start_offset, log_end_offset, options.now_ms)
@@ -294,7 +295,7 @@ def replay(producers: ProducerState, header: BatchHeader, segment: Segment, posi
 
 def _complete_swaps(directory: Path, files: OpenFiles, options: LoadOptions) -> None:
     """Remove files that were on their way out, and put segments in place that compaction had finished (.swap)."""
-    paths = list(directory.iterdir())
+    paths = [path for path in directory.iterdir() if path.name.endswith(_UNFINISHED_SUFFIXES)]
     cleaned = [int(path.name.partition(".")[0]) for path in paths if path.suffix == ".cleaned"]
     swaps = []
     for path in paths:

@@ -1,10 +1,13 @@
 """Options and fixtures that every test may use."""
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import hypothesis
 import pytest
+
+_findings = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,3 +47,14 @@ def trials(pytestconfig: pytest.Config) -> int:
 def seed(pytestconfig: pytest.Config) -> int:
     """The seed of all random input; printed in the header, so that a failure can be repeated."""
     return int(pytestconfig.option.seed)
+
+
+@pytest.fixture
+def tell(pytestconfig: pytest.Config) -> Callable[[str], None]:
+    """Says what a trial has found, at the end of the run: what a soak leaves for the record."""
+    return pytestconfig.stash.setdefault(_findings, []).append
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for line in config.stash.get(_findings, []):
+        terminalreporter.write_line(line)

@@ -89,7 +89,7 @@ class Canary(threading.Thread):
             self.failure = error
 
 
-def test_mutated_frames_neither_crash_nor_bloat_the_broker(trials: int, seed: int) -> None:
+def test_mutated_frames_neither_crash_nor_bloat_the_broker(trials: int, seed: int, tell: Callable[[str], None]) -> None:
     chance = random.Random(seed)
     count = trials * FRAMES_A_TRIAL
     with Broker(auto_create_topics_enable="false") as broker:
@@ -108,7 +108,7 @@ def test_mutated_frames_neither_crash_nor_bloat_the_broker(trials: int, seed: in
         settled(lambda: open_files(broker.pid) <= descriptors)
         growth = resident(broker.pid) - memory
         p99 = sorted(canary.waits)[int(len(canary.waits) * 0.99)]
-        print(f"{count} frames, canary p99 {p99:.3f} s, memory up by {growth / MEBIBYTE:.1f} MiB")
+        tell(f"{count} frames, canary p99 {p99:.3f} s, memory up by {growth / MEBIBYTE:.1f} MiB")
         assert growth < 64 * MEBIBYTE
         assert p99 < 1.0
         assert "Traceback" not in broker.output

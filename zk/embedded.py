@@ -8,7 +8,7 @@ Counterpart: a ZooKeeper ensemble of one.
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar, TypeVarTuple
+from typing import Final, Protocol, TypeVar, TypeVarTuple
 
 import trio
 
@@ -34,6 +34,10 @@ from ottla.zk.tree import Draft, Tree, check_path
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+
+
+# About a millisecond of the loop.
+_STEPS_AT_ONCE: Final = 100
 
 
 class Offload(Protocol):
@@ -123,7 +127,7 @@ class EmbeddedStore:
     async def _write_queue(self) -> None:
         queue, self._queue = self._queue, []
         draft = Draft(self._tree, self._now_ms())
-        outcomes = [self._apply(draft, transaction) for transaction in queue]
+        outcomes = [await self._apply(draft, transaction) for transaction in queue]
         if draft.changes:
             try:
                 await self._offload(self._journal.commit, *self._rows(draft))
@@ -137,7 +141,7 @@ class EmbeddedStore:
         for transaction, outcome in zip(queue, outcomes, strict=True):
             transaction.outcomes = outcome
 
-    def _apply(self, draft: Draft, transaction: _Transaction) -> list[list[Result] | StoreError]:
+    async def _apply(self, draft: Draft, transaction: _Transaction) -> list[list[Result] | StoreError]:
         session_id = transaction.session_id
         failure: StoreError | None = self._failure
         if failure is None and session_id and session_id not in self._sessions:
@@ -145,7 +149,10 @@ class EmbeddedStore:
         if failure is not None:
             return [failure] * len(transaction.steps)
         outcomes: list[list[Result] | StoreError] = []
-        for operations in transaction.steps:
+        for number, operations in enumerate(transaction.steps, 1):
+            if not number % _STEPS_AT_ONCE:
+                # The tree stays as it is meanwhile: who writes holds the lock.
+                await trio.lowlevel.checkpoint()
             try:
                 outcomes.append(draft.apply(operations, session_id))
             except StoreError as error:

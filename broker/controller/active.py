@@ -8,6 +8,8 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
+import trio
+
 from ottla.broker.controller import topic_deletion
 from ottla.broker.controller.assignment import BrokerPlace
 from ottla.broker.controller.cluster_store import ClusterStore
@@ -232,8 +234,12 @@ class ActiveController:
         replicas = context.replicas_of(partitions)
         move_partitions(context, partitions, PartitionPhase.NEW)
         replicas_new(context, batch, replicas)
+        # Thousands of partitions take a while; between the steps others are to have the loop.
+        await trio.lowlevel.checkpoint()
         await self._bring_online(batch, partitions)
+        await trio.lowlevel.checkpoint()
         replicas_online(context, batch, replicas)
+        await trio.lowlevel.checkpoint()
         self._send(batch)
 
     # Deletions
@@ -254,6 +260,7 @@ class ActiveController:
     async def deletions_changed(self) -> None:
         """Take in that somebody wants topics deleted."""
         await self._take_deletions(await self._store.topics_to_delete())
+        await trio.lowlevel.checkpoint()
         await self._resume_deletions()
 
     async def _take_deletions(self, names: Collection[str]) -> None:
@@ -272,6 +279,7 @@ class ActiveController:
             return
         batch = self._batch()
         finished = topic_deletion.resume(context, batch)
+        await trio.lowlevel.checkpoint()
         self._send(batch)
         if finished:
             await self._store.remove_topics(finished)
@@ -341,7 +349,9 @@ class ActiveController:
         to_stay = [each for each in partitions if not context.is_queued_for_deletion(each.topic)]
         writes = new_leaders(context, to_stay)
         if writes:
+            await trio.lowlevel.checkpoint()
             written, conflicts = await self._store.write_states(writes)
+            await trio.lowlevel.checkpoint()
             for write in conflicts:
                 logger.error("the state of %s was there already", write.partition)
             leaders_written(context, batch, written)

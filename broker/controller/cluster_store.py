@@ -8,6 +8,8 @@ Counterpart in Kafka: KafkaZkClient.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import trio
+
 from ottla.broker.controller.context import LiveBroker
 from ottla.broker.controller.state_machines import StateWrite
 from ottla.broker.controller.topics import NewTopic
@@ -183,6 +185,7 @@ class ClusterStore:
             steps.append([Create(znodes.partitions_path(topic))])
         for write in new:
             steps.append([Create(znodes.partition_path(write.partition))])
+        await trio.lowlevel.checkpoint()
         # What is there already, another controller made before it went.
         parents = len(steps)
         for write in writes:
@@ -216,6 +219,7 @@ class ClusterStore:
             steps += [[Delete(path)] for path in await self._below(znodes.topic_path(topic))]
             steps.append([Delete(znodes.topic_config_path(topic))])
             steps.append([Delete(znodes.delete_topic_path(topic))])
+            await trio.lowlevel.checkpoint()
         await self._write(steps)
 
     async def _below(self, path: str) -> list[str]:
@@ -230,6 +234,8 @@ class ClusterStore:
         """Do each step, fenced where this is the controller."""
         if not steps:
             return []
+        # Thousands of steps take a while to make and to do; others are to have the loop in between.
+        await trio.lowlevel.checkpoint()
         if self._fence is None:
             return await self.session.multi_all(steps)
         outcomes = await self.session.multi_all([[self._fence, *step] for step in steps])

@@ -37,7 +37,7 @@ def handle(
         return replicas.become_leader_or_follower(request)
     reply: Deferred[LeaderAndIsrResponse] = Deferred(applied=False)
     # The controller sends the next request when it has the answer to this one, so that none overtakes another.
-    topic_configs.read(missing, lambda: reply.complete(replicas.become_leader_or_follower(request)))
+    topic_configs.read(missing, lambda: replicas.become_leader_or_follower(request).then(reply.complete))
     return reply
 
 

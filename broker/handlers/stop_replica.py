@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.broker.replica_manager import ReplicaManager
-from ottla.broker.request_context import RequestContext
+from ottla.broker.request_context import Deferred, RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
@@ -16,7 +16,7 @@ _UNKNOWN_BROKER_EPOCH: Final = -1
 
 def handle(
     request: StopReplicaRequest, context: RequestContext, *, replicas: ReplicaManager, broker_epoch: Callable[[], int]
-) -> StopReplicaResponse:
+) -> StopReplicaResponse | Deferred[StopReplicaResponse]:
     """Stop replicas, unless that was meant for an earlier life of this broker."""
     if request.broker_epoch != _UNKNOWN_BROKER_EPOCH and request.broker_epoch < broker_epoch():
         return error_response(request, context.api_version, ErrorCode.STALE_BROKER_EPOCH)

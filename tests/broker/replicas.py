@@ -4,11 +4,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
+import pytest
+
 from ottla.broker.clock import Clock
 from ottla.broker.fetch_session import FetchSessionCache
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.replica_manager import ReplicaManager
-from ottla.broker.request_context import RequestContext
+from ottla.broker.request_context import Deferred, RequestContext
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.wire.messages.leader_and_isr import (
@@ -27,6 +29,7 @@ from ottla.wire.messages.update_metadata import (
 from ottla.wire.record_batch import Compression, NewRecord, build_batch
 from ottla.wire.types import ZERO_UUID
 
+R = TypeVar("R")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -65,6 +68,7 @@ class House:
         self.clock = Clock(lambda: NOW_MS / 1000)
         self.metadata = MetadataCache()
         self.tasks: list[tuple[Callable[..., Awaitable[Any]], tuple[Any, ...]]] = []
+        self.starts: Callable[..., None] = self.keep
         self.offloaded: list[Callable[..., Any]] = []
         self.configs: dict[str, Mapping[str, str]] = {}
         self.defaults = LogConfig.from_topic(
@@ -87,16 +91,29 @@ class House:
             topic_config=lambda topic: self.configs.get(topic, {}),
             log_defaults=self.defaults,
             replica_lag_time_max_ms=30_000,
+            slice_clock=lambda: 0.0,
         )
         ids = iter(range(1000, 9999))
         self.sessions = FetchSessionCache(3, self.replicas.signal, lambda: next(ids))
 
     def start_soon(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        self.starts(function, *args)
+
+    def keep(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
         self.tasks.append((function, args))
 
     async def offload(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
         self.offloaded.append(function)
         return function(*args)
+
+    def now(self, reply: Deferred[R]) -> R:
+        """What comes of a change of roles: here, where nothing else runs, its task has nothing to wait for."""
+        function, args = self.tasks.pop()
+        offloaded = len(self.offloaded)
+        with pytest.raises(StopIteration):
+            function(*args).__await__().__next__()
+        del self.offloaded[offloaded:]
+        return reply.response
 
     async def run_tasks(self) -> None:
         while self.tasks:
@@ -106,7 +123,11 @@ class House:
     def close(self) -> None:
         self.logs.shutdown()
 
-    def lead(
+    def lead(self, topic: str = TOPIC, partitions: Iterable[int] = (0,), **given: Any) -> LeaderAndIsrResponse:
+        """As the controller says it: first to the metadata cache, then to the replicas."""
+        return self.now(self.replicas.become_leader_or_follower(self.request(topic, partitions, **given)))
+
+    def request(
         self,
         topic: str = TOPIC,
         partitions: Iterable[int] = (0,),
@@ -117,8 +138,8 @@ class House:
         leader: int = BROKER,
         controller_epoch: int = 1,
         topic_id: bytes | None = None,
-    ) -> LeaderAndIsrResponse:
-        """As the controller says it: first to the metadata cache, then to the replicas."""
+    ) -> LeaderAndIsrRequest:
+        """What the controller says, of which the metadata cache is told here."""
         given = globals()["topic_id"](topic) if topic_id is None else topic_id
         partitions = tuple(partitions)
         self.tell(topic, partitions, leader=leader, epoch=epoch, topic_id=given)
@@ -134,13 +155,11 @@ class House:
             )
             for index in partitions
         ]
-        return self.replicas.become_leader_or_follower(
-            LeaderAndIsrRequest(
-                controller_id=0,
-                controller_epoch=controller_epoch,
-                topic_states=[LeaderAndIsrTopicState(topic_name=topic, topic_id=given, partition_states=states)],
-                live_leaders=(),
-            )
+        return LeaderAndIsrRequest(
+            controller_id=0,
+            controller_epoch=controller_epoch,
+            topic_states=[LeaderAndIsrTopicState(topic_name=topic, topic_id=given, partition_states=states)],
+            live_leaders=(),
         )
 
     def tell(

@@ -130,7 +130,7 @@ async def test_the_files_of_a_deleted_topic_are_removed(house: House) -> None:
         delete_partitions=True,
         topics=[StopReplicaTopicV1(name=TOPIC, partition_indexes=[0])],
     )
-    house.replicas.stop_replica(request)
+    house.now(house.replicas.stop_replica(request))
     assert [path for path in house.path.iterdir() if path.is_dir()] != []
     await keeper.remove_deleted()
     assert [path for path in house.path.iterdir() if path.is_dir()] == []

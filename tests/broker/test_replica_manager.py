@@ -57,20 +57,13 @@ def errors(response: LeaderAndIsrResponse) -> list[int]:
 
 
 def stop(house: House, *, epoch: int, delete: bool, controller_epoch: int = 1, topic: str = TOPIC) -> list[int]:
-    response = house.replicas.stop_replica(
-        StopReplicaRequest(
-            controller_id=0,
-            controller_epoch=controller_epoch,
-            topic_states=[
-                StopReplicaTopicState(
-                    topic_name=topic,
-                    partition_states=[
-                        StopReplicaPartitionState(partition_index=0, leader_epoch=epoch, delete_partition=delete)
-                    ],
-                )
-            ],
-        )
+    states = [StopReplicaPartitionState(partition_index=0, leader_epoch=epoch, delete_partition=delete)]
+    request = StopReplicaRequest(
+        controller_id=0,
+        controller_epoch=controller_epoch,
+        topic_states=[StopReplicaTopicState(topic_name=topic, partition_states=states)],
     )
+    response = house.now(house.replicas.stop_replica(request))
     return [response.error_code, *(error.error_code for error in response.partition_errors)]
 
 
@@ -211,7 +204,7 @@ def test_stopping_is_fenced_by_the_leader_epoch(house: House) -> None:
 def test_older_versions_stop_without_a_leader_epoch(house: House, old: dict[str, Sequence[object]]) -> None:
     house.lead(epoch=5)
     request = StopReplicaRequest(controller_id=0, controller_epoch=1, delete_partitions=True, **old)  # type: ignore[arg-type]
-    response = house.replicas.stop_replica(request)
+    response = house.now(house.replicas.stop_replica(request))
     assert [(e.topic_name, e.partition_index, e.error_code) for e in response.partition_errors] == [(TOPIC, 0, 0)]
     assert not house.replicas.partitions
 

@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from ottla.log.config import LogConfig
-from ottla.log.manager import DuplicateLogError, LogManager, parse_directory_name, remove_directories
+from ottla.log.manager import (
+    DuplicateLogError,
+    LogManager,
+    make_logs,
+    parse_directory_name,
+    remove_directories,
+    rename_directories,
+)
 from ottla.log.meta_properties import (
     DirectoryInUse,
     DirectoryLocks,
@@ -30,6 +37,13 @@ def _manager(*directories: Path, load: bool = True, broker_id: int = 1, cluster_
 
 def _create(manager: LogManager, topic_partition: TopicPartition = ORDERS) -> None:
     manager.get_or_create(topic_partition, TOPIC_ID, LogConfig(), NOW_MS)
+
+
+def _delete(manager: LogManager, topic_partition: TopicPartition) -> None:
+    renaming = manager.delete(topic_partition)
+    assert renaming is not None
+    assert rename_directories([renaming]) == [None]
+    manager.renamed(renaming)
 
 
 def test_a_directory_in_use_is_refused_in_this_process_and_in_another(tmp_path: Path) -> None:
@@ -129,12 +143,62 @@ def test_new_logs_go_where_the_fewest_are(tmp_path: Path) -> None:
     for partition in range(6):
         _create(manager, TopicPartition("t", partition))
     assert [sum(path.is_dir() for path in directory.iterdir()) for directory in directories] == [2, 2, 2]
-    manager.delete(TopicPartition("t", 1))
+    _delete(manager, TopicPartition("t", 1))
     _create(manager, TopicPartition("u", 0))
     assert (tmp_path / "b" / "u-0").exists()
     manager.shutdown()
     manager = _manager(*directories)
     assert len(manager.logs) == 6
+    manager.shutdown()
+
+
+def test_logs_made_as_planned_are_found_as_new_ones_are_made(tmp_path: Path) -> None:
+    other = TopicPartition("orders", 1)
+    manager = _manager(tmp_path)
+    _create(manager)
+    assert manager.plan(ORDERS, TOPIC_ID, 0) is None
+    planned = manager.plan(other, TOPIC_ID, 3)
+    assert planned is not None
+    make_logs([planned])
+    epochs = tmp_path / "orders-1" / "leader-epoch-checkpoint"
+    assert epochs.read_bytes() == b"0\n1\n3 0\n"
+    written = epochs.stat().st_ino
+    _create(manager, other)
+    for log in manager.logs.values():
+        log.assign_epoch(3)
+        append(log, produced(1), epoch=3)
+    assert epochs.stat().st_ino == written
+    ours, as_ever = (
+        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("orders-1", "orders-0")
+    )
+    assert ours == as_ever
+    assert len(ours) == 5
+    manager.shutdown()
+
+
+def test_logs_are_planned_where_the_fewest_are(tmp_path: Path) -> None:
+    directories = [tmp_path / name for name in "ab"]
+    manager = _manager(*directories)
+    planned = [manager.plan(TopicPartition("t", partition), None, -1) for partition in (0, 1, 2, 3, 0)]
+    assert [each.directory.parent.name for each in planned if each is not None] == ["a", "b", "a", "b", "a"]
+    make_logs([each for each in planned if each is not None])
+    for partition in range(4):
+        _create(manager, TopicPartition("t", partition))
+    assert [sum(path.is_dir() for path in directory.iterdir()) for directory in directories] == [2, 2]
+    manager.shutdown()
+
+
+def test_a_log_that_cannot_be_made_is_refused_when_it_is_opened(tmp_path: Path) -> None:
+    manager = _manager(tmp_path)
+    (tmp_path / "orders-0").write_text("in the way")
+    planned = manager.plan(ORDERS, TOPIC_ID, 0)
+    assert planned is not None
+    make_logs([planned])
+    with pytest.raises(KafkaError) as refused:
+        _create(manager)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    (tmp_path / "orders-0").unlink()
+    _create(manager)
     manager.shutdown()
 
 
@@ -157,8 +221,8 @@ def test_a_deleted_log_is_renamed_at_once_and_removed_later(tmp_path: Path) -> N
     append(manager.logs[ORDERS])
     region = manager.logs[ORDERS].read(0, 1000, 1, True)
     for topic_partition in (ORDERS, name):
-        manager.delete(topic_partition)
-    manager.delete(ORDERS)
+        _delete(manager, topic_partition)
+    assert manager.delete(ORDERS) is None
     assert manager.logs == {}
     _create(manager)
     assert manager.logs[ORDERS].log_end_offset == 0

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.log.partition_log import PartitionLog, UnexpectedAppendOffsetError
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import HEADER_SIZE, NewRecord, build_batch, iter_batches
+from ottla.wire.record_batch import HEADER_SIZE, NewRecord, build_batch, iter_batches, place
 
 from .building import NOW_MS, append, content, open_log, produced, records_from, values_from
 
@@ -125,6 +125,50 @@ def test_a_new_leader_epoch_is_kept_with_its_first_offset(tmp_path: Path) -> Non
     assert tuple(log.end_offset_for_epoch(3)) == (3, 5)
     assert tuple(log.end_offset_for_epoch(4)) == (4, 10)
     assert (tmp_path / "leader-epoch-checkpoint").read_bytes() == b"0\n2\n3 0\n4 5\n"
+
+
+def test_an_epoch_is_on_file_from_its_first_batch_on(tmp_path: Path) -> None:
+    path = tmp_path / "leader-epoch-checkpoint"
+    log = open_log(tmp_path)
+    log.assign_epoch(3)
+    assert not path.exists()
+    append(log, produced(5), epoch=3)
+    assert path.read_bytes() == b"0\n1\n3 0\n"
+    log.assign_epoch(4)
+    assert log.leader_epochs.latest == 4
+    assert path.read_bytes() == b"0\n1\n3 0\n"
+    append(log, produced(1), produced(1), epoch=4)
+    assert path.read_bytes() == b"0\n2\n3 0\n4 5\n"
+    log.assign_epoch(5)
+    log.close()
+    assert path.read_bytes() == b"0\n3\n3 0\n4 5\n5 7\n"
+
+
+def test_an_epoch_forgotten_while_loading_leaves_the_file_with_the_next_batch(tmp_path: Path) -> None:
+    path = tmp_path / "leader-epoch-checkpoint"
+    log = open_log(tmp_path)
+    append(log, produced(2), epoch=1)
+    log.assign_epoch(7)
+    log.close()
+    log = open_log(tmp_path)
+    assert path.read_bytes() == b"0\n2\n1 0\n7 2\n"
+    batch = produced(1)
+    place(batch.data, 2, 1)
+    log.append_as_follower(batch.data, NOW_MS)
+    assert path.read_bytes() == b"0\n1\n1 0\n"
+    log.release()
+    assert open_log(tmp_path, clean=False).leader_epochs.latest == 1
+
+
+def test_the_first_flush_syncs_what_was_written_before_the_log_was_opened(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.set_topic_id(bytes(range(16)))
+    append(log, produced(1), epoch=1)
+    log.release()
+    log = open_log(tmp_path, clean=False)
+    job = log.flush_job()
+    assert job is not None
+    assert {path.name for path in job.paths} == {"partition.metadata", "leader-epoch-checkpoint"}
 
 
 def test_log_append_time_is_answered(tmp_path: Path) -> None:

@@ -103,14 +103,13 @@ async def test_a_new_leader_ends_the_wait(running: House, session: Session) -> N
 
 async def test_a_deleted_topic_ends_the_wait(running: House) -> None:
     pending = waits(running, request(topic(TOPIC, position(0, 0))))
-    running.replicas.stop_replica(
-        StopReplicaRequest(
-            controller_id=0,
-            controller_epoch=1,
-            delete_partitions=True,
-            topics=[StopReplicaTopicV1(name=TOPIC, partition_indexes=[0])],
-        )
+    stopping = StopReplicaRequest(
+        controller_id=0,
+        controller_epoch=1,
+        delete_partitions=True,
+        topics=[StopReplicaTopicV1(name=TOPIC, partition_indexes=[0])],
     )
+    running.now(running.replicas.stop_replica(stopping))
     assert codes(pending.response) == [(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
 
 
@@ -187,14 +186,13 @@ def test_a_wrong_session_is_refused_as_a_whole(house: House, session: Session, v
 async def test_a_topic_made_anew_under_its_name_is_inconsistent_for_an_old_session(running: House) -> None:
     asked = topic(TOPIC, position(0, 0))
     session = now(running, request(asked, session=NEW_SESSION, max_wait_ms=0), IDS).session_id
-    running.replicas.stop_replica(
-        StopReplicaRequest(
-            controller_id=0,
-            controller_epoch=1,
-            delete_partitions=True,
-            topics=[StopReplicaTopicV1(name=TOPIC, partition_indexes=[0])],
-        )
+    stopping = StopReplicaRequest(
+        controller_id=0,
+        controller_epoch=1,
+        delete_partitions=True,
+        topics=[StopReplicaTopicV1(name=TOPIC, partition_indexes=[0])],
     )
+    running.now(running.replicas.stop_replica(stopping))
     running.lead(topic_id=bytes(15) + b"\7")
     response = now(running, request(session=(session, 1)), IDS)
     assert codes(response) == [(0, ErrorCode.INCONSISTENT_TOPIC_ID)]

@@ -7,7 +7,7 @@ from ottla.broker.handlers import leader_and_isr, stop_replica, update_metadata
 from ottla.broker.request_context import Deferred, RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from ottla.wire.messages.stop_replica import StopReplicaRequest
+from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.wire.messages.update_metadata import UpdateMetadataRequest
 from tests.broker.controller.cluster import LONG_MS, Broker, running, topic, wait_for
 
@@ -46,7 +46,7 @@ async def test_configs_are_read_before_a_log_is_made_with_them(tmp_path: Path) -
         assert isinstance(reply, Deferred)
         assert (await wait_for(reply)).error_code == ErrorCode.NONE
         assert broker.topic_configs.get("t") == {"retention.ms": "1234"}
-        assert isinstance(lead(broker, request), LeaderAndIsrResponse)
+        assert (await wait_for(lead(broker, request))).error_code == ErrorCode.NONE
 
 
 async def test_what_was_meant_for_an_earlier_life_of_the_broker_is_refused(tmp_path: Path) -> None:
@@ -64,6 +64,7 @@ async def test_what_was_meant_for_an_earlier_life_of_the_broker_is_refused(tmp_p
         refused = stop_replica.handle(
             stop, context(stop.api_key, 4), replicas=broker.replicas, broker_epoch=lambda: broker.epoch
         )
+        assert isinstance(refused, StopReplicaResponse)
         assert refused.error_code == ErrorCode.STALE_BROKER_EPOCH
 
 

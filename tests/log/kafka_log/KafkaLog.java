@@ -3,6 +3,7 @@ import java.io.File;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.ByteBuffer;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.Map;
@@ -37,7 +38,8 @@ public class KafkaLog {
             try {
                 answer = "= " + answer(line.split(" "));
             } catch (Throwable error) {
-                answer = "- " + error.getClass().getSimpleName() + " " + error.getMessage();
+                answer = "- " + error.getClass().getSimpleName() + " " + error.getMessage() + " "
+                    + Arrays.toString(error.getStackTrace());
             }
             out.println(answer.replace('\n', ' '));
             out.flush();

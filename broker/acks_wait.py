@@ -1,0 +1,93 @@
+"""Produce requests that wait until what they appended is acknowledged.
+
+Owns the wait of one request for all its partitions. Must not know how an append is acknowledged, nor requests.
+Counterpart in Kafka: DelayedProduce.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ottla.broker.clock import Clock
+from ottla.broker.offset_signal import EVERYTHING, OffsetSignal
+from ottla.broker.partition import Partition
+from ottla.wire.errors import ErrorCode
+
+
+class Replicas(Protocol):
+    """What a wait needs of the replica manager."""
+
+    clock: Clock
+    signal: OffsetSignal
+
+    def acks_error(self, partition: Partition, required_offset: int, required_acks: int) -> ErrorCode | None:
+        """How an append ends by now; None while that is open."""
+
+
+class _Awaited:
+    """A partition whose acknowledgement somebody waits for."""
+
+    __slots__ = ("error", "partition", "required_offset", "wait")
+
+    def __init__(self, wait: "AcksWait", partition: Partition, required_offset: int) -> None:
+        self.wait = wait
+        self.partition = partition
+        self.required_offset = required_offset
+        self.error: ErrorCode | None = None
+
+    def partition_moved(self) -> None:
+        """It may be acknowledged now, or never."""
+        self.wait.check(self)
+
+
+class AcksWait:
+    """Appends that wait until all of them are acknowledged, or time runs out."""
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        appended: Sequence[tuple[Partition, int]],
+        required_acks: int,
+        timeout_ms: int,
+        done: Callable[[list[ErrorCode]], None],
+    ) -> None:
+        self._replicas = replicas
+        self._required_acks = required_acks
+        self._done = done
+        self._awaited = [_Awaited(self, partition, offset) for partition, offset in appended]
+        self._open = len(self._awaited)
+        self._timer = replicas.clock.call_later(max(timeout_ms, 0) / 1000, self._expire)
+        for awaited in self._awaited:
+            replicas.signal.watch(awaited.partition.topic_partition, EVERYTHING, awaited)
+        for awaited in self._awaited:
+            self.check(awaited)
+
+    def check(self, awaited: _Awaited) -> None:
+        """Settle one if it can be settled."""
+        error = self._replicas.acks_error(awaited.partition, awaited.required_offset, self._required_acks)
+        if error is None or awaited.error is not None:
+            return
+        self._settle(awaited, error)
+        if not self._open:
+            self._finish()
+
+    def cancel(self) -> None:
+        """Nobody waits any more."""
+        self._timer.cancel()
+        for awaited in self._awaited:
+            if awaited.error is None:
+                self._settle(awaited, ErrorCode.NONE)
+
+    def _settle(self, awaited: _Awaited, error: ErrorCode) -> None:
+        awaited.error = error
+        self._open -= 1
+        self._replicas.signal.unwatch(awaited.partition.topic_partition, EVERYTHING, awaited)
+
+    def _expire(self) -> None:
+        for awaited in self._awaited:
+            if awaited.error is None:
+                self._settle(awaited, ErrorCode.REQUEST_TIMED_OUT)
+        self._finish()
+
+    def _finish(self) -> None:
+        self._timer.cancel()
+        self._done([awaited.error or ErrorCode.NONE for awaited in self._awaited])

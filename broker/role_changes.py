@@ -1,0 +1,69 @@
+"""The order in which the controller's requests change what this broker hosts: one request after the other.
+
+Owns the queue of these requests, and how long one may hold the loop. Must not know what a change is.
+Counterpart in Kafka: ReplicaManager's replicaStateChangeLock.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol, TypeVar
+
+import trio
+
+from ottla.broker.request_context import Deferred
+
+R = TypeVar("R")
+
+SLICE_SECONDS: Final = 0.001
+
+logger = logging.getLogger(__name__)
+
+
+class StartSoon(Protocol):
+    """Starts a task, as a nursery does."""
+
+    def __call__(self, function: Callable[..., Awaitable[Any]], /, *args: Any) -> None:
+        """Run the function some time soon."""
+
+
+class RoleChanges:
+    """A queue, and the task that works it off while there is something in it."""
+
+    def __init__(self, start_soon: StartSoon, slice_clock: Callable[[], float] = time.perf_counter) -> None:
+        self._start_soon = start_soon
+        self._slice_clock = slice_clock
+        self._slice_end = 0.0
+        self._queue: deque[Callable[[], Awaitable[None]]] = deque()
+
+    def add(self, change: Callable[[], Awaitable[R]], failed: R) -> Deferred[R]:
+        """Have a request carried out when all before it are; the reply comes then, `failed` if a bug ends it."""
+        reply: Deferred[R] = Deferred(applied=False)
+
+        async def carry_out() -> None:
+            try:
+                response = await change()
+            except Exception:
+                logger.exception("A bug: a change of roles failed")
+                response = failed
+            reply.complete(response)
+
+        self._queue.append(carry_out)
+        if len(self._queue) == 1:
+            self._start_soon(self._run)
+        return reply
+
+    async def _run(self) -> None:
+        while self._queue:
+            self._slice_end = self._slice_clock() + SLICE_SECONDS
+            try:
+                await self._queue[0]()
+            finally:
+                self._queue.popleft()
+
+    async def rest(self) -> None:
+        """Let others have the loop if this request has had it for long enough; between two partitions, not within."""
+        if self._slice_clock() >= self._slice_end:
+            await trio.lowlevel.checkpoint()
+            self._slice_end = self._slice_clock() + SLICE_SECONDS

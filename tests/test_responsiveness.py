@@ -1,0 +1,62 @@
+"""No client may stall the others, whatever it asks for: a real broker, and a clock on its shortest answer."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from ottla import Broker
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.api_versions import ApiVersionsRequest
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.wire.schema import Request, Response
+from tests.raw import RawClient
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+PARTITIONS = 1000
+TIMEOUT_MS = 60_000
+# The machine may be busy with something else; a stall comes every time.
+TRIES = 3
+BOUND_SECONDS = 0.1
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+def longest_wait(broker: Broker, request: Request, version: int) -> tuple[float, Response]:
+    """How long another client waits at most while a request is carried out, and its response."""
+    responses: list[Response] = []
+    with RawClient(broker.bootstrap, TIMEOUT_MS / 1000) as asking, RawClient(broker.bootstrap) as other:
+        asker = threading.Thread(target=lambda: responses.append(asking.ask(request, version)))
+        asker.start()
+        longest = 0.0
+        while asker.is_alive():
+            began = time.perf_counter()
+            other.ask(ApiVersionsRequest(), 2)
+            longest = max(longest, time.perf_counter() - began)
+        asker.join()
+    return longest, responses[0]
+
+
+def test_nobody_waits_for_a_topic_of_many_partitions(broker: Broker) -> None:
+    creations, deletions = [], []
+    for number in range(TRIES):
+        name = f"many-{number}"
+        topic = CreatableTopic(name=name, num_partitions=PARTITIONS, replication_factor=1, assignments=(), configs=())
+        seconds, response = longest_wait(broker, CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS), 5)
+        assert isinstance(response, CreateTopicsResponse)
+        assert [each.error_code for each in response.topics] == [ErrorCode.NONE]
+        creations.append(seconds)
+        deletion = DeleteTopicsRequest(topics=[], topic_names=[name], timeout_ms=TIMEOUT_MS)
+        seconds, response = longest_wait(broker, deletion, 4)
+        assert isinstance(response, DeleteTopicsResponse)
+        assert [each.error_code for each in response.responses] == [ErrorCode.NONE]
+        deletions.append(seconds)
+    assert min(creations) < BOUND_SECONDS, creations
+    assert min(deletions) < BOUND_SECONDS, deletions
