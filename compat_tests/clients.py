@@ -159,6 +159,7 @@ def console_produce(bootstrap: str, topic: str, records: Sequence[Sent], codec: 
         "org.apache.kafka.tools.ConsoleProducer",
         *("--bootstrap-server", bootstrap, "--topic", topic, "--compression-codec", codec),
         *(word for p in properties for word in ("--reader-property", p)),
+        *("--command-property", f"max.request.size={SIX_MEGABYTES}"),
         stdin="".join(lines).encode(),
     )
 

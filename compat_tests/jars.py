@@ -34,7 +34,7 @@ QUIET = {
     ),
 }
 POM = """\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
+<project>
   <modelVersion>4.0.0</modelVersion>
   <groupId>ottla</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>
   <dependencies>{dependencies}</dependencies>

@@ -51,6 +51,13 @@ def test_a_message_of_five_megabytes_passes_where_the_topic_allows_it(broker: Br
         assert CONSUMERS[consumer](broker.bootstrap, topic, 1) == large, consumer
 
 
+def test_the_java_console_tools_pass_a_message_of_five_megabytes(broker: Broker, topic: str) -> None:
+    create_topic(broker.bootstrap, topic, config={"max.message.bytes": str(6 * 1024 * 1024)})
+    large = [Sent(b"large", b"0123456789abcdef" * 327680)]
+    PRODUCERS["console"](broker.bootstrap, topic, large, "none")
+    assert CONSUMERS["console"](broker.bootstrap, topic, 1) == large
+
+
 @pytest.mark.parametrize("client", LIBRARIES)
 def test_a_topic_comes_into_being_when_it_is_first_written_to(broker: Broker, topic: str, client: str) -> None:
     PRODUCERS[client](broker.bootstrap, topic, RECORDS[:3], "none")
