@@ -7,8 +7,8 @@ Counterparts in Kafka: Time, SystemTimer, KafkaScheduler.
 import heapq
 import logging
 import time
-from collections.abc import Callable
-from typing import Final, Protocol, TypeVar, TypeVarTuple
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol, TypeVar, TypeVarTuple
 
 import trio
 
@@ -26,6 +26,14 @@ class Offload(Protocol):
 
     async def __call__(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
         """Return the function's result."""
+        ...
+
+
+class StartSoon(Protocol):
+    """Starts a task, as a nursery does."""
+
+    def __call__(self, function: Callable[..., Awaitable[Any]], /, *args: Any) -> None:
+        """Run the function some time soon."""
         ...
 
 

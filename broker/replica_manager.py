@@ -12,12 +12,12 @@ from itertools import islice
 from typing import Final
 
 from ottla.broker.acks_wait import AcksWait
-from ottla.broker.clock import Clock, Offload
+from ottla.broker.clock import Clock, Offload, StartSoon
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, LOG_END, OffsetSignal
 from ottla.broker.partition import TO_HIGH_WATERMARK, TO_LAST_STABLE_OFFSET, TO_LOG_END, Asked, Partition, ReadResult
 from ottla.broker.request_context import Deferred
-from ottla.broker.role_changes import RoleChanges, StartSoon
+from ottla.broker.role_changes import RoleChanges
 from ottla.log.config import LogConfig
 from ottla.log.flushing import FlushJob
 from ottla.log.manager import LogManager, Renaming, make_logs, rename_directories

@@ -8,10 +8,11 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import trio
 
+from ottla.broker.clock import StartSoon
 from ottla.broker.request_context import Deferred
 
 R = TypeVar("R")
@@ -19,13 +20,6 @@ R = TypeVar("R")
 SLICE_SECONDS: Final = 0.001
 
 logger = logging.getLogger(__name__)
-
-
-class StartSoon(Protocol):
-    """Starts a task, as a nursery does."""
-
-    def __call__(self, function: Callable[..., Awaitable[Any]], /, *args: Any) -> None:
-        """Run the function some time soon."""
 
 
 class RoleChanges:

@@ -324,12 +324,13 @@ class PartitionLog:
             found = self._segments.locate(offset)
             if found is None:
                 return b""
-            segment, position = found
+            segment, position, first = found
             at_end = end_offset_exclusive >= self.log_end_offset
             end = segment.size if at_end else self._segments.end_position(segment, end_offset_exclusive)
             length = end - position
             if length > max_bytes:
-                first = segment.batch_size(position)
+                if first is None:
+                    first = segment.batch_size(position)
                 if first > max_bytes and not min_one_message:
                     return b""
                 length = min(length, max(first, max_bytes))

@@ -325,12 +325,6 @@ class ProducerState:
         for offset in stray:
             self._delete_snapshot(offset)
 
-    def delete_snapshots_before(self, offset: int) -> None:
-        """Remove snapshots of segments that are gone."""
-        for snapshot in self.snapshot_offsets:
-            if snapshot < offset:
-                self._delete_snapshot(snapshot)
-
     def moved_to(self, directory: Path) -> None:
         """The directory of the partition has a new name."""
         self._directory = directory

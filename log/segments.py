@@ -78,34 +78,38 @@ class Segments:
         self._recent = {}
         self._older = {}
 
-    def locate(self, offset: int) -> tuple[Segment, int] | None:
-        """Segment and position of the batch with `offset`, or of the first one behind it; None at the end."""
+    def locate(self, offset: int) -> tuple[Segment, int, int | None] | None:
+        """Segment and position of the batch with `offset`, or of the first one behind it; None at the end.
+
+        Its size too, where the search came across it.
+        """
         segment = self.active
         if offset >= segment.base_offset:
-            position = self._position(offset)
-            return None if position is None else (segment, position)
+            remembered = self._remembered(offset)
+            if remembered is not None:
+                return segment, remembered, None
+            found = segment.find(offset)
+            return (segment, *found) if found else None
         for slot in range(self.floor_slot(offset), len(self._segments)):
             segment = self._segments[slot]
             found = segment.find(offset)
             if found is not None:
-                return segment, found[0]
+                return segment, *found
         return None
 
-    def _position(self, offset: int) -> int | None:
+    def _remembered(self, offset: int) -> int | None:
         position = self._recent.get(offset)
-        if position is None:
-            position = self._older.get(offset)
-            if position is None:
-                found = self.active.find(offset)
-                return found[0] if found else None
-        return position
+        return self._older.get(offset) if position is None else position
 
     def end_position(self, segment: Segment, end_offset: int) -> int:
         """How far a segment may be read by who must not see `end_offset`."""
         if segment is self.active:
-            position = self._position(end_offset)
+            position = self._remembered(end_offset)
             if position is None:
-                return segment.size
+                found = segment.find(end_offset)
+                if found is None:
+                    return segment.size
+                position = found[0]
             self.remember(end_offset, position)
             return position
         if end_offset >= self._base_offsets[self.floor_slot(segment.base_offset) + 1]:

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 import trio
 
+from ottla.broker.clock import StartSoon
 from ottla.broker.controller.config_changes import ConfigChanges
-from ottla.broker.controller.topic_configs import StartSoon
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.request_context import Deferred
 from ottla.log.config import LogConfig

@@ -181,7 +181,3 @@ class ControllerContext:
     def partitions_in(self, *phases: PartitionPhase) -> list[TopicPartition]:
         """Return the partitions in any of some phases."""
         return [partition for partition, phase in self.partition_phases.items() if phase in phases]
-
-    def topic_replicas_in(self, topic: str, phase: ReplicaPhase) -> list[Replica]:
-        """Return a topic's replicas in one phase."""
-        return [each for each in self.replicas_of_topic(topic) if self.replica_phases.get(each) is phase]

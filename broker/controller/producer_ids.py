@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from ottla.broker.controller.topic_configs import StartSoon
+from ottla.broker.clock import StartSoon
 from ottla.broker.request_context import Deferred
 from ottla.wire.types import MAX_INT64
 from ottla.zk.store import BadVersionError, Session, StoreError

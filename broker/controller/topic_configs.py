@@ -5,12 +5,13 @@ for them without waiting. Must not know what any config means. Counterpart in Ka
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import trio
 
+from ottla.broker.clock import StartSoon
 from ottla.broker.request_context import Deferred
 from ottla.zk.store import Session, StoreError
 from ottla.zk.znodes import ZnodeError, decode_config, topic_config_path
@@ -21,14 +22,6 @@ T = TypeVar("T")
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _RETRY_AFTER_SECONDS: Final = 0.1
-
-
-class StartSoon(Protocol):
-    """Starts a task, as a nursery does."""
-
-    def __call__(self, function: Callable[..., Awaitable[Any]], /, *args: Any) -> None:
-        """Run the function some time soon."""
-        ...
 
 
 class TopicConfigs:
