@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 TURN_SECONDS: Final = 0.001
 # What one connection may have in the house before its further frames wait in the socket.
 MAX_OWED: Final = 64
-MAX_OWED_BYTES: Final = 1 << 20
+MAX_OWED_BYTES: Final = 1 << 18
 MAX_FREE_BUFFERS: Final = 8
 
 # Answers a frame: with a reply, with one that is owed, or (Produce with acks=0) not at all. DecodeError and

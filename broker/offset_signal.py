@@ -46,9 +46,9 @@ class OffsetSignal:
 
     def notify(self, topic_partition: TopicPartition, moved: int) -> None:
         """Call who waits for what moved."""
-        if moved & LOG_END and topic_partition in self._log_end:
+        if moved & LOG_END and self._log_end and topic_partition in self._log_end:
             self._call(self._log_end, topic_partition)
-        if moved & HIGH_WATERMARK and topic_partition in self._high_watermark:
+        if moved & HIGH_WATERMARK and self._high_watermark and topic_partition in self._high_watermark:
             self._call(self._high_watermark, topic_partition)
 
     def __len__(self) -> int:

@@ -105,7 +105,7 @@ class Output:
 class Transport(Protocol):
     """Where a connection's bytes come from and go to."""
 
-    async def readable(self) -> None:
+    def readable(self) -> Awaitable[None]:
         """Wait until there are bytes to receive, or their end; always lets others run."""
         ...
 
@@ -148,9 +148,9 @@ class SocketTransport:
         self._socket = sock
         self._offload = offload
 
-    async def readable(self) -> None:
+    def readable(self) -> Awaitable[None]:
         """Wait for the socket."""
-        await trio.lowlevel.wait_readable(self._socket)
+        return trio.lowlevel.wait_readable(self._socket)
 
     def receive(self, buffer: Receiver) -> int | None:
         """Take all that clients have pipelined, as far as the buffer has room."""

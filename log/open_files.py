@@ -9,7 +9,7 @@ import os
 from collections import OrderedDict
 from contextlib import suppress
 
-_RWF_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+RWF_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _PROBE_EVERY = 65536
 
 
@@ -135,8 +135,8 @@ class FileRegion:
         end = self.position + self.length
         try:
             for position in range(self.position, end, _PROBE_EVERY):
-                os.preadv(fd, probe, position, _RWF_NOWAIT)
-            os.preadv(fd, probe, end - 1, _RWF_NOWAIT)
+                os.preadv(fd, probe, position, RWF_NOWAIT)
+            os.preadv(fd, probe, end - 1, RWF_NOWAIT)
         except BlockingIOError:
             return False
         except OSError:  # a file system that cannot tell: sending from it blocks no longer than reading would

@@ -18,6 +18,7 @@ from ottla.log.segment import Segment, TimestampAndOffset
 from ottla.log.segments import Segments
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import (
+    HEADER_SIZE,
     LOG_OVERHEAD,
     BatchHeader,
     ProducedBatch,
@@ -28,6 +29,8 @@ from ottla.wire.record_batch import (
 from ottla.wire.types import TopicPartition
 
 _NO_TIME = -1
+# A read up to this size is copied: that takes fewer system calls than to send it from its file.
+_SMALL = 1 << 16
 
 
 class UnexpectedAppendOffsetError(KafkaError):
@@ -264,7 +267,7 @@ class PartitionLog:
 
     def _advance(self, end_offset: int, position: int) -> None:
         self.log_end_offset = self.producers.end_offset = end_offset
-        self._segments.remember(end_offset, position)
+        self._segments.remember(end_offset, self._segments.active, position)
 
     def _roll(self, base_offset: int, size: int, now_ms: int) -> Segment:
         """Begin a new active segment for batches of `size` bytes in all."""
@@ -305,10 +308,13 @@ class PartitionLog:
 
     # Reading
 
-    def read(self, offset: int, max_bytes: int, end_offset_exclusive: int, min_one_message: bool) -> FileRegion | bytes:
+    def read(
+        self, offset: int, max_bytes: int, end_offset_exclusive: int, min_one_message: bool
+    ) -> FileRegion | bytes | bytearray:
         """Batches from the one with `offset` on, of one segment, the last one possibly cut by `max_bytes`.
 
-        With `min_one_message` the first batch is there as a whole however large; without, a first batch larger than
+        What is small comes as bytes, if no disk has to be waited for, what is large as a region of a file. With
+        `min_one_message` the first batch is there as a whole however large; without, a first batch larger than
         `max_bytes` is left out. Nothing at or behind `end_offset_exclusive` is there. KafkaError OFFSET_OUT_OF_RANGE.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
@@ -324,16 +330,19 @@ class PartitionLog:
             found = self._segments.locate(offset)
             if found is None:
                 return b""
-            segment, position, first = found
+            segment, position = found
             at_end = end_offset_exclusive >= self.log_end_offset
             end = segment.size if at_end else self._segments.end_position(segment, end_offset_exclusive)
-            length = end - position
-            if length > max_bytes:
-                if first is None:
-                    first = segment.batch_size(position)
+            length = min(end - position, max_bytes)
+            if HEADER_SIZE <= length <= _SMALL:
+                batches = self._segments.read_small(segment, position, length)
+                if batches is not None:
+                    return batches
+            if position + length < end:
+                first = segment.batch_size(position)
                 if first > max_bytes and not min_one_message:
                     return b""
-                length = min(length, max(first, max_bytes))
+                length = min(end - position, max(first, max_bytes))
             return FileRegion(segment.file.open(), position, length) if length > 0 else b""
         except OSError as error:
             raise storage_error(error) from error

@@ -274,7 +274,7 @@ def rebuild_producers(
             if segment.base_offset in worth_a_snapshot:
                 producers.take_snapshot(sync=True)
             found = segment.find(producers.end_offset)
-            for position, header in segment.headers(found[0]) if found else ():
+            for position, header in segment.headers(found) if found is not None else ():
                 replay(producers, header, segment, position)
     producers.end_offset = log_end_offset
     producers.take_snapshot(sync=True)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ottla.log.config import LogConfig
 from ottla.log.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, CorruptIndexError, OffsetIndex, TimeIndex
-from ottla.log.open_files import LazyFile, OpenFile, OpenFiles
+from ottla.log.open_files import RWF_NOWAIT, LazyFile, OpenFile, OpenFiles
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, TimestampType, iter_records, parse_header
 
@@ -22,10 +22,11 @@ INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 
 _READ_AHEAD = 4096
-_OFFSET_AND_LENGTH = Struct(">qi")
-_LAST_OFFSET_DELTA = Struct(">i")
-_LAST_OFFSET_DELTA_AT = 23
-_PREFIX = _LAST_OFFSET_DELTA_AT + _LAST_OFFSET_DELTA.size
+# What tells batches apart: base offset, length and last offset delta.
+_EXTENT = Struct(">qi11xi")
+_LENGTH = Struct(">8xi")
+# So many batches are looked at to find where the next read will start; the index is quicker than more of them.
+_WALK_AT_MOST = 32
 
 
 class TimestampAndOffset(NamedTuple):
@@ -146,7 +147,9 @@ class Segment:
             return True
         if not self.size:
             return False
-        first = self.first_timestamp()
+        first = self._first_timestamp
+        if first is None:
+            first = self.first_timestamp()
         waited = max_timestamp - first if first >= 0 else now_ms - self.created_ms
         return (
             waited > config.segment_ms - self.roll_jitter_ms
@@ -197,37 +200,41 @@ class Segment:
 
     # Finding
 
-    def find(self, offset: int, position: int | None = None) -> tuple[int, int] | None:
-        """Position and size of the batch with `offset`, or the first behind it; None if there is no such.
-
-        `position`: the start of a batch not behind it, where the caller knows one.
-        """
-        if position is None:
-            position = self.offset_index.position_for(offset)
+    def find(self, offset: int) -> int | None:
+        """Position of the batch with `offset`, or the first behind it; None if there is no such."""
+        position = self.offset_index.position_for(offset)
         fd = self.file.open().fd
         end = self.size
         block = b""
         block_start = position
         while position < end:
             at = position - block_start
-            if at + _PREFIX > len(block):
+            if at + _EXTENT.size > len(block):
                 block = os.pread(fd, _READ_AHEAD, position)
                 block_start = position
                 at = 0
-                if len(block) < _PREFIX:
+                if len(block) < _EXTENT.size:
                     break
-            base_offset, length = _OFFSET_AND_LENGTH.unpack_from(block, at)
+            base_offset, length, last_offset_delta = _EXTENT.unpack_from(block, at)
             if length < HEADER_SIZE - LOG_OVERHEAD:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.file.path}: no batch at position {position}")
-            if base_offset + _LAST_OFFSET_DELTA.unpack_from(block, at + _LAST_OFFSET_DELTA_AT)[0] >= offset:
-                return position, length + LOG_OVERHEAD
+            if base_offset + last_offset_delta >= offset:
+                return position
             position += length + LOG_OVERHEAD
         return None
 
     def batch_size(self, position: int) -> int:
         """The size of the batch that starts at `position`."""
-        prefix = os.pread(self.file.open().fd, _OFFSET_AND_LENGTH.size, position)
-        return int(_OFFSET_AND_LENGTH.unpack(prefix)[1]) + LOG_OVERHEAD
+        return LOG_OVERHEAD + int(_LENGTH.unpack(os.pread(self.file.open().fd, _LENGTH.size, position))[0])
+
+    def read_cached(self, position: int, size: int) -> bytearray | None:
+        """Bytes that are in the page cache; None if they are not, or if the file system cannot tell."""
+        data = bytearray(size)
+        try:
+            got = os.preadv(self.file.open().fd, (data,), position, RWF_NOWAIT)
+        except OSError:
+            return None
+        return data if got == size else None
 
     def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         """Positions and headers of the batches from `position` on, up to the end of the segment."""
@@ -290,7 +297,7 @@ class Segment:
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         if found is not None:
-            self.truncate_file(found[0])
+            self.truncate_file(found)
         self.bytes_since_index = 0
         self._load_max_timestamp()
 
@@ -309,3 +316,17 @@ class Segment:
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp = header.max_timestamp
                 self.offset_of_max_timestamp = header.last_offset
+
+
+def end_of_batches(data: bytearray) -> tuple[int, int | None]:
+    """Where the whole batches in `data` end, and the offset that follows them; None where that takes too long."""
+    end, following = 0, None
+    for _ in range(_WALK_AT_MOST):
+        if end + HEADER_SIZE > len(data):
+            return end, following
+        base_offset, length, last_offset_delta = _EXTENT.unpack_from(data, end)
+        if end + LOG_OVERHEAD + length > len(data):
+            return end, following
+        end += LOG_OVERHEAD + length
+        following = base_offset + last_offset_delta + 1
+    return end, None

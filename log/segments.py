@@ -1,4 +1,4 @@
-"""The segments of a log in order, and where the batches near its end stand.
+"""The segments of a log in order, and where the batches stand that will be asked for next.
 
 Owns the order and the memory of positions. Must not know what the offsets are used for.
 Counterpart in Kafka: LogSegments; the memory replaces LogOffsetMetadata.
@@ -7,7 +7,7 @@ Counterpart in Kafka: LogSegments; the memory replaces LogOffsetMetadata.
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from ottla.log.segment import Segment
+from ottla.log.segment import Segment, end_of_batches
 
 _REMEMBERED = 128
 
@@ -20,8 +20,8 @@ class Segments:
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = list(segments)
         self._base_offsets = [segment.base_offset for segment in segments]
-        self._recent: dict[int, int] = {}
-        self._older: dict[int, int] = {}
+        self._recent: dict[int, tuple[Segment, int]] = {}
+        self._older: dict[int, tuple[Segment, int]] = {}
         self.active = segments[-1]
 
     def __iter__(self) -> Iterator[Segment]:
@@ -63,56 +63,58 @@ class Segments:
             self.active = self._segments[-1]
         self.forget()
 
-    # Positions in the active segment
+    # Positions
 
-    def remember(self, offset: int, position: int) -> None:
-        """Keep where the batch that starts with `offset` stands: readers at the end of the log ask for it next."""
+    def remember(self, offset: int, segment: Segment, position: int) -> None:
+        """Keep where the batch that starts with `offset` stands: a reader that has all before it asks for it next."""
         recent = self._recent
         if len(recent) >= _REMEMBERED:
             self._older = recent
             recent = self._recent = {}
-        recent[offset] = position
+        recent[offset] = segment, position
 
     def forget(self) -> None:
         """Positions changed."""
         self._recent = {}
         self._older = {}
 
-    def locate(self, offset: int) -> tuple[Segment, int, int | None] | None:
-        """Segment and position of the batch with `offset`, or of the first one behind it; None at the end.
-
-        Its size too, where the search came across it.
-        """
-        segment = self.active
-        if offset >= segment.base_offset:
-            remembered = self._remembered(offset)
-            if remembered is not None:
-                return segment, remembered, None
-            found = segment.find(offset)
-            return (segment, *found) if found else None
+    def locate(self, offset: int) -> tuple[Segment, int] | None:
+        """Segment and position of the batch with `offset`, or of the first one behind it; None at the end."""
+        remembered = self._recent.get(offset) or self._older.get(offset)
+        if remembered is not None:
+            return remembered
         for slot in range(self.floor_slot(offset), len(self._segments)):
             segment = self._segments[slot]
-            found = segment.find(offset)
-            if found is not None:
-                return segment, *found
+            position = segment.find(offset)
+            if position is not None:
+                return segment, position
         return None
-
-    def _remembered(self, offset: int) -> int | None:
-        position = self._recent.get(offset)
-        return self._older.get(offset) if position is None else position
 
     def end_position(self, segment: Segment, end_offset: int) -> int:
         """How far a segment may be read by who must not see `end_offset`."""
-        if segment is self.active:
-            position = self._remembered(end_offset)
-            if position is None:
-                found = segment.find(end_offset)
-                if found is None:
-                    return segment.size
-                position = found[0]
-            self.remember(end_offset, position)
-            return position
-        if end_offset >= self._base_offsets[self.floor_slot(segment.base_offset) + 1]:
+        if segment is not self.active and end_offset >= self._base_offsets[self.floor_slot(segment.base_offset) + 1]:
             return segment.size
-        found = segment.find(end_offset)
-        return found[0] if found else segment.size
+        remembered = self._recent.get(end_offset) or self._older.get(end_offset)
+        if remembered is not None:
+            return remembered[1]
+        position = segment.find(end_offset)
+        if position is None:
+            return segment.size
+        self.remember(end_offset, segment, position)
+        return position
+
+    def read_small(self, segment: Segment, position: int, size: int) -> bytearray | None:
+        """Whole batches and a cut one, and remember where the next read will start.
+
+        None if a disk would have to be waited for, or if not even the first batch fits.
+        """
+        data = segment.read_cached(position, size)
+        if data is None:
+            return None
+        end, following = end_of_batches(data)
+        if not end:
+            return None
+        position += end
+        if following is not None and (position < segment.size or segment is self.active):
+            self.remember(following, segment, position)
+        return data

@@ -141,7 +141,7 @@ def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`; the records need not be there. CorruptBatch if this is no batch of magic 2."""
     if len(buffer) - position < HEADER_SIZE:
         raise CorruptBatch(f"{len(buffer) - position} bytes hold no batch header")
-    header = BatchHeader._make(HEADER.unpack_from(buffer, position))
+    header = BatchHeader(*HEADER.unpack_from(buffer, position))
     if header.magic != MAGIC:
         raise CorruptBatch(f"Invalid magic found in record: {header.magic}")
     if header.batch_length < HEADER_SIZE - LOG_OVERHEAD:

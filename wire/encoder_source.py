@@ -13,6 +13,8 @@ from ottla.wire.source import Source
 from ottla.wire.types import EncodeError, Primitive
 
 _MAX_STRING = 0x7FFF
+# Looked up rather than packed: most lengths and counts are a byte of their own.
+_ONE_BYTE = tuple(bytes((value,)) for value in range(128))
 _LENGTH_CODES = {"string": "h", "bytes": "i", "records": "i"}
 
 
@@ -50,6 +52,7 @@ class EncoderSource(Source):
                 "EncodeError": EncodeError,
                 "failures": (struct.error, TypeError, AttributeError, ValueError),
                 "join_uuids": join_uuids,
+                "one_byte": _ONE_BYTE,
                 "pack": struct.pack,
                 "string_length": string_length,
                 "uvarint": uvarint,
@@ -74,9 +77,14 @@ class EncoderSource(Source):
         self._values.append(value)
 
     def _packed(self, code: str = "", value: str = "") -> str:
-        """The expression of what waits, and of one more value."""
+        """The expression of what waits, and of one more value. A length "B" is below 128."""
+        codes = self._codes + code
         values = [*self._values, value] if value else self._values
-        return f"{self.packer('pack', self._codes + code)}({', '.join(values)})"
+        if codes == "x":
+            return 'b"\\0"'
+        if codes == "B" and code:
+            return f"one_byte[{value}]"
+        return f"{self.packer('pack', codes)}({', '.join(values)})"
 
     def _clear(self) -> None:
         self._codes = ""

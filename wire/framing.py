@@ -9,7 +9,7 @@ import struct
 
 from ottla.wire.errors import DecodeError
 
-_SMALLEST = 64 * 1024
+_SMALLEST = 128 * 1024
 # A larger buffer is left to the frame that needed it.
 _LARGEST_KEPT = 1024 * 1024
 # Less than this is not worth a system call.

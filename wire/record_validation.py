@@ -19,6 +19,7 @@ from typing import NamedTuple
 from ottla.wire.batch_header import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,
+    CONTROL_FLAG,
     CRC_POSITION,
     HEADER_SIZE,
     LENGTH_POSITION,
@@ -101,10 +102,12 @@ def validate_produced(
     """
     header = _only_batch(records, api_version)
     assert records is not None
-    data = records if len(records) == header.size else records[: header.size]
+    size = LOG_OVERHEAD + header.batch_length
+    data = records if len(records) == size else records[:size]
     _check_header(header, data, rules)
     scan = _scan(header, data, rules, now_ms)
-    stamp_error = _stamp_error(header, rules, now_ms) if header.attributes & TIMESTAMP_TYPE_FLAG else ""
+    has_append_time = header.attributes & TIMESTAMP_TYPE_FLAG
+    stamp_error = _stamp_error(header, rules, now_ms) if has_append_time else ""
     if scan.keyless or scan.untimely or stamp_error:
         raise _rejected(header, scan, stamp_error, rules, now_ms)
     max_timestamp = _settled_timestamp(header, scan, rules, now_ms)
@@ -180,8 +183,8 @@ def _check_header(header: BatchHeader, data: memoryview, rules: RecordRules) -> 
     """All that is wrong with a batch as such, in Kafka's order."""
     if header.base_offset != 0:
         raise _invalid(f"The baseOffset of the record batch should be 0, but it is {header.base_offset}")
-    if header.size > rules.max_message_bytes:
-        detail = f"The record batch size is {header.size} bytes, the maximum is {rules.max_message_bytes}."
+    if len(data) > rules.max_message_bytes:
+        detail = f"The record batch size is {len(data)} bytes, the maximum is {rules.max_message_bytes}."
         raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, detail)
     if not crc_is_valid(data):
         raise CorruptBatch(f"Record is corrupt (stored crc = {header.crc})")
@@ -190,9 +193,9 @@ def _check_header(header: BatchHeader, data: memoryview, rules: RecordRules) -> 
     if header.record_count <= 0 or header.last_offset_delta + 1 != header.record_count:
         detail = f"Inconsistent batch offset range [0, {header.last_offset_delta}] and count of records "
         raise _invalid(detail + str(header.record_count))
-    if header.is_control:
+    if header.attributes & CONTROL_FLAG:
         raise _invalid("Clients are not allowed to write control records")
-    if header.has_producer_id and header.base_sequence < 0:
+    if header.base_sequence < 0 <= header.producer_id:
         detail = f"Invalid sequence number {header.base_sequence} in record batch with producerId "
         raise _invalid(detail + str(header.producer_id))
 

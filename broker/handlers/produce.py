@@ -117,7 +117,7 @@ def error_response(request: ProduceRequest, version: int, code: ErrorCode) -> Pr
 
 
 def _is_special(topic: str, records: memoryview) -> bool:
-    return _is_transactional(records) or topic in _INTERNAL_TOPICS or needs_offload(records)
+    return topic in _INTERNAL_TOPICS or _is_transactional(records) or needs_offload(records)
 
 
 def _is_transactional(records: memoryview) -> bool:

@@ -62,10 +62,10 @@ def read(
 
 
 def values(result: ReadResult) -> list[bytes | None]:
-    data = result.records if isinstance(result.records, bytes) else result.records.read()  # type: ignore[attr-defined]
+    assert isinstance(result.records, bytes | bytearray)
     from ottla.wire.record_batch import iter_batches
 
-    return [record.value for _, found in iter_batches(memoryview(data)) for record in iter_records(found)]
+    return [record.value for _, found in iter_batches(memoryview(result.records)) for record in iter_records(found)]
 
 
 def fetch_as(partition: Partition, broker_id: int, offset: int, now_ms: int = NOW_MS) -> int:

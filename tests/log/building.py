@@ -66,9 +66,9 @@ def append(log: PartitionLog, *batches: ProducedBatch, epoch: int = 0, now_ms: i
     return log.append_as_leader(batches or (produced(),), epoch, now_ms)
 
 
-def content(region: FileRegion | bytes) -> bytes:
+def content(region: FileRegion | bytes | bytearray) -> bytes:
     """The bytes that a read stands for."""
-    return region if isinstance(region, bytes) else region.read()
+    return region.read() if isinstance(region, FileRegion) else bytes(region)
 
 
 def records_from(log: PartitionLog, offset: int = 0, end: int | None = None, max_bytes: int = 1 << 20) -> list[Record]:

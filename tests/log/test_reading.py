@@ -47,6 +47,35 @@ def test_a_read_is_cut_at_its_limit_but_has_one_whole_batch_if_asked(tmp_path: P
                 assert optional == (whole[start : start + limit] if limit >= sizes[number] else b"")
 
 
+def test_small_reads_come_as_bytes_and_large_ones_as_regions(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for _ in range(30):
+        append(log, produced(1, value=bytes(10_000)))
+    large = log.read(0, 1 << 20, 30, True)
+    assert isinstance(large, FileRegion)
+    for limit in (20_000, 61_000):
+        small = log.read(0, limit, 30, True)
+        assert isinstance(small, bytearray)
+        assert small == large.read()[:limit]
+    assert isinstance(log.read(0, 1, 30, True), FileRegion)
+
+
+@pytest.mark.parametrize("limit", [300, 1000, 50_000])
+def test_reading_on_from_where_the_last_read_ended_misses_nothing(tmp_path: Path, limit: int) -> None:
+    """The position behind a read is remembered; it must not outlive a roll, a truncation or a reader that jumps."""
+    log = open_log(tmp_path, segment_bytes=2000)
+    for number in range(100):
+        append(log, produced(2, value=bytes(number)))
+    end = log.log_end_offset
+    for _ in range(2):
+        assert [record.offset for record in records_from(log, 0, end, max_bytes=limit)] == list(range(end))
+    log.truncate_to(100)
+
+    while log.log_end_offset < end:
+        append(log, produced(5))
+    assert [record.offset for record in records_from(log, 0, end, max_bytes=limit)][:end] == list(range(end))
+
+
 def test_nothing_behind_the_end_that_the_reader_may_see_is_read(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=500)
     for _ in range(20):
@@ -89,8 +118,8 @@ def test_a_gap_is_read_over(tmp_path: Path) -> None:
 
 def test_a_region_survives_truncation_of_its_segment_file_name(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    append(log)
-    region = log.read(0, 1000, 1, True)
+    append(log, produced(value=bytes(100_000)))
+    region = log.read(0, 1 << 20, 1, True)
     assert isinstance(region, FileRegion)
     log.truncate_fully_and_start_at(100)
     assert parse_header(region.read()).record_count == 1

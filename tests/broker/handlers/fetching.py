@@ -105,7 +105,7 @@ def codes(response: FetchResponse) -> list[tuple[int, int]]:
 
 def values(data: PartitionData) -> list[bytes | None]:
     records = data.records.read() if isinstance(data.records, FileRegion) else data.records
-    assert isinstance(records, bytes)
+    assert isinstance(records, bytes | bytearray)
     return [record.value for _, found in iter_batches(memoryview(records)) for record in iter_records(found)]
 
 
