@@ -9,6 +9,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from benchmarks import codecs
 from benchmarks.workloads import WORKLOADS, Workload
 from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
 
@@ -92,6 +93,11 @@ def main() -> None:
             f"Machine: {machine()}.",
             "",
             *rows,
+            "",
+            "## Messages",
+            "",
+            "Microseconds for the body of a typical message, at the latest version that all know.",
+            *codecs.table(),
             "",
         ]
         arguments.output.write_text("\n".join(text))
