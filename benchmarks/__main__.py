@@ -9,7 +9,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from benchmarks import codecs
+from benchmarks import codecs, footprint
 from benchmarks.workloads import WORKLOADS, Workload
 from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
 
@@ -40,14 +40,17 @@ def table(workloads: tuple[Workload, ...], figures: Figures) -> list[str]:
         "| work | unit | Kafka | Ottla | ratio | bar | reached |",
         "|---|---|---:|---:|---:|---:|---|",
     ]
-    for name, unit, bar, higher in [(w.name, w.unit, w.bar, w.higher_is_better) for w in workloads] + [
-        (name, unit, bar, False) for name, unit, bar in lower
-    ]:
+    measured: list[tuple[str, str, float | None, bool]] = [
+        (w.name, w.unit, w.bar, w.higher_is_better) for w in workloads
+    ]
+    measured += [(name, unit, bar, False) for name, unit, bar in lower]
+    measured += [(*row, False) for row in footprint.ROWS if (SYSTEMS[0].name, row.name) in figures]
+    for name, unit, bar, higher in measured:
         kafka, ottla = (statistics.median(figures[system.name, name]) for system in SYSTEMS)
         ratio = ottla / kafka
         reached = "" if bar is None else "yes" if (ratio >= bar if higher else ratio <= bar) else "no"
         limit = "" if bar is None else f"{'≥' if higher else '≤'} {bar}"
-        digits = 2 if unit == "s" else 0
+        digits = 2 if unit in ("s", "ms") else 0
         rows.append(
             f"| {name} | {unit} | {kafka:,.{digits}f} | {ottla:,.{digits}f} | {ratio:.3f} | {limit} | {reached} |"
         )
@@ -80,6 +83,10 @@ def main() -> None:
     for _ in range(arguments.rounds):
         for system in SYSTEMS:
             measure(system, workloads, figures)
+            if not arguments.only:
+                for row, figure in footprint.measure(system):
+                    figures[system.name, row.name].append(figure)
+                    print(f"{system.name:6} {row.name:45} {figure:14,.2f} {row.unit}", flush=True)
     rows = table(workloads, figures)
     print("\n".join(rows))
     if arguments.output:

@@ -164,6 +164,29 @@ def producer_performance(count: int, size: int) -> Callable[[Broker], float]:
     return measure
 
 
+def end_to_end_latency(count: int) -> Callable[[Broker], float]:
+    """Return a workload of Kafka's own EndToEndLatency; its figure is the mean in milliseconds."""
+
+    def measure(broker: Broker) -> float:
+        create_topic(broker.bootstrap, "latency")
+        impatient = broker.data / "impatient.properties"
+        impatient.write_text("default.api.timeout.ms=5000\n")
+        try:
+            printed = run_tool(
+                "org.apache.kafka.tools.EndToEndLatency",
+                *("--topic", "latency", "--num-records", str(count), "--record-size", "100", "--producer-acks", "all"),
+                *("--bootstrap-server", broker.bootstrap, "--command-config", str(impatient)),
+                timeout_s=300,
+            )
+        except RuntimeError as ended:
+            # Behind the figures it commits offsets, which needs a group coordinator.
+            printed = str(ended)
+        means: Sequence[str] = re.findall(r"^Avg latency: ([\d.]+) ms", printed, re.MULTILINE)
+        return float(means[-1])
+
+    return measure
+
+
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
@@ -176,4 +199,5 @@ WORKLOADS = (
     Workload("raw fetch, 16 KiB, 4 x 2", "MB/s", 1.3, True, raw_fetch(1 << 14)),
     Workload("ProducerPerformance, 1,000,000 x 100 B", "records/s", 1.0, True, producer_performance(1_000_000, 100)),
     Workload("ProducerPerformance, 500,000 x 1 KB", "records/s", 1.0, True, producer_performance(500_000, 1024)),
+    Workload("EndToEndLatency, mean of 10,000 x 100 B", "ms", 0.7, False, end_to_end_latency(10_000)),
 )

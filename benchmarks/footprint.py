@@ -1,0 +1,86 @@
+"""What a broker needs for many partitions and many clients: each on a fresh broker, by its resident memory.
+
+A row is a name, a unit and the bar; `measure` gives the figures of one kind of broker, as many as there are rows.
+"""
+
+import contextlib
+import resource
+import socket
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from compat_tests.brokers import API_VERSIONS_V0, Broker, running
+
+MB = 1e6
+PATIENCE_S = 300.0
+PARTITIONS_A_TOPIC = 1000
+FEW_TOPICS, MANY_TOPICS = 1, 10
+CLIENTS = 5000
+# A collection of garbage, a checkpoint: let what follows a load happen before the memory is read.
+SETTLE_S = 3.0
+
+
+class Row(NamedTuple):
+    """A row of the table; less is better in all of them."""
+
+    name: str
+    unit: str
+    bar: float
+
+
+ROWS = (
+    Row("creating 1,000 partitions", "s", 0.7),
+    Row("resident memory with 1,000 partitions", "MB", 0.5),
+    Row("resident memory with 10,000 partitions", "MB", 0.5),
+    Row("resident memory with 5,000 idle connections", "MB", 0.3),
+)
+
+
+def measure(system: type[Broker]) -> Iterator[tuple[Row, float]]:
+    """The figures of all rows."""
+    with running(system) as broker:
+        began = time.perf_counter()
+        _create(broker, 0)
+        yield ROWS[0], time.perf_counter() - began
+        time.sleep(SETTLE_S)
+        yield ROWS[1], broker.resident_bytes() / MB
+        for number in range(FEW_TOPICS, MANY_TOPICS):
+            _create(broker, number)
+        time.sleep(SETTLE_S)
+        yield ROWS[2], broker.resident_bytes() / MB
+    with running(system) as broker, _idle_clients(broker):
+        time.sleep(SETTLE_S)
+        yield ROWS[3], broker.resident_bytes() / MB
+
+
+def _create(broker: Broker, number: int) -> None:
+    """A topic, until every partition has its leader."""
+    name = f"many-{number}"
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    new = NewTopic(name, num_partitions=PARTITIONS_A_TOPIC, replication_factor=1)
+    admin.create_topics([new], operation_timeout=PATIENCE_S, request_timeout=PATIENCE_S)[name].result(PATIENCE_S)
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        partitions = admin.list_topics(name, PATIENCE_S).topics[name].partitions
+        if len(partitions) == PARTITIONS_A_TOPIC and all(found.leader >= 0 for found in partitions.values()):
+            return
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{name} did not get its leaders")
+
+
+@contextlib.contextmanager
+def _idle_clients(broker: Broker) -> Iterator[None]:
+    """Connections that asked for ApiVersions once, and then nothing."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with contextlib.ExitStack() as stack:
+        for _ in range(CLIENTS):
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", broker.port), 30))
+            client.sendall(API_VERSIONS_V0)
+            if not client.recv(4096):
+                raise ConnectionError(f"{broker.name} closed a connection that did nothing wrong")
+        yield
