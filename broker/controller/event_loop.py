@@ -318,7 +318,8 @@ class Controller:
             names = set(active.context.topics)
             for topic in request.topics:
                 outcomes[topic.name] = self._plan(topic, names)
-                names.add(topic.name)
+                if outcomes[topic.name].error is None and not request.validate_only:
+                    names.add(topic.name)
             planned = [outcome.topic for outcome in outcomes.values() if outcome.topic is not None]
             if not request.validate_only and planned:
                 outcomes |= await self._write_topics(active, planned)
