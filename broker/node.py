@@ -49,6 +49,7 @@ from ottla.broker.handlers import (
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
+    elect_leaders,
     fetch,
     find_coordinator,
     incremental_alter_configs,
@@ -264,7 +265,7 @@ class _Broker:
 
     def _apis(self) -> Apis:
         """The handlers that clients reach, with what each works on."""
-        config, metadata_cache, controller = self._config, self._metadata, self._controller
+        config, metadata_cache = self._config, self._metadata
         sessions = FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots, self.replicas.signal, lambda: random.randrange(1, 1 << 31)
         )
@@ -279,6 +280,7 @@ class _Broker:
         )
         return build_apis(
             self._describing()
+            | self._controlling()
             | {
                 ApiKey.ALTER_CONFIGS: _bind(alter_configs, config_admin=config_admin),
                 ApiKey.INCREMENTAL_ALTER_CONFIGS: _bind(incremental_alter_configs, config_admin=config_admin),
@@ -295,18 +297,10 @@ class _Broker:
                     metadata,
                     metadata=metadata_cache,
                     cluster_id=self._identity.cluster_id,
-                    auto_create=controller.auto_create if config.auto_create_topics_enable else None,
+                    auto_create=self._controller.auto_create if config.auto_create_topics_enable else None,
                 ),
                 ApiKey.FIND_COORDINATOR: _bind(find_coordinator),
-                ApiKey.CREATE_PARTITIONS: _bind(create_partitions, controller=controller),
-                ApiKey.CREATE_TOPICS: _bind(create_topics, controller=controller, log_defaults=self._log_defaults),
                 ApiKey.DELETE_RECORDS: _bind(delete_records, replicas=self.replicas, metadata=metadata_cache),
-                ApiKey.DELETE_TOPICS: _bind(
-                    delete_topics,
-                    controller=controller,
-                    metadata=metadata_cache,
-                    delete_topic_enable=config.delete_topic_enable,
-                ),
                 ApiKey.DESCRIBE_CONFIGS: _bind(
                     describe_configs,
                     metadata=metadata_cache,
@@ -322,6 +316,21 @@ class _Broker:
                 ),
             }
         )
+
+    def _controlling(self) -> dict[ApiKey, tuple[Handler, ErrorResponse | None]]:
+        """The handlers that have the controller do something."""
+        controller = self._controller
+        return {
+            ApiKey.CREATE_PARTITIONS: _bind(create_partitions, controller=controller),
+            ApiKey.CREATE_TOPICS: _bind(create_topics, controller=controller, log_defaults=self._log_defaults),
+            ApiKey.DELETE_TOPICS: _bind(
+                delete_topics,
+                controller=controller,
+                metadata=self._metadata,
+                delete_topic_enable=self._config.delete_topic_enable,
+            ),
+            ApiKey.ELECT_LEADERS: _bind(elect_leaders, controller=controller, metadata=self._metadata),
+        }
 
     def _describing(self) -> dict[ApiKey, tuple[Handler, ErrorResponse | None]]:
         """The handlers that only tell what there is."""

@@ -293,7 +293,7 @@ class Partition:
         end = log.log_end_offset
         high_watermark = self.high_watermark
         stable = self.last_stable_offset
-        if asked.last_fetched_epoch >= 0:
+        if asked.last_fetched_epoch != NO_EPOCH:
             diverging = self._divergence(log, asked.last_fetched_epoch, offset)
             if diverging is not None:
                 return ReadResult(ErrorCode.NONE, b"", high_watermark, stable, start, True, diverging)
@@ -331,7 +331,7 @@ class Partition:
         replica = self.followers.get(broker_id)
         if replica is None:
             # Its state is newer than this leader's, or older: it tries again.
-            has_epoch = asked.current_leader_epoch >= 0
+            has_epoch = asked.current_leader_epoch != NO_EPOCH
             code = ErrorCode.UNKNOWN_LEADER_EPOCH if has_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
             raise KafkaError(code, f"broker {broker_id} is no replica of {self.topic_partition}")
         end = log.log_end_offset
@@ -384,11 +384,13 @@ class Partition:
     # Fencing
 
     def _log_for(self, current_leader_epoch: int, from_leader_only: bool) -> PartitionLog:
-        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
+        if self.is_offline:
+            raise self._refusal()
+        if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
             is_old = current_leader_epoch < self.leader_epoch
             code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
             raise KafkaError(code, f"leader epoch {current_leader_epoch}, here {self.leader_epoch}")
-        if self.is_offline or (from_leader_only and not self.is_leader):
+        if from_leader_only and not self.is_leader:
             raise self._refusal()
         return self.log
 

@@ -32,7 +32,7 @@ from ottla.wire.messages.leader_and_isr import (
     LeaderAndIsrTopicError,
 )
 from ottla.wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
-from ottla.wire.record_batch import ProducedBatch, RecordRules, TimestampType
+from ottla.wire.record_batch import Compression, ProducedBatch, RecordRules, TimestampType
 from ottla.wire.types import ZERO_UUID, TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -42,6 +42,16 @@ _NO_EPOCH: Final = -1
 _EPOCH_DURING_DELETE: Final = -2
 # A worker thread cannot be cancelled: so many at a time.
 _NEW_LOGS_AT_ONCE: Final = 100
+
+# By the values of `compression.type`.
+_CODECS: Final[Mapping[str, Compression | None]] = {
+    "producer": None,
+    "uncompressed": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
 
 # A topic's name and id, and the role in one of its partitions.
 _Role = tuple[str, bytes, LeaderAndIsrPartitionState]
@@ -441,11 +451,13 @@ class ReplicaManager:
 
 def record_rules(config: LogConfig) -> RecordRules:
     """What produced batches of a topic are checked against."""
+    compression_type = config.values["compression.type"]
     return RecordRules(
         compacted=config.compact,
         timestamp_type=TimestampType.LOG_APPEND_TIME if config.log_append_time else TimestampType.CREATE_TIME,
         before_max_ms=config.timestamp_before_max_ms,
         after_max_ms=config.timestamp_after_max_ms,
         max_message_bytes=config.max_message_bytes,
-        compression_type=config.values["compression.type"],
+        compression=_CODECS[compression_type],
+        compression_level=config.values.get(f"compression.{compression_type}.level"),
     )

@@ -264,6 +264,11 @@ class LogConfig:
             raise ConfigError(
                 f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
             )
+        if config.values["remote.log.delete.on.disable"] or config.values["remote.log.copy.disable"]:
+            raise ConfigError(
+                "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` "
+                "under Zookeeper's mode."
+            )
         if config.values["remote.storage.enable"]:
             raise ConfigError("Tiered Storage functionality is disabled in the broker.")
         return config

@@ -5,9 +5,9 @@ sizes the data announces. Must not know: what the records are. Counterpart in Ka
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 import lz4.frame
 import snappy
@@ -16,6 +16,10 @@ import zstandard
 Buffer = bytes | bytearray | memoryview
 
 PIECE: Final = 1 << 20
+
+_GZIP_LEVEL = -1
+_LZ4_LEVEL = 9
+_ZSTD_LEVEL = 3
 
 _GZIP_WBITS = 31
 _GZIP_MEMBER = b"\x1f\x8b\x08"
@@ -52,22 +56,38 @@ class DecompressionError(Exception):
     """The data is not what its codec writes."""
 
 
-def compress(codec: Compression, data: Buffer) -> bytes:
+def compress(codec: Compression, data: Buffer, level: int | None = None) -> bytes:
     """All of `data` as Kafka's Java client would frame it."""
+    return b"".join(compress_pieces(codec, (data,), level, len(data)))
+
+
+def compress_pieces(
+    codec: Compression, pieces: Iterable[Buffer], level: int | None = None, size: int = -1
+) -> Iterator[Buffer]:
+    """The same of data in pieces. `size` is that of all of them, if it is known: zstd then takes less memory and time.
+
+    Levels are those of Kafka's configuration; None is the default.
+    """
+    stream: Any
     if codec is Compression.GZIP:
-        deflate = zlib.compressobj(wbits=_GZIP_WBITS)
-        return deflate.compress(data) + deflate.flush()
-    if codec is Compression.SNAPPY:
-        return _snappy_compress(memoryview(data))
-    if codec is Compression.LZ4:
-        framed: bytes = lz4.frame.compress(
-            data, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
+        stream = zlib.compressobj(_GZIP_LEVEL if level is None else level, wbits=_GZIP_WBITS)
+    elif codec is Compression.LZ4:
+        # Kafka leaves the fast compressor for a more thorough one at every level but its default.
+        lz4_level = 0 if level in (None, _LZ4_LEVEL) else max(level or 0, lz4.frame.COMPRESSIONLEVEL_MINHC)
+        stream = lz4.frame.LZ4FrameCompressor(
+            block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, compression_level=lz4_level
         )
-        return framed
-    if codec is Compression.ZSTD:
+        yield stream.begin()
+    elif codec is Compression.ZSTD:
         # A new one each time: a compressor shared by threads crashes the process.
-        return zstandard.ZstdCompressor().compress(data)
-    return bytes(data)
+        zstd_level = _ZSTD_LEVEL if level is None else level
+        stream = zstandard.ZstdCompressor(level=zstd_level).compressobj(size=size)
+    else:
+        yield from pieces if codec is Compression.NONE else _snappy_compressed(pieces)
+        return
+    for piece in pieces:
+        yield stream.compress(piece)
+    yield stream.flush()
 
 
 def decompress_pieces(codec: Compression, data: Buffer, piece: int = PIECE) -> Iterator[bytes]:
@@ -114,12 +134,13 @@ def _gzip_pieces(data: memoryview, piece: int) -> Iterator[bytes]:
             raise DecompressionError("The gzip stream ends too early")
 
 
-def _snappy_compress(data: memoryview) -> bytes:
-    parts = [_SNAPPY_HEADER]
-    for start in range(0, len(data), _SNAPPY_BLOCK):
-        block = snappy.compress(bytes(data[start : start + _SNAPPY_BLOCK]))
-        parts += (len(block).to_bytes(4, "big"), block)
-    return b"".join(parts)
+def _snappy_compressed(pieces: Iterable[Buffer]) -> Iterator[bytes]:
+    yield _SNAPPY_HEADER
+    for piece in pieces:
+        for start in range(0, len(piece), _SNAPPY_BLOCK):
+            block = snappy.compress(bytes(piece[start : start + _SNAPPY_BLOCK]))
+            yield len(block).to_bytes(4, "big")
+            yield block
 
 
 def _snappy_pieces(data: memoryview, piece: int) -> Iterator[bytes]:

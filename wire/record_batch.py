@@ -1,7 +1,7 @@
 """Record batches (magic 2): all that the rest of the house needs of them, under one name.
 
-Owns: nothing itself; `batch_header`, `record_builder`, `record_reader` and `record_validation` do the work.
-Must not know: more than they do. Counterpart in Kafka: the package `org.apache.kafka.common.record`.
+Owns: nothing itself; `batch_header`, `record_builder`, `record_reader`, `record_validation` and `recompression` do the
+work. Must not know: more than they do. Counterpart in Kafka: the package `org.apache.kafka.common.record`.
 """
 
 from ottla.wire.batch_header import (
@@ -18,6 +18,7 @@ from ottla.wire.batch_header import (
 )
 from ottla.wire.compression import Compression
 from ottla.wire.native_scan import SCAN_IS_COMPILED
+from ottla.wire.recompression import recompressed, recompression_needs_offload
 from ottla.wire.record_builder import ControlType, NewRecord, Record, build_batch, build_control_batch
 from ottla.wire.record_reader import EndTransactionMarker, control_type, end_transaction_marker, iter_records
 from ottla.wire.record_validation import (
@@ -54,5 +55,7 @@ __all__ = [
     "needs_offload",
     "parse_header",
     "place",
+    "recompressed",
+    "recompression_needs_offload",
     "validate_produced",
 ]

@@ -69,7 +69,9 @@ class RecordRules(NamedTuple):
     before_max_ms: int
     after_max_ms: int
     max_message_bytes: int
-    compression_type: str = "producer"
+    compression: Compression | None = None
+    """What batches are stored in; None: as their producer compressed them."""
+    compression_level: int | None = None
 
 
 class ProducedBatch:
@@ -121,8 +123,11 @@ def validate_produced(
     return ProducedBatch(header, data, max_timestamp)
 
 
-def needs_offload(records: memoryview) -> bool:
-    """Whether validating would hold up the caller for more than about a millisecond, however small the records look."""
+def needs_offload(records: memoryview, piece: int = _INLINE_PIECE) -> bool:
+    """Whether validating would hold up the caller for more than about a millisecond, however small the records look.
+
+    It does if they expand beyond `piece` bytes.
+    """
     if len(records) < HEADER_SIZE:
         return False
     if not SCAN_IS_COMPILED and _INT32.unpack_from(records, HEADER_SIZE - 4)[0] > _INLINE_RECORDS:
@@ -133,9 +138,10 @@ def needs_offload(records: memoryview) -> bool:
     if len(records) > _INLINE_BYTES:
         return True
     # No size that the data announces can be trusted: it is tried how far a part of it expands.
-    pieces = decompress_pieces(Compression(codec), records[HEADER_SIZE:], _INLINE_PIECE)
+    pieces = decompress_pieces(Compression(codec), records[HEADER_SIZE:], piece)
     try:
-        return len(list(islice(pieces, 2))) == 2
+        first = next(pieces, b"")
+        return len(first) > piece or next(pieces, None) is not None
     except DecompressionError:
         return False
 

@@ -14,7 +14,7 @@ from ottla.broker.controller import topic_deletion
 from ottla.broker.controller.assignment import BrokerPlace
 from ottla.broker.controller.cluster_store import ClusterStore
 from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
-from ottla.broker.controller.election import after_failure
+from ottla.broker.controller.election import after_failure, preferred
 from ottla.broker.controller.peers import BrokerQueues
 from ottla.broker.controller.request_batch import RequestBatch
 from ottla.broker.controller.state_machines import (
@@ -38,10 +38,16 @@ from ottla.wire.messages.leader_and_isr import LeaderAndIsrResponse
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.wire.types import TopicPartition
 from ottla.zk.store import NodeExistsError, StoreError
+from ottla.zk.znodes import NO_LEADER
 
 logger = logging.getLogger(__name__)
 
 _UNCLEAN_KEY = "unclean.leader.election.enable"
+
+# Why there is no election. Not one for each of thousands of partitions.
+_NO_PARTITION = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+_BEING_DELETED = KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
+_NOT_NEEDED = KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
 
 
 class Settings(NamedTuple):
@@ -242,6 +248,55 @@ class ActiveController:
         await trio.lowlevel.checkpoint()
         self._send(batch)
 
+    # Elections that clients ask for
+
+    async def elect_leaders(
+        self, partitions: Iterable[TopicPartition], *, unclean: bool
+    ) -> dict[TopicPartition, int | KafkaError]:
+        """Have the first replicas of partitions lead; or, `unclean`, any live replica where nobody does.
+
+        Return who was elected, or why nobody was.
+        """
+        context = self.context
+        outcomes: dict[TopicPartition, int | KafkaError] = {}
+        to_elect = []
+        for partition in partitions:
+            refusal = self._why_no_election(partition, unclean)
+            if refusal is None:
+                to_elect.append(partition)
+            else:
+                outcomes[partition] = refusal
+        # There may be thousands of them; others are to have the loop in between.
+        await trio.lowlevel.checkpoint()
+        batch = self._batch()
+        elected = await self._elect(
+            batch,
+            to_elect,
+            lambda partition, state: (
+                after_failure(context, partition, state, allow_unclean=True)
+                if unclean
+                else preferred(context, partition, state)
+            ),
+        )
+        self._send(batch)
+        code = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+        for partition in to_elect:
+            outcomes[partition] = elected.get(
+                partition, KafkaError(code, f"Failed to elect leader for partition {partition}")
+            )
+        return outcomes
+
+    def _why_no_election(self, partition: TopicPartition, unclean: bool) -> KafkaError | None:
+        replicas = self.context.assignment(partition).replicas
+        if not replicas:
+            return _NO_PARTITION
+        if self.context.is_queued_for_deletion(partition.topic):
+            return _BEING_DELETED
+        state = self.context.leadership.get(partition)
+        leader = NO_LEADER if state is None else state.leader
+        is_fine = self.context.is_live(leader) if unclean else leader == replicas[0]
+        return _NOT_NEEDED if is_fine else None
+
     # Deletions
 
     async def delete_topics(self, names: Collection[str]) -> dict[str, ErrorCode]:
@@ -366,13 +421,19 @@ class ActiveController:
                 ),
             )
 
-    async def _elect(self, batch: RequestBatch, partitions: Sequence[TopicPartition], choose: Choose) -> None:
+    async def _elect(
+        self, batch: RequestBatch, partitions: Sequence[TopicPartition], choose: Choose
+    ) -> dict[TopicPartition, int]:
+        """Return who was elected."""
+        elected: dict[TopicPartition, int] = {}
         while partitions:
             found = await self._store.partition_states(partitions)
             written, conflicts = await self._store.write_states(elect(self.context, partitions, found, choose))
             leaders_written(self.context, batch, written)
+            elected |= {write.partition: write.state.leader for write in written}
             # A leader changed its ISR meanwhile: look again.
             partitions = [write.partition for write in conflicts]
+        return elected
 
     async def _shrink_isr(self, batch: RequestBatch, replicas: Sequence[Replica]) -> None:
         while replicas:

@@ -1,7 +1,8 @@
-"""What clients ask of the controller: topics to create, enlarge and delete, and the replies that wait until it is done.
+"""What clients ask of the controller: topics to create, enlarge and delete, leaders to elect, and the replies that wait
+until it is done.
 
 Owns these waits and their time-outs. Must not know how the controller does it; it is handed the results.
-Counterparts in Kafka: ZkAdminManager, DelayedCreatePartitions, DelayedDeleteTopics.
+Counterparts in Kafka: ZkAdminManager, DelayedCreatePartitions, DelayedDeleteTopics, DelayedElectLeader.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -14,8 +15,9 @@ from ottla.broker.request_context import Deferred
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_partitions import CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic
-from ottla.wire.types import ZERO_UUID
+from ottla.wire.types import ZERO_UUID, TopicPartition
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -32,6 +34,7 @@ class TopicOutcome(NamedTuple):
 
 CreateReply = Deferred[Mapping[str, TopicOutcome]]
 DeleteReply = Deferred[Mapping[str, ErrorCode]]
+ElectReply = Deferred[Mapping[TopicPartition, KafkaError | None]]
 
 
 class CreateTopics(NamedTuple):
@@ -60,19 +63,31 @@ class DeleteTopics(NamedTuple):
     reply: DeleteReply
 
 
+class ElectLeaders(NamedTuple):
+    """Somebody wants the preferred replicas of partitions to lead; or, `unclean`, anybody where nobody does."""
+
+    partitions: Collection[TopicPartition]
+    unclean: bool
+    timeout_ms: int
+    reply: ElectReply
+
+
 class AutoCreate(NamedTuple):
     """Somebody asked for topics that there are not."""
 
     topics: Sequence[NewTopic]
 
 
-class _Wait(Generic[T]):
-    """A reply that waits for some topics; for each, the number of partitions that must have a leader."""
+class _Wait(Generic[K, T]):
+    """A reply that waits for some topics, or for some partitions.
+
+    For each topic `open` holds the number of partitions that must have a leader; for each partition, who is to lead it.
+    """
 
     __slots__ = ("finish", "open", "reply", "timer")
 
-    def __init__(self, topics: dict[str, int], reply: Deferred[T], finish: Callable[[Collection[str]], T]) -> None:
-        self.open = topics
+    def __init__(self, open_: dict[K, int], reply: Deferred[T], finish: Callable[[Collection[K]], T]) -> None:
+        self.open = open_
         self.reply = reply
         self.finish = finish
         self.timer: Timer | None = None
@@ -84,8 +99,9 @@ class TopicWaits:
     def __init__(self, clock: Clock, metadata: MetadataCache) -> None:
         self._clock = clock
         self._metadata = metadata
-        self._creations: dict[_Wait[Mapping[str, TopicOutcome]], None] = {}
-        self._deletions: dict[_Wait[Mapping[str, ErrorCode]], None] = {}
+        self._creations: dict[_Wait[str, Mapping[str, TopicOutcome]], None] = {}
+        self._deletions: dict[_Wait[str, Mapping[str, ErrorCode]], None] = {}
+        self._elections: dict[_Wait[TopicPartition, Mapping[TopicPartition, KafkaError | None]], None] = {}
 
     def wait_for_leaders(self, request: CreateTopics | CreatePartitions, outcomes: Mapping[str, TopicOutcome]) -> None:
         """Reply when all partitions of each topic have leaders; REQUEST_TIMED_OUT for those that take too long."""
@@ -116,11 +132,29 @@ class TopicWaits:
         to_delete = {name: 0 for name, error in errors.items() if error is ErrorCode.NONE}
         self._park(_Wait(to_delete, request.reply, finish), self._deletions, request.timeout_ms)
 
+    def wait_for_elected(self, request: ElectLeaders, outcomes: Mapping[TopicPartition, int | KafkaError]) -> None:
+        """Reply when whoever was elected is known to lead; REQUEST_TIMED_OUT for those that take too long."""
+
+        def finish(still_open: Collection[TopicPartition]) -> Mapping[TopicPartition, KafkaError | None]:
+            late = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+            return {
+                partition: outcome if isinstance(outcome, KafkaError) else late if partition in still_open else None
+                for partition, outcome in outcomes.items()
+            }
+
+        elected = {partition: each for partition, each in outcomes.items() if isinstance(each, int)}
+        wait = _Wait(elected, request.reply, finish)
+        self._settle_elected(wait)
+        self._park(wait, self._elections, request.timeout_ms)
+
     def metadata_changed(self, topics: Collection[str]) -> None:
         """Look again at who waits for these topics' leaders."""
         for wait in list(self._creations):
             self._settle(wait, topics)
             self._finish_if_done(wait, self._creations)
+        for election in list(self._elections):
+            self._settle_elected(election)
+            self._finish_if_done(election, self._elections)
 
     def topics_gone(self, topics: Iterable[str]) -> None:
         """Take in that nothing is left of topics, or that what is left cannot be deleted now."""
@@ -129,13 +163,19 @@ class TopicWaits:
                 wait.open.pop(topic, None)
                 self._finish_if_done(wait, self._deletions)
 
-    def _settle(self, wait: _Wait[Mapping[str, TopicOutcome]], topics: Iterable[str]) -> None:
+    def _settle(self, wait: _Wait[str, Mapping[str, TopicOutcome]], topics: Iterable[str]) -> None:
         for name in topics:
             partitions = self._metadata.partitions(name)
             if len(partitions) >= wait.open.get(name, 0) and all(each.leader >= 0 for each in partitions.values()):
                 wait.open.pop(name, None)
 
-    def _park(self, wait: _Wait[T], waits: dict[_Wait[T], None], timeout_ms: int) -> None:
+    def _settle_elected(self, wait: _Wait[TopicPartition, T]) -> None:
+        for partition, leader in list(wait.open.items()):
+            known = self._metadata.partition(*partition)
+            if known is not None and known.leader == leader:
+                del wait.open[partition]
+
+    def _park(self, wait: _Wait[K, T], waits: dict[_Wait[K, T], None], timeout_ms: int) -> None:
         if not wait.open or timeout_ms <= 0:
             wait.reply.complete(wait.finish(wait.open))
             return
@@ -143,16 +183,16 @@ class TopicWaits:
         wait.timer = self._clock.call_later(timeout_ms / 1000, lambda: self._expire(wait, waits))
         wait.reply.on_abandon = lambda: self._drop(wait, waits)
 
-    def _expire(self, wait: _Wait[T], waits: dict[_Wait[T], None]) -> None:
+    def _expire(self, wait: _Wait[K, T], waits: dict[_Wait[K, T], None]) -> None:
         waits.pop(wait, None)
         wait.reply.complete(wait.finish(wait.open))
 
-    def _finish_if_done(self, wait: _Wait[T], waits: dict[_Wait[T], None]) -> None:
+    def _finish_if_done(self, wait: _Wait[K, T], waits: dict[_Wait[K, T], None]) -> None:
         if not wait.open:
             self._drop(wait, waits)
             wait.reply.complete(wait.finish(()))
 
-    def _drop(self, wait: _Wait[T], waits: dict[_Wait[T], None]) -> None:
+    def _drop(self, wait: _Wait[K, T], waits: dict[_Wait[K, T], None]) -> None:
         waits.pop(wait, None)
         if wait.timer is not None:
             wait.timer.cancel()

@@ -27,6 +27,8 @@ from ottla.broker.controller.admin import (
     CreateTopics,
     DeleteReply,
     DeleteTopics,
+    ElectLeaders,
+    ElectReply,
     TopicOutcome,
     TopicWaits,
 )
@@ -73,7 +75,7 @@ class _Answer(NamedTuple):
     response: Response
 
 
-_Event = WatchEvent | CreateTopics | CreatePartitions | DeleteTopics | AutoCreate | _Answer
+_Event = WatchEvent | CreateTopics | CreatePartitions | DeleteTopics | ElectLeaders | AutoCreate | _Answer
 
 
 def new_topic_id() -> bytes:
@@ -152,6 +154,12 @@ class Controller:
         self._put(DeleteTopics(names, timeout_ms, reply))
         return reply
 
+    def elect_leaders(self, partitions: Collection[TopicPartition], timeout_ms: int, *, unclean: bool) -> ElectReply:
+        """Have leaders elected; the reply comes when they are known to lead."""
+        reply: ElectReply = Deferred(applied=False)
+        self._put(ElectLeaders(partitions, unclean, timeout_ms, reply))
+        return reply
+
     def reassignments(self) -> dict[TopicPartition, znodes.ReplicaAssignment]:
         """Return the partitions whose replicas are changing; KafkaError NOT_CONTROLLER if another one knows."""
         if self._active is None:
@@ -218,6 +226,8 @@ class Controller:
                 await self._create_partitions(event)
             case DeleteTopics():
                 await self._delete_topics(event)
+            case ElectLeaders():
+                await self._elect_leaders(event)
             case AutoCreate(topics):
                 await self._auto_create(topics)
             case _Answer(broker_id, request, response):
@@ -308,7 +318,8 @@ class Controller:
             names = set(active.context.topics)
             for topic in request.topics:
                 outcomes[topic.name] = self._plan(topic, names)
-                names.add(topic.name)
+                if outcomes[topic.name].error is None and not request.validate_only:
+                    names.add(topic.name)
             planned = [outcome.topic for outcome in outcomes.values() if outcome.topic is not None]
             if not request.validate_only and planned:
                 outcomes |= await self._write_topics(active, planned)
@@ -364,6 +375,15 @@ class Controller:
             self._waits.wait_until_gone(request, errors)
             if self._active is not None:
                 self._waits.topics_gone(self._active.gone_or_halted(request.names))
+
+    async def _elect_leaders(self, request: ElectLeaders) -> None:
+        moved: int | KafkaError = KafkaError(ErrorCode.NOT_CONTROLLER)
+        outcomes = dict.fromkeys(request.partitions, moved)
+        try:
+            if self._active is not None:
+                outcomes = await self._active.elect_leaders(request.partitions, unclean=request.unclean)
+        finally:
+            self._waits.wait_for_elected(request, outcomes)
 
     async def _auto_create(self, topics: Sequence[NewTopic]) -> None:
         """Write topics; whichever broker's controller is active finds them."""

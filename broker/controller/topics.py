@@ -77,7 +77,7 @@ def check_name(name: str) -> None:
 
 
 def plan_topic(topic: CreatableTopic, existing: Existing, rules: Rules) -> NewTopic:
-    """Return the topic that a client asks for, or raise what is wrong with it."""
+    """Return the topic that a client asks for, or raise what is wrong with it, in Kafka's order."""
     name = topic.name
     if name in existing.topics and name not in existing.to_delete:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
@@ -94,19 +94,20 @@ def plan_topic(topic: CreatableTopic, existing: Existing, rules: Rules) -> NewTo
             "Both numPartitions or replicationFactor and replicasAssignments were set. "
             "Both cannot be used at the same time.",
         )
-    check_name(name)
-    if name in existing.to_delete:
-        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is marked for deletion.")
-    _check_collision(name, existing.topics)
-    if topic.assignments:
-        assignment = _manual_assignment(topic.assignments, {each.broker_id for each in existing.brokers})
-    else:
-        assignment = assign_replicas(
+    spread = None
+    if not topic.assignments:
+        spread = assign_replicas(
             existing.brokers,
             rules.num_partitions if topic.num_partitions == UNSET else topic.num_partitions,
             rules.default_replication_factor if topic.replication_factor == UNSET else topic.replication_factor,
             rules.random_below,
         )
+    check_name(name)
+    if name in existing.to_delete:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is marked for deletion.")
+    _check_collision(name, existing.topics)
+    brokers = {each.broker_id for each in existing.brokers}
+    assignment = _manual_assignment(topic.assignments, brokers) if spread is None else spread
     rules.check_configs(configs)
     return NewTopic(name, assignment, configs)
 

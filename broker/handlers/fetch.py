@@ -172,10 +172,10 @@ class _Answers:
     def _data(
         self, topic: str | None, index: int, result: ReadResult, endpoints: dict[int, NodeEndpoint]
     ) -> PartitionData:
-        if result.error:
-            return self._error(topic, index, result.error, endpoints)
         if self._version < _ZSTD_FROM_VERSION and topic is not None and self._is_zstd(topic, index):
             return self._error(topic, index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, endpoints)
+        if result.error:
+            return self._error(topic, index, result.error, endpoints)
         data = PartitionData(
             partition_index=index,
             error_code=0,

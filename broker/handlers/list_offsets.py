@@ -4,7 +4,6 @@ There is no tiered storage: its timestamp (-5) finds nothing, and the local log 
 Counterpart in Kafka: KafkaApis.handleListOffsetRequest.
 """
 
-from collections import Counter
 from typing import Final
 
 from ottla.broker.partition import (
@@ -44,15 +43,12 @@ _READ_COMMITTED: Final = 1
 def handle(request: ListOffsetsRequest, context: RequestContext, *, replicas: ReplicaManager) -> ListOffsetsResponse:
     """Look up each partition's offset."""
     version = context.api_version
-    asked = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     how_far = TO_LOG_END
     if request.replica_id == _CONSUMER:
         how_far = TO_LAST_STABLE_OFFSET if request.isolation_level == _READ_COMMITTED else TO_HIGH_WATERMARK
 
     def answer(topic: str, each: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
         index = each.partition_index
-        if asked[topic, index] > 1:
-            return _failed(index, ErrorCode.INVALID_REQUEST)
         if each.timestamp < 0 and version < _FIRST_VERSIONS.get(each.timestamp, version + 1):
             return _failed(index, ErrorCode.UNSUPPORTED_VERSION)
         try:
@@ -77,13 +73,14 @@ def handle(request: ListOffsetsRequest, context: RequestContext, *, replicas: Re
             leader_epoch=found.leader_epoch,
         )
 
+    answers: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
+    for topic in request.topics:
+        for each in topic.partitions:
+            known, index = answers.setdefault(topic.name, {}), each.partition_index
+            # One that is asked for twice is answered once.
+            known[index] = _failed(index, ErrorCode.INVALID_REQUEST) if index in known else answer(topic.name, each)
     return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name, partitions=[answer(topic.name, each) for each in topic.partitions]
-            )
-            for topic in request.topics
-        ]
+        topics=[ListOffsetsTopicResponse(name=name, partitions=list(found.values())) for name, found in answers.items()]
     )
 
 

@@ -2,7 +2,7 @@
 
 acks=1 is answered after the append, acks=all once the high watermark passed it, acks=0 never: an error closes the
 connection then. Where every append has to reach the disk first (flush.messages=1), acks=1 waits for the fsync too. A
-batch that takes long to validate is validated off the loop, and the connection waits.
+batch that takes long to validate or to recompress is taken off the loop for that, and the connection waits.
 
 Deviations: there is no transaction coordinator yet, so records of a transaction are answered as by a broker that cannot
 reach theirs: NOT_ENOUGH_REPLICAS, which producers retry.
@@ -28,7 +28,15 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from ottla.wire.record_batch import InvalidRecordsError, ProducedBatch, RecordRules, needs_offload, validate_produced
+from ottla.wire.record_batch import (
+    InvalidRecordsError,
+    ProducedBatch,
+    RecordRules,
+    needs_offload,
+    recompressed,
+    recompression_needs_offload,
+    validate_produced,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +89,12 @@ def handle(
     index = data.index
     records = data.records
     found = replicas.partitions.get((topic, index))
-    if found is None or not isinstance(records, memoryview) or _is_special(topic, records):
+    if (
+        found is None
+        or found.rules.compression is not None
+        or not isinstance(records, memoryview)
+        or _is_special(topic, records)
+    ):
         return _Produce(request, context, replicas, metadata).start()
     now_ms = replicas.clock.now_ms()
     try:
@@ -235,15 +248,20 @@ class _Produce:
         _check_producers(self._entries.values(), request.transactional_id)
 
     def start(self) -> Answer:
-        """Validate and append, here or, where that takes long, partly off the loop."""
+        """Validate, recompress and append, here or, where that takes long, partly off the loop."""
         for key, records in self._entries.items():
             answer = self._refusal(key, records)
             if answer is not None:
                 self._answers[key] = answer
         left = [(key, records) for key, records in self._entries.items() if key not in self._answers]
-        slow = {key for key, records in left if records is not None and needs_offload(records)}
         now_ms = self._replicas.clock.now_ms()
         plans = {key: (records, self._version, self._replicas.partitions[key].rules, now_ms) for key, records in left}
+        slow = {
+            key
+            for key, (records, _, rules, _) in plans.items()
+            if records is not None
+            and (needs_offload(records) or recompression_needs_offload(records, rules, len(plans)))
+        }
         if slow:
             deferred: Deferred[_OrNone] = Deferred(applied=False)
             self._replicas.start_soon(self._run_off_loop, plans, slow, deferred)
@@ -271,7 +289,7 @@ class _Produce:
     async def _run_off_loop(
         self, plans: Mapping[Key, _ToValidate], slow: Container[Key], deferred: Deferred[_OrNone]
     ) -> None:
-        """Validate what is slow in a worker thread, one after the other, then append as ever."""
+        """Do what is slow in a worker thread, one after the other, then append as ever."""
         response: ProduceResponse | Deferred[ProduceResponse]
         try:
             batches = {}
@@ -325,7 +343,7 @@ class _Produce:
 
 def _validated(records: memoryview | None, version: int, rules: RecordRules, now_ms: int) -> ProducedBatch | KafkaError:
     try:
-        return validate_produced(records, api_version=version, rules=rules, now_ms=now_ms)
+        return recompressed(validate_produced(records, api_version=version, rules=rules, now_ms=now_ms), rules)
     except KafkaError as error:
         return error
 

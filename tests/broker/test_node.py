@@ -209,7 +209,7 @@ async def test_every_api_that_is_told_is_answered_by_its_handler(tmp_path: Path)
         assert isinstance(told, ApiVersionsResponse)
         assert [each.api_key for each in told.api_keys] == [
             *(0, 1, 2, 3, 10, 18, 19, 20, 21, 22),
-            *(23, 32, 33, 35, 37, 44, 46, 60, 61, 75),
+            *(23, 32, 33, 35, 37, 43, 44, 46, 60, 61, 75),
         ]
         await create(one, "t")
         await produce(one, "t", b"a")

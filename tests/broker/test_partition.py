@@ -166,6 +166,8 @@ def test_a_leader_epoch_fences_who_is_behind_and_who_is_ahead(house: House) -> N
     assert read(partition, 0, epoch=5).size > 0
     with refused(ErrorCode.FENCED_LEADER_EPOCH):
         read(partition, 0, epoch=4)
+    with refused(ErrorCode.FENCED_LEADER_EPOCH):
+        read(partition, 0, epoch=-2)
     with refused(ErrorCode.UNKNOWN_LEADER_EPOCH):
         read(partition, 0, epoch=6)
     with refused(ErrorCode.FENCED_LEADER_EPOCH):
@@ -222,6 +224,7 @@ def test_a_reader_of_another_history_is_told_where_it_diverges(house: House) -> 
     assert read(partition, 3, last_epoch=3).diverging_epoch == (3, 2)
     assert read(partition, 3, last_epoch=4).diverging_epoch == (3, 2)
     assert read(partition, 3, last_epoch=4).size == 0
+    assert read(partition, 1, last_epoch=-2).diverging_epoch == (-2, 0)
     with refused(ErrorCode.OFFSET_OUT_OF_RANGE):
         read(partition, 3, last_epoch=6)
 
@@ -333,6 +336,8 @@ def test_an_offline_partition_answers_nothing_but_a_storage_error(house: House) 
         append(partition, b"b")
     with refused(ErrorCode.KAFKA_STORAGE_ERROR):
         read(partition, 0)
+    with refused(ErrorCode.KAFKA_STORAGE_ERROR):
+        read(partition, 0, epoch=77)
     assert partition.acks_error(1, -1) == ErrorCode.KAFKA_STORAGE_ERROR
     lead(house, epoch=1)
     assert not partition.is_leader

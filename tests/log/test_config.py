@@ -55,6 +55,8 @@ def test_a_topics_own_value_stands() -> None:
         ({"cleanup.policy": "shred"}, "cleanup.policy"),
         ({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"}, "min.compaction.lag.ms"),
         ({"remote.storage.enable": "true"}, "Tiered Storage"),
+        ({"remote.log.copy.disable": "true"}, "under Zookeeper's mode"),
+        ({"remote.log.delete.on.disable": "true"}, "under Zookeeper's mode"),
         ({"message.timestamp.type": "Yesterday"}, "message.timestamp.type"),
     ],
 )

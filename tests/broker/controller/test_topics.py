@@ -56,6 +56,12 @@ def test_a_manual_assignment_is_taken_as_it_is() -> None:
         (topic("a_b"), ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic 'a_b' collides with existing topics: a.b"),
         (topic(""), ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: the empty string is not allowed"),
         (topic("t", 0), ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0."),
+        (topic("", 0), ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0."),
+        (
+            assigned_topic("a_b", ()),
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            "Topic 'a_b' collides with existing topics: a.b",
+        ),
         (
             topic("t", 1, 3),
             ErrorCode.INVALID_REPLICATION_FACTOR,

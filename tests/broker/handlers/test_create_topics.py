@@ -95,6 +95,15 @@ async def test_a_topic_named_twice_is_refused_twice_and_the_others_are_created(t
         assert not cluster.brokers[0].metadata.contains("t")
 
 
+@pytest.mark.parametrize("validate_only", [False, True])
+async def test_only_a_topic_that_was_created_can_be_collided_with(tmp_path: Path, validate_only: bool) -> None:
+    async with running(tmp_path, 0) as cluster:
+        wanted = [topic("a.b", 0), topic("a_b"), topic("c.d"), topic("c_d")]
+        response = await create(cluster.brokers[0], *wanted, validate_only=validate_only)
+        collides = ErrorCode.NONE if validate_only else ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert [result.error_code for result in response.topics] == [ErrorCode.INVALID_PARTITIONS, 0, 0, collides]
+
+
 async def test_the_topic_of_kafkas_own_metadata_is_not_created(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         (result,) = (await create(cluster.brokers[0], topic("__cluster_metadata"))).topics

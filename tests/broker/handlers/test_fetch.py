@@ -142,6 +142,9 @@ def test_zstd_is_for_consumers_that_know_it(house: House) -> None:
     asked = request(topic("packed", position(0, 0)))
     assert codes(now(house, asked, 9)) == [(0, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)]
     assert codes(now(house, asked, 10)) == [(0, ErrorCode.NONE)]
+    beyond = request(topic("packed", position(0, 99)))
+    assert codes(now(house, beyond, 9)) == [(0, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)]
+    assert codes(now(house, beyond, 10)) == [(0, ErrorCode.OFFSET_OUT_OF_RANGE)]
 
 
 def test_a_failed_disk_is_a_lost_leader_for_consumers_that_know_no_better(house: House) -> None:

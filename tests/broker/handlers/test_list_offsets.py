@@ -62,7 +62,7 @@ def send(
     )
     response = list_offsets.handle(request, context(ApiKey.LIST_OFFSETS, version), replicas=house.replicas)
     decoded = ListOffsetsResponse.decode(response.encode(version), version)
-    assert [topic.name for topic in decoded.topics] == [topic for topic, _, _ in asked]
+    assert [topic.name for topic in decoded.topics] == list(dict.fromkeys(topic for topic, _, _ in asked))
     return [
         (found.error_code, found.timestamp, found.offset, found.leader_epoch)
         for topic in response.topics
@@ -121,10 +121,10 @@ def test_an_unknown_partition_is_unknown_and_one_led_elsewhere_is_so(house: Hous
     ]
 
 
-def test_a_partition_named_twice_is_invalid_both_times(house: House) -> None:
+def test_a_partition_named_twice_is_invalid_and_told_once(house: House) -> None:
     house.lead("other")
-    answers = send(house, (TOPIC, 0, LATEST), (TOPIC, 0, EARLIEST), ("other", 0, LATEST))
-    assert [answer[0] for answer in answers] == [ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST, 0]
+    answers = send(house, (TOPIC, 0, LATEST), (TOPIC, 0, EARLIEST), ("other", 0, LATEST), (TOPIC, 0, LATEST))
+    assert [answer[0] for answer in answers] == [ErrorCode.INVALID_REQUEST, 0]
 
 
 def test_a_leader_epoch_fences(house: House) -> None:

@@ -27,7 +27,7 @@ import org.apache.kafka.storage.internals.log.RecordValidationException;
  * Lets Kafka's own validation judge what a producer sends, line by line:
  *
  * <pre>
- *   VERSION COMPACTED TYPE BEFORE_MAX AFTER_MAX MAX_BYTES NOW HEX  ->  0 MAX_TIMESTAMP HEX  or  CODE [INDEX,...]
+ *   VERSION COMPACTED TYPE BEFORE_MAX AFTER_MAX MAX_BYTES NOW CODEC HEX  ->  0 MAX_TIMESTAMP HEX  or  CODE [INDEX,...]
  * </pre>
  *
  * What UnifiedLog looks at between ProduceRequest and LogValidator is private there, and repeated here.
@@ -55,7 +55,7 @@ public final class ValidationOracle {
     }
 
     private static String validate(String[] words) {
-        MemoryRecords records = MemoryRecords.readableRecords(ByteBuffer.wrap(HEX.parseHex(words[7])));
+        MemoryRecords records = MemoryRecords.readableRecords(ByteBuffer.wrap(HEX.parseHex(words[8])));
         ProduceRequest.validateRecords(Short.parseShort(words[0]), records);
         CompressionType source = CompressionType.NONE;
         int valid = 0;
@@ -75,13 +75,17 @@ public final class ValidationOracle {
         ByteBuffer trimmed = records.buffer().duplicate();
         trimmed.limit(valid);
         LogValidator validator = new LogValidator(
-            MemoryRecords.readableRecords(trimmed), PARTITION, at(Long.parseLong(words[6])), source, Compression.of(source).build(),
+            MemoryRecords.readableRecords(trimmed), PARTITION, at(Long.parseLong(words[6])), source,
+            Compression.of(words[7].equals("-") ? source : CompressionType.forId(Integer.parseInt(words[7]))).build(),
             words[1].equals("1"), (byte) 2,
             words[2].equals("1") ? TimestampType.LOG_APPEND_TIME : TimestampType.CREATE_TIME,
             Long.parseLong(words[3]), Long.parseLong(words[4]), 5, AppendOrigin.CLIENT,
             MetadataVersion.latestProduction());
         LogValidator.ValidationResult result =
             validator.validateMessagesAndAssignOffsets(PrimitiveRef.ofLong(100), new NoMetrics(), BufferSupplier.NO_CACHING);
+        if (result.messageSizeMaybeChanged && result.validatedRecords.sizeInBytes() > Integer.parseInt(words[5])) {
+            throw new RecordTooLargeException("size");
+        }
         ByteBuffer buffer = result.validatedRecords.buffer();
         byte[] bytes = new byte[buffer.remaining()];
         buffer.duplicate().get(bytes);

@@ -1,0 +1,88 @@
+"""What the tests of Produce share."""
+
+from ottla.broker.handlers import produce
+from ottla.broker.partition import TO_LOG_END, Partition
+from ottla.broker.replica_manager import Reader
+from ottla.broker.request_context import Deferred
+from ottla.wire.api_keys import ApiKey
+from ottla.wire.messages.fetch import FetchPartition
+from ottla.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from tests.broker.replicas import TOPIC, House, batch, context
+
+Records = memoryview | None
+VERSION = 11
+
+
+def request(
+    *records: tuple[str, int, Records], acks: int = -1, transactional_id: str | None = None, timeout_ms: int = 1000
+) -> ProduceRequest:
+    return ProduceRequest(
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout_ms=timeout_ms,
+        topic_data=[
+            TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=index, records=data)])
+            for topic, index, data in records
+        ],
+    )
+
+
+def send(
+    house: House, asked: ProduceRequest, version: int = VERSION, client_id: str | None = "test"
+) -> ProduceResponse | Deferred[ProduceResponse] | Deferred[ProduceResponse | None] | None:
+    answer = produce.handle(
+        asked, context(ApiKey.PRODUCE, version, client_id), replicas=house.replicas, metadata=house.metadata
+    )
+    if isinstance(answer, Deferred) and answer.done:
+        return answer.response
+    return answer
+
+
+def now(house: House, asked: ProduceRequest, version: int = VERSION, client_id: str | None = "test") -> ProduceResponse:
+    answer = send(house, asked, version, client_id)
+    assert isinstance(answer, ProduceResponse)
+    # Whatever is answered can be sent.
+    assert ProduceResponse.decode(answer.encode(VERSION), VERSION) == answer
+    return answer
+
+
+def answers(response: ProduceResponse) -> list[PartitionProduceResponse]:
+    return [found for topic in response.responses for found in topic.partition_responses]
+
+
+def codes(house: House, asked: ProduceRequest, version: int = VERSION, client_id: str | None = "test") -> list[int]:
+    return [found.error_code for found in answers(now(house, asked, version, client_id))]
+
+
+def one(records: Records, **options: object) -> ProduceRequest:
+    return request((TOPIC, 0, records), **options)  # type: ignore[arg-type]
+
+
+def hosted(house: House, index: int = 0) -> Partition:
+    return house.replicas.partition(TOPIC, index)
+
+
+def damaged(data: memoryview, at: int, new: bytes, *, keep_crc: bool = False) -> memoryview:
+    changed = bytearray(data)
+    changed[at : at + len(new)] = new
+    if not keep_crc:
+        import crc32c
+
+        changed[17:21] = crc32c.crc32c(bytes(changed[21:])).to_bytes(4, "big")
+    return memoryview(changed)
+
+
+def follower_has(house: House, offset: int) -> None:
+    asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1)
+    reader = Reader(1, -1, TO_LOG_END, from_leader_only=True)
+    house.replicas.read(reader, TOPIC, 0, bytes(16), asked, 1, at_least_one=True)
+
+
+def idempotent(sequence: int, *values: bytes, epoch: int = 0) -> memoryview:
+    return batch(*values, producer_id=7, producer_epoch=epoch, base_sequence=sequence)
