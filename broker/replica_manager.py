@@ -283,11 +283,12 @@ class ReplicaManager:
         for topic in request.topic_states:
             roles += [(topic.topic_name, topic.topic_id, state) for state in topic.partition_states]
         errors: list[LeaderAndIsrPartitionError] = []
+        configs = {name: self._config_of(name) for name in {name for name, _, _ in roles}}
         for start in range(0, len(roles), _NEW_LOGS_AT_ONCE):
             some = roles[start : start + _NEW_LOGS_AT_ONCE]
-            await self._make_logs(some)
+            await self._make_logs(some, configs)
             for name, topic_id, state in some:
-                code = self._change_role(name, topic_id, state)
+                code = self._change_role(name, topic_id, state, configs[name])
                 errors.append(
                     LeaderAndIsrPartitionError(topic_name=name, partition_index=state.partition_index, error_code=code)
                 )
@@ -302,20 +303,23 @@ class ReplicaManager:
         ]
         return LeaderAndIsrResponse(error_code=ErrorCode.NONE, partition_errors=errors, topics=by_id)
 
-    async def _make_logs(self, roles: Sequence[_Role]) -> None:
+    async def _make_logs(self, roles: Sequence[_Role], configs: Mapping[str, LogConfig]) -> None:
         """Make the files of logs that are new here, off the loop; `_host` finds them."""
         new_logs = []
         for topic, topic_id, state in roles:
             key = TopicPartition(topic, state.partition_index)
             if key not in self.partitions and self.broker_id in state.replicas:
                 leader_epoch = state.leader_epoch if state.leader == self.broker_id else _NO_EPOCH
-                planned = self.logs.plan(key, None if topic_id == ZERO_UUID else topic_id, leader_epoch)
+                known_id = None if topic_id == ZERO_UUID else topic_id
+                planned = self.logs.plan(key, known_id, leader_epoch, configs[topic].segment_index_bytes)
                 if planned is not None:
                     new_logs.append(planned)
         if new_logs:
-            await self.offload(make_logs, new_logs)
+            self.logs.made(await self.offload(make_logs, new_logs))
 
-    def _change_role(self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState) -> ErrorCode:
+    def _change_role(
+        self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState, config: LogConfig
+    ) -> ErrorCode:
         key = TopicPartition(topic, state.partition_index)
         partition = self.partitions.get(key)
         if partition is not None:
@@ -326,7 +330,7 @@ class ReplicaManager:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
             if partition is None:
-                partition = self._host(key, topic_id)
+                partition = self._host(key, topic_id, config)
             if state.leader == self.broker_id:
                 moved = partition.make_leader(state, self.clock.now_ms())
             else:
@@ -355,10 +359,9 @@ class ReplicaManager:
             return ErrorCode.NONE
         return ErrorCode.STALE_CONTROLLER_EPOCH
 
-    def _host(self, key: TopicPartition, topic_id: bytes) -> Partition:
+    def _host(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> Partition:
         if self._saved_high_watermarks is None:
             self._saved_high_watermarks = self.logs.read_high_watermarks()
-        config = self._config_of(key.topic)
         log = self.logs.get_or_create(key, None if topic_id == ZERO_UUID else topic_id, config, self.clock.now_ms())
         # One that was found at start may have been opened before the topic's configuration was known.
         log.config = config

@@ -59,6 +59,11 @@ class _Index:
         self._block = b""
         self._block_start = 0
 
+    @classmethod
+    def longest(cls, max_bytes: int) -> int:
+        """How long the file of an active segment is."""
+        return max_bytes // cls._ENTRY.size * cls._ENTRY.size
+
     @property
     def path(self) -> str:
         """Of the file."""

@@ -5,7 +5,7 @@ Counterpart in Kafka: LeaderEpochFileCache.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -36,12 +36,13 @@ class LeaderEpochs:
 
     __slots__ = ("_entries", "_saved", "latest", "path", "saved_epoch", "unsynced")
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, entries: Iterable[EpochEntry] | None = None) -> None:
+        """`entries`: what the file says, where the caller knows that."""
         self.path = path
         self.unsynced = False
         self._entries: list[EpochEntry] = []
         self.latest = UNDEFINED_EPOCH
-        for entry in read_epochs(path):
+        for entry in read_epochs(path) if entries is None else entries:
             self._assign(entry)
         self._saved = self.entries
         self.saved_epoch: int | None = self.latest

@@ -20,7 +20,6 @@ from ottla.log.checkpoint import (
     PARTITION_METADATA_FILE,
     RECOVERY_POINT_FILE,
     CorruptCheckpointError,
-    EpochEntry,
     epochs_text,
     partition_metadata_text,
     read_offsets,
@@ -29,10 +28,11 @@ from ottla.log.checkpoint import (
     write_offsets,
 )
 from ottla.log.config import LogConfig
+from ottla.log.index import OffsetIndex, TimeIndex
 from ottla.log.meta_properties import DirectoryLocks, check_meta_properties
 from ottla.log.open_files import OpenFiles
 from ottla.log.partition_log import PartitionLog, storage_error
-from ottla.log.recovery import LoadOptions
+from ottla.log.recovery import LoadOptions, NewLog, new_epochs
 from ottla.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from ottla.wire.errors import KafkaError
 from ottla.wire.types import TopicPartition
@@ -58,14 +58,6 @@ def parse_directory_name(name: str) -> TopicPartition | None:
     return None
 
 
-class NewLog(NamedTuple):
-    """A log that is to be made. An epoch of -1: nobody leads it here."""
-
-    directory: Path
-    topic_id: bytes | None
-    leader_epoch: int
-
-
 class Renaming(NamedTuple):
     """The directory of a deleted log, and the name by which it is known as that."""
 
@@ -73,26 +65,33 @@ class Renaming(NamedTuple):
     new: Path
 
 
-def make_logs(new_logs: Iterable[NewLog]) -> None:
-    """Make the directories and files of new logs as a clean shutdown leaves them; may run in a worker thread.
+def make_logs(new_logs: Iterable[NewLog]) -> list[NewLog]:
+    """Make the directories and files of new logs; may run in a worker thread. Returns those that were made.
 
     Where that fails, opening the log will fail, and say so. Each call of the system costs a worker the interpreter's
     lock, for which it may have to wait: no call is made that is not needed.
     """
+    made = []
     for new in new_logs:
+        prefix = f"{new.directory}/"
         with suppress(OSError):
-            new.directory.mkdir()
-            for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-                _make_file(f"{new.directory}/{0:020d}{suffix}")
+            os.mkdir(new.directory)  # noqa: PTH102
+            _make_file(f"{prefix}{0:020d}{LOG_SUFFIX}")
+            _make_file(f"{prefix}{0:020d}{INDEX_SUFFIX}", size=OffsetIndex.longest(new.index_bytes))
+            _make_file(f"{prefix}{0:020d}{TIME_INDEX_SUFFIX}", size=TimeIndex.longest(new.index_bytes))
             if new.leader_epoch >= 0:
-                _make_file(f"{new.directory}/{LEADER_EPOCH_FILE}", epochs_text([EpochEntry(new.leader_epoch, 0)]))
+                _make_file(prefix + LEADER_EPOCH_FILE, epochs_text(new_epochs(new)))
             if new.topic_id is not None:
-                _make_file(f"{new.directory}/{PARTITION_METADATA_FILE}", partition_metadata_text(new.topic_id))
+                _make_file(prefix + PARTITION_METADATA_FILE, partition_metadata_text(new.topic_id))
+            made.append(new)
+    return made
 
 
-def _make_file(path: str, text: str = "") -> None:
+def _make_file(path: str, text: str = "", size: int = 0) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
+        if size:
+            os.ftruncate(fd, size)
         if text:
             os.write(fd, text.encode())
     finally:
@@ -150,6 +149,7 @@ class LogManager:
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._deleted: list[Path] = []
         self._planned: dict[TopicPartition, Path] = {}
+        self._made: dict[Path, NewLog] = {}
         self._log_counts = dict.fromkeys(self.directories, 0)
         self._locks = locks or DirectoryLocks(self.directories)
         try:
@@ -201,14 +201,20 @@ class LogManager:
         """The log of a partition, if this broker has it."""
         return self.logs.get(topic_partition)
 
-    def plan(self, topic_partition: TopicPartition, topic_id: bytes | None, leader_epoch: int) -> NewLog | None:
-        """What `make_logs` is to make for `get_or_create` to find; None if there is such a log."""
+    def plan(
+        self, topic_partition: TopicPartition, topic_id: bytes | None, leader_epoch: int, index_bytes: int
+    ) -> NewLog | None:
+        """What `make_logs` is to make, and `made` to be told of, for `get_or_create`; None if there is such a log."""
         if topic_partition in self.logs:
             return None
         path = self._planned.get(topic_partition)
         if path is None:
             path = self._planned[topic_partition] = self._place(topic_partition)
-        return NewLog(path, topic_id, leader_epoch)
+        return NewLog(path, topic_id, leader_epoch, index_bytes)
+
+    def made(self, new_logs: Iterable[NewLog]) -> None:
+        """Logs were made as planned."""
+        self._made.update((new.directory, new) for new in new_logs)
 
     def _place(self, topic_partition: TopicPartition) -> Path:
         directory = min(self.directories, key=self._log_counts.__getitem__)
@@ -225,9 +231,12 @@ class LogManager:
         log = self.logs.get(topic_partition)
         if log is None:
             path = self._planned.pop(topic_partition, None) or self._place(topic_partition)
-            options = LoadOptions(config, now_ms, producer_id_expiration_ms=self._producer_id_expiration_ms)
+            new = self._made.pop(path, None)
+            expiration_ms = self._producer_id_expiration_ms
+            options = LoadOptions(config, now_ms, producer_id_expiration_ms=expiration_ms, new=new)
             try:
-                path.mkdir(exist_ok=True)  # as planned, or half made, if creating it failed before
+                if new is None:
+                    path.mkdir(exist_ok=True)  # it may be half made, if creating it failed before
                 log = PartitionLog(topic_partition, path, self.files, options)
             except OSError as error:
                 self._log_counts[path.parent] -= 1

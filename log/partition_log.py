@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ottla.log.checkpoint import PARTITION_METADATA_FILE, read_partition_metadata, write_partition_metadata
+from ottla.log.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from ottla.log.flushing import Flushes, FlushJob
 from ottla.log.leader_epochs import EpochEndOffset
 from ottla.log.open_files import FileRegion, OpenFile, OpenFiles
@@ -93,7 +93,7 @@ class PartitionLog:
         loaded = load_log(directory, files, options)
         self.topic_partition = topic_partition
         self.directory = directory
-        self.topic_id = read_partition_metadata(directory / PARTITION_METADATA_FILE)
+        self.topic_id = loaded.topic_id
         self.config = options.config
         self.leader_epochs = loaded.leader_epochs
         self.producers = loaded.producers

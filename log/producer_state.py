@@ -6,7 +6,7 @@ Counterpart in Kafka: ProducerStateManager, ProducerStateEntry, ProducerAppendIn
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -130,12 +130,15 @@ class ProducerState:
         "_directory", "_entries", "_expiration_ms", "_ongoing", "_snapshots", "end_offset", "last_snapshot_offset",
     )  # fmt: skip
 
-    def __init__(self, directory: Path, expiration_ms: int = 86_400_000) -> None:
+    def __init__(
+        self, directory: Path, expiration_ms: int = 86_400_000, snapshots: Sequence[int] | None = None
+    ) -> None:
+        """`snapshots`: the offsets of those in the directory, where the caller knows them."""
         self._directory = directory
         self._expiration_ms = expiration_ms
         self._entries: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}
-        self._snapshots = sorted(_snapshot_offsets(directory))
+        self._snapshots = sorted(_snapshot_offsets(directory) if snapshots is None else snapshots)
         self.end_offset = 0
         self.last_snapshot_offset = 0
 

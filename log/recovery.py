@@ -13,7 +13,13 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from ottla.log.checkpoint import LEADER_EPOCH_FILE, CorruptCheckpointError
+from ottla.log.checkpoint import (
+    LEADER_EPOCH_FILE,
+    PARTITION_METADATA_FILE,
+    CorruptCheckpointError,
+    EpochEntry,
+    read_partition_metadata,
+)
 from ottla.log.config import LogConfig
 from ottla.log.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, CorruptIndexError
 from ottla.log.leader_epochs import LeaderEpochs
@@ -37,6 +43,15 @@ class OldMessageFormatError(Exception):
     """A segment holds messages of format 0 or 1, which are neither served nor thrown away."""
 
 
+class NewLog(NamedTuple):
+    """A log that is to be made, or was just made. An epoch of -1: nobody leads it here."""
+
+    directory: Path
+    topic_id: bytes | None
+    leader_epoch: int
+    index_bytes: int
+
+
 class LoadOptions(NamedTuple):
     """What the checkpoints of the log directory say about one log, and how to open it."""
 
@@ -46,6 +61,8 @@ class LoadOptions(NamedTuple):
     recovery_point: int = 0
     clean: bool = True
     producer_id_expiration_ms: int = 86_400_000
+    new: NewLog | None = None
+    """What is known of a log that was just made: it needs no reading."""
 
 
 class LoadedLog(NamedTuple):
@@ -57,10 +74,27 @@ class LoadedLog(NamedTuple):
     recovery_point: int
     leader_epochs: LeaderEpochs
     producers: ProducerState
+    topic_id: bytes | None
+
+
+def _take_new_log(new: NewLog, files: OpenFiles, options: LoadOptions) -> LoadedLog:
+    epochs = LeaderEpochs(new.directory / LEADER_EPOCH_FILE, new_epochs(new))
+    epochs.truncate_from_end_unsaved(0)
+    producers = ProducerState(new.directory, options.producer_id_expiration_ms, ())
+    segment = Segment(files, new.directory, 0, options.config, options.now_ms)
+    segment.mark_unsynced()
+    return LoadedLog([segment], 0, 0, 0, epochs, producers, new.topic_id)
+
+
+def new_epochs(new: NewLog) -> list[EpochEntry]:
+    """What the file of a new log says of leader epochs."""
+    return [EpochEntry(new.leader_epoch, 0)] if new.leader_epoch >= 0 else []
 
 
 def load_log(directory: Path, files: OpenFiles, options: LoadOptions) -> LoadedLog:
     """Open the log in `directory`, which may be empty."""
+    if options.new is not None:
+        return _take_new_log(options.new, files, options)
     _complete_swaps(directory, files, options)
     epochs = _load_epochs(directory)
     producers = ProducerState(directory, options.producer_id_expiration_ms)
@@ -96,7 +130,8 @@ def load_log(directory: Path, files: OpenFiles, options: LoadOptions) -> LoadedL
     producers.remove_stray_snapshots(segment.base_offset for segment in segments)
     rebuild_producers(producers, segments, log_start_offset, log_end_offset, options.now_ms)
     recovery_point = log_end_offset if options.clean else min(options.recovery_point, log_end_offset)
-    return LoadedLog(segments, log_start_offset, log_end_offset, recovery_point, epochs, producers)
+    topic_id = read_partition_metadata(directory / PARTITION_METADATA_FILE)
+    return LoadedLog(segments, log_start_offset, log_end_offset, recovery_point, epochs, producers, topic_id)
 
 
 def _load_epochs(directory: Path) -> LeaderEpochs:

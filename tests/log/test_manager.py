@@ -26,6 +26,7 @@ from .building import NOW_MS, append, content, produced, values_from
 
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID = bytes(range(16))
+INDEX_BYTES = LogConfig().segment_index_bytes
 
 
 def _manager(*directories: Path, load: bool = True, broker_id: int = 1, cluster_id: str = "c") -> LogManager:
@@ -156,10 +157,11 @@ def test_logs_made_as_planned_are_found_as_new_ones_are_made(tmp_path: Path) -> 
     other = TopicPartition("orders", 1)
     manager = _manager(tmp_path)
     _create(manager)
-    assert manager.plan(ORDERS, TOPIC_ID, 0) is None
-    planned = manager.plan(other, TOPIC_ID, 3)
+    assert manager.plan(ORDERS, TOPIC_ID, 0, INDEX_BYTES) is None
+    planned = manager.plan(other, TOPIC_ID, 3, INDEX_BYTES)
     assert planned is not None
-    make_logs([planned])
+    assert make_logs([planned]) == [planned]
+    manager.made([planned])
     epochs = tmp_path / "orders-1" / "leader-epoch-checkpoint"
     assert epochs.read_bytes() == b"0\n1\n3 0\n"
     written = epochs.stat().st_ino
@@ -179,9 +181,9 @@ def test_logs_made_as_planned_are_found_as_new_ones_are_made(tmp_path: Path) -> 
 def test_logs_are_planned_where_the_fewest_are(tmp_path: Path) -> None:
     directories = [tmp_path / name for name in "ab"]
     manager = _manager(*directories)
-    planned = [manager.plan(TopicPartition("t", partition), None, -1) for partition in (0, 1, 2, 3, 0)]
+    planned = [manager.plan(TopicPartition("t", partition), None, -1, INDEX_BYTES) for partition in (0, 1, 2, 3, 0)]
     assert [each.directory.parent.name for each in planned if each is not None] == ["a", "b", "a", "b", "a"]
-    make_logs([each for each in planned if each is not None])
+    manager.made(make_logs([each for each in planned if each is not None]))
     for partition in range(4):
         _create(manager, TopicPartition("t", partition))
     assert [sum(path.is_dir() for path in directory.iterdir()) for directory in directories] == [2, 2]
@@ -191,9 +193,9 @@ def test_logs_are_planned_where_the_fewest_are(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_made_is_refused_when_it_is_opened(tmp_path: Path) -> None:
     manager = _manager(tmp_path)
     (tmp_path / "orders-0").write_text("in the way")
-    planned = manager.plan(ORDERS, TOPIC_ID, 0)
+    planned = manager.plan(ORDERS, TOPIC_ID, 0, INDEX_BYTES)
     assert planned is not None
-    make_logs([planned])
+    assert make_logs([planned]) == []
     with pytest.raises(KafkaError) as refused:
         _create(manager)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR

@@ -1,6 +1,7 @@
 """What `compression.type` makes of batches on their way into the log."""
 
 from ottla.broker.request_context import Deferred
+from ottla.log.open_files import FileRegion
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.produce import ProduceResponse
 from ottla.wire.record_batch import Compression, iter_batches, iter_records
@@ -12,8 +13,8 @@ def stored(house: House, topic: str) -> list[tuple[Compression, list[bytes | Non
     """Codec and values of each batch."""
     log = house.replicas.partition(topic, 0).log
     region = log.read(0, 1 << 20, log.log_end_offset, True)
-    assert not isinstance(region, bytes)
-    data = memoryview(region.read())
+    assert not isinstance(region, FileRegion)
+    data = memoryview(region)
     return [(header.compression, [each.value for each in iter_records(one)]) for header, one in iter_batches(data)]
 
 
