@@ -30,6 +30,7 @@ import trio
 from ottla.broker.apis import Apis, ErrorResponse, Handler, build_apis
 from ottla.broker.clock import Clock, Offload, thread_offload
 from ottla.broker.config import BrokerConfig
+from ottla.broker.connection_limits import ConnectionLimits
 from ottla.broker.controller.config_admin import ConfigAdmin
 from ottla.broker.controller.config_changes import ConfigChanges
 from ottla.broker.controller.event_loop import Controller
@@ -67,7 +68,7 @@ from ottla.broker.listeners import Listener
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.request_context import RequestContext
-from ottla.broker.server import AddressInUse, Server, listen
+from ottla.broker.server import AddressInUse, Server, listen, resolve_overrides
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.log.meta_properties import DirectoryLocks, read_meta_properties
@@ -123,6 +124,7 @@ class Node:
         config = self._config
         async with AsyncExitStack() as stack:
             sockets = _listen(config, stack)
+            limits = await self._offload(resolve_overrides, config.connection_limits)
             locks = DirectoryLocks(config.log_dirs)
             stack.callback(locks.release)
             store = EmbeddedStore(config.log_dirs[0] / STORE_FILE, self._offload, now_ms=self._clock.now_ms)
@@ -131,7 +133,7 @@ class Node:
             identity = await self._identify(store)
             logs = await self._load_logs(identity, locks)
             try:
-                await self._run_broker(identity, store, logs, sockets, ready)
+                await self._run_broker(identity, store, logs, sockets, limits, ready)
             except BaseException:
                 # As after a kill: the next start looks through what was not flushed.
                 logs.abandon()
@@ -173,10 +175,11 @@ class Node:
         store: EmbeddedStore,
         logs: LogManager,
         sockets: Sockets,
+        limits: ConnectionLimits,
         ready: Callable[[str], None],
     ) -> None:
         async with trio.open_nursery() as nursery:
-            broker = _Broker(self._config, self._clock, self._offload, identity, store, logs, nursery)
+            broker = _Broker(self._config, self._clock, self._offload, identity, store, logs, limits, nursery)
             nursery.start_soon(self._clock.run)
             await broker.start(_endpoints(self._config, sockets))
             nursery.start_soon(broker.server.run, [(name, sock) for name, sock in sockets.items()])
@@ -203,6 +206,7 @@ class _Broker:
         identity: Identity,
         store: EmbeddedStore,
         logs: LogManager,
+        limits: ConnectionLimits,
         nursery: trio.Nursery,
     ) -> None:
         self._config = config
@@ -245,6 +249,8 @@ class _Broker:
             max_frame=config.socket_request_max_bytes,
             idle_seconds=_seconds(config.connections_max_idle_ms),
             send_buffer=config.socket_send_buffer_bytes,
+            queued_bytes=config.values["queued.max.request.bytes"],
+            limits=limits,
         )
 
     async def start(self, endpoints: tuple[Endpoint, ...]) -> None:

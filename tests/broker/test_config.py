@@ -9,6 +9,7 @@ import pytest
 
 from ottla.broker.config import BROKER_CONFIG, BrokerConfig, from_environment
 from ottla.broker.config_docs import document
+from ottla.broker.connection_limits import UNLIMITED, ConnectionLimits, Limits
 from ottla.broker.listeners import Listener
 from ottla.broker.unused_config import REFUSED, is_refused, without_effect
 from ottla.log.config import TOPIC_CONFIG
@@ -219,6 +220,18 @@ def test_what_is_listened_on_is_advertised_unless_said_otherwise() -> None:
         ({"broker.id": "-2"}, "broker.id must be greater than or equal to -1"),
         ({"broker.id.generation.enable": "false"}, "broker.id must be greater than or equal to 0"),
         ({"log.dirs": " , "}, "At least one log directory must be defined"),
+        (
+            {"max.connections.per.ip": "0"},
+            "max.connections.per.ip can be set to zero only if max.connections.per.ip.ov",
+        ),
+        ({"max.connections.per.ip.overrides": "a"}, "Error parsing configuration property 'max.connections.per.ip."),
+        ({"max.connections.per.ip.overrides": "a:b"}, "Invalid value b for configuration max.connections.per.ip.over"),
+        ({"max.connections.per.ip.overrides": "a b:1"}, "max.connections.per.ip.overrides contains invalid addresses"),
+        ({"queued.max.request.bytes": "9"}, "queued.max.request.bytes must be larger or equal to socket.request.max"),
+        (
+            {"listener.name.plaintext.max.connections": "-1"},
+            "Invalid value -1 for configuration max.connections: Value must be at least 0",
+        ),
         ({"num.partitions": "0"}, "Invalid value 0 for configuration num.partitions: Value must be at least 1"),
     ],
 )
@@ -250,6 +263,32 @@ def test_a_port_serves_one_listener_or_one_of_each_address_family(listeners: str
     else:
         with pytest.raises(ConfigError, match="different port"):
             BrokerConfig(texts)
+
+
+def test_what_is_not_said_of_one_listener_is_the_brokers() -> None:
+    config = BrokerConfig(
+        {
+            "listeners": "IN://:1,OUT://:2",
+            "listener.security.protocol.map": "IN:PLAINTEXT,OUT:PLAINTEXT",
+            "inter.broker.listener.name": "IN",
+            "max.connections": "10",
+            "listener.name.out.max.connections": "3",
+            "listener.name.out.max.connection.creation.rate": "7",
+            "max.connections.per.ip": "4",
+            "max.connections.per.ip.overrides": "localhost:5, ::1:0,10.0.0.1 : 6",
+        }
+    )
+    limits = config.connection_limits
+    assert limits.broker == Limits(10, UNLIMITED)
+    assert limits.of_listener == {"IN": Limits(10, UNLIMITED), "OUT": Limits(3, 7)}
+    assert (limits.per_ip, limits.inter_broker_listener) == (4, "IN")
+    assert limits.per_ip_overrides == {"localhost": 5, "::1": 0, "10.0.0.1": 6}
+
+
+def test_nothing_is_bounded_unless_asked_for() -> None:
+    assert BrokerConfig({}).connection_limits == ConnectionLimits(
+        of_listener={"PLAINTEXT": Limits()}, inter_broker_listener="PLAINTEXT"
+    )
 
 
 def test_several_log_directories_are_read_from_either_key() -> None:
