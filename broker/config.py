@@ -179,7 +179,7 @@ class BrokerConfig:
         self.values = values
         self.without_effect = sorted(n for n in texts if n not in BROKER_CONFIG and n in without_effect())
         _agree_on_broker_id(values, is_kraft=bool(texts.get("process.roles", "").strip()))
-        found = read_listeners(values)
+        found = read_listeners(values, texts)
         self.listeners, self.advertised_listeners, self.inter_broker_listener_name = found
         names = [listener.name for listener in self.listeners]
         self.connection_limits = read_connection_limits(values, texts, names, self.inter_broker_listener_name)
