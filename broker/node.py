@@ -408,11 +408,18 @@ def _close(logs: LogManager, high_watermarks: Mapping[TopicPartition, int]) -> N
 def serve(config: BrokerConfig, *, ready: Callable[[str], None]) -> None:
     """Run a broker in this process until SIGTERM or SIGINT; a second signal ends the process at once."""
     sys.setswitchinterval(SWITCH_INTERVAL)
+    _raise_descriptor_limit()
     _grow_descriptor_table()
     try:
         trio.run(_serve_until_signal, config, ready)
     except BaseExceptionGroup as group:
         raise _only_error(group) from None
+
+
+def _raise_descriptor_limit() -> None:
+    """As many files and connections as the system lets this process have, as the JVM does."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _grow_descriptor_table() -> None:
