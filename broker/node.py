@@ -88,6 +88,9 @@ logger = logging.getLogger(__name__)
 
 STORE_FILE: Final = "ottla-metadata.db"
 MAX_THREADS: Final = 8
+# How many batches are validated off the loop at a time: the loop needs a processor too, and each may take 128 MiB, a
+# window of zstd.
+VALIDATIONS: Final = max(1, min(MAX_THREADS, os.cpu_count() or 1) // 2)
 # What replies that are owed may take to leave when the broker stops.
 GRACE_SECONDS: Final = 2.0
 # Room for open log files and connections; more may still be opened.
@@ -113,6 +116,7 @@ class Node:
         self._config = config
         self._clock = clock or Clock()
         self._offload = offload or thread_offload(MAX_THREADS)
+        self._validate = offload or thread_offload(VALIDATIONS)
         self._stopping = trio.Event()
 
     def stop(self) -> None:
@@ -179,7 +183,9 @@ class Node:
         ready: Callable[[str], None],
     ) -> None:
         async with trio.open_nursery() as nursery:
-            broker = _Broker(self._config, self._clock, self._offload, identity, store, logs, limits, nursery)
+            broker = _Broker(
+                self._config, self._clock, self._offload, self._validate, identity, store, logs, limits, nursery
+            )
             nursery.start_soon(self._clock.run)
             await broker.start(_endpoints(self._config, sockets))
             nursery.start_soon(broker.server.run, [(name, sock) for name, sock in sockets.items()])
@@ -203,6 +209,7 @@ class _Broker:
         config: BrokerConfig,
         clock: Clock,
         offload: Offload,
+        validate: Offload,
         identity: Identity,
         store: EmbeddedStore,
         logs: LogManager,
@@ -211,6 +218,7 @@ class _Broker:
     ) -> None:
         self._config = config
         self._clock = clock
+        self._validate = validate
         self._identity = identity
         self._nursery = nursery
         self._epoch = -1
@@ -288,7 +296,7 @@ class _Broker:
             | {
                 ApiKey.ALTER_CONFIGS: _bind(alter_configs, config_admin=config_admin),
                 ApiKey.INCREMENTAL_ALTER_CONFIGS: _bind(incremental_alter_configs, config_admin=config_admin),
-                ApiKey.PRODUCE: _bind(produce, replicas=self.replicas, metadata=metadata_cache),
+                ApiKey.PRODUCE: _bind(produce, replicas=self.replicas, metadata=metadata_cache, offload=self._validate),
                 ApiKey.FETCH: _bind(
                     fetch,
                     replicas=self.replicas,
