@@ -202,7 +202,7 @@ class Server:
         session = ClientSession(
             listener_name=listener_name,
             client_address=client[0],
-            connection_id=f"{host}:{port}-{client[0]}:{client[1]}-{self._opened}",
+            connection_id=f"{_without_mapping(host)}:{port}-{client[0]}:{client[1]}-{self._opened}",
         )
         connection = Connection(
             session.connection_id,

@@ -37,11 +37,16 @@ class RunningServer:
     """A server of the toy, on free ports."""
 
     def __init__(
-        self, nursery: trio.Nursery, others: Sequence[Api] = (), names: Sequence[str] = ("PLAINTEXT",), **options: Any
+        self,
+        nursery: trio.Nursery,
+        others: Sequence[Api] = (),
+        names: Sequence[str] = ("PLAINTEXT",),
+        host: str = "127.0.0.1",
+        **options: Any,
     ) -> None:
         self.toy = Toy()
         self.clock = Clock()
-        listeners = [(name, listen("127.0.0.1", 0, 50)) for name in names]
+        listeners = [(name, listen(host, 0, 50)) for name in names]
         self.addresses = {name: sock.getsockname()[:2] for name, sock in listeners}
         self.address = self.addresses[names[0]]
         self.server = Server(
@@ -88,6 +93,18 @@ async def test_a_request_knows_who_sent_it(running: RunningServer) -> None:
     assert (context.listener_name, context.principal) == ("PLAINTEXT", "User:ANONYMOUS")
     assert context.client_address == "127.0.0.1"
     assert context.connection_id == f"127.0.0.1:{running.address[1]}-127.0.0.1:{ours[1]}-1"
+
+
+async def test_a_client_of_a_socket_for_all_addresses_goes_by_its_own(nursery: trio.Nursery) -> None:
+    running = RunningServer(nursery, host="")
+    port = running.address[1]
+    client = ToyClient(await trio.open_tcp_stream("127.0.0.1", port))
+    await client.send("say hello")
+    await client.reply()
+    await client.stream.aclose()
+    context = running.toy.contexts[0]
+    assert context.client_address == "127.0.0.1"
+    assert context.connection_id.startswith(f"127.0.0.1:{port}-127.0.0.1:")
 
 
 async def test_small_replies_leave_at_once(running: RunningServer) -> None:
