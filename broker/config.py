@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from ottla.broker.connection_limits import CONNECTION_CONFIG, ConnectionLimits, read_connection_limits
 from ottla.broker.listeners import LISTENER_CONFIG, Listener, read_listeners
 from ottla.broker.unused_config import check_refused, is_refused, without_effect
 from ottla.log.config import BROKER_LOG_CONFIG
@@ -31,6 +32,7 @@ class BrokerConfig:
 
     __slots__ = (
         "advertised_listeners",
+        "connection_limits",
         "inter_broker_listener_name",
         "listeners",
         "log_dirs",
@@ -44,6 +46,7 @@ class BrokerConfig:
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
     inter_broker_listener_name: str
+    connection_limits: ConnectionLimits
     log_dirs: tuple[Path, ...]
     without_effect: list[str]
 
@@ -176,8 +179,10 @@ class BrokerConfig:
         self.values = values
         self.without_effect = sorted(n for n in texts if n not in BROKER_CONFIG and n in without_effect())
         _agree_on_broker_id(values, is_kraft=bool(texts.get("process.roles", "").strip()))
-        found = read_listeners(values)
+        found = read_listeners(values, texts)
         self.listeners, self.advertised_listeners, self.inter_broker_listener_name = found
+        names = [listener.name for listener in self.listeners]
+        self.connection_limits = read_connection_limits(values, texts, names, self.inter_broker_listener_name)
         directories = values["log.dirs"] if values["log.dirs"] is not None else values["log.dir"]
         self.log_dirs = tuple(Path(part.strip()) for part in directories.split(",") if part.strip())
         if not self.log_dirs:
@@ -196,6 +201,7 @@ BROKER_CONFIG = ConfigDef(
     [
         *(key for key in vars(BrokerConfig).values() if isinstance(key, ConfigKey)),
         *LISTENER_CONFIG.values(),
+        *CONNECTION_CONFIG.values(),
         *BROKER_LOG_CONFIG.values(),
     ]
 )

@@ -68,13 +68,41 @@ class Outbox:
             await self._idle.park()
 
 
+class RequestMemory:
+    """What requests may take, over all connections, that have begun to arrive and are not done.
+
+    Who finds any left gets all that a request needs, so that one that has begun can end. Counterpart: SimpleMemoryPool.
+    """
+
+    __slots__ = ("_left", "_waiting")
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+        self._waiting = trio.lowlevel.ParkingLot()
+
+    async def take(self, size: int) -> None:
+        """Wait until there is any left, and take it."""
+        while self._left <= 0:
+            await self._waiting.park()
+        self._left -= size
+        if self._left > 0:
+            self._waiting.unpark()
+
+    def give_back(self, size: int) -> None:
+        """A request is done, or will never be."""
+        self._left += size
+        if self._left > 0:
+            self._waiting.unpark()
+
+
 class Buffers:
     """Receive buffers that no connection has bytes in: a connection at rest holds none."""
 
-    __slots__ = ("_free", "_max_frame")
+    __slots__ = ("_free", "_max_frame", "memory")
 
-    def __init__(self, max_frame: int) -> None:
+    def __init__(self, max_frame: int, memory: RequestMemory | None = None) -> None:
         self._max_frame = max_frame
+        self.memory = memory
         self._free: list[FrameBuffer] = []
 
     def take(self) -> FrameBuffer:
@@ -96,9 +124,9 @@ class Connection:
         "_clock",
         "_dispatch",
         "_draining",
+        "_held",
         "_idle_seconds",
         "_idle_timer",
-        "_last_active",
         "_life",
         "_muted",
         "_nursery",
@@ -112,6 +140,7 @@ class Connection:
         "_transport",
         "_turn_clock",
         "_unread",
+        "last_active",
         "name",
     )
 
@@ -138,6 +167,7 @@ class Connection:
         self._buffers = buffers
         self._buffer: FrameBuffer | None = None
         self._unread = 0
+        self._held = 0
         self._output = Output()
         self._owed: list[list[Chunk] | Owed] = []
         self._owed_bytes = 0
@@ -149,7 +179,7 @@ class Connection:
         self._reading = trio.CancelScope()
         self._idle_seconds = idle_seconds
         self._idle_timer: Timer | None = None
-        self._last_active = clock.monotonic()
+        self.last_active = clock.monotonic()
 
     # Life
 
@@ -183,6 +213,8 @@ class Connection:
     def _forget(self) -> None:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
+        if self._held and self._buffers.memory is not None:
+            self._buffers.memory.give_back(self._held)
         owed, self._owed = self._owed, []
         for reply in owed:
             if isinstance(reply, Owed):
@@ -192,7 +224,7 @@ class Connection:
         """One timer a connection, armed anew only when it fires: requests do not touch it."""
         if self._idle_seconds == float("inf"):
             return
-        left = self._last_active + self._idle_seconds - self._clock.monotonic()
+        left = self.last_active + self._idle_seconds - self._clock.monotonic()
         if left > 0:
             self._idle_timer = self._clock.call_later(left, self._check_idle)
         else:
@@ -203,9 +235,14 @@ class Connection:
     async def _serve(self) -> None:
         """Take turns until the client ends its side or breaks the protocol."""
         output = self._output
+        memory = self._buffers.memory
+        is_another = False
         while True:
             while not self._may_handle():
                 await self._parked.park()
+            if memory is not None and await self._has_waited_for(memory, is_another):
+                is_another = False
+                continue
             # A turn begins with a wait, never with `recv`: one flooding client would starve all others.
             buffer = self._buffer
             if buffer is not None and buffer.has_frame():
@@ -220,8 +257,10 @@ class Connection:
                 if count == 0:
                     return
                 self._unread += count
-            self._last_active = self._clock.monotonic()
+            self.last_active = self._clock.monotonic()
+            unread = self._unread
             going_on = self._turn(buffer)
+            is_another = self._unread < unread
             if not self._unread:
                 self._buffers.give_back(buffer)
                 self._buffer = None
@@ -231,6 +270,18 @@ class Connection:
                 await self._drain()
             if not going_on:
                 return
+
+    async def _has_waited_for(self, memory: RequestMemory, is_another: bool) -> bool:
+        """Hold what the frame needs that has begun, and nothing for the one before it."""
+        if is_another and self._held:
+            memory.give_back(self._held)
+            self._held = 0
+        begun = 0 if self._held or self._buffer is None else self._buffer.begun()
+        if not begun:
+            return False
+        await memory.take(begun)
+        self._held = begun
+        return True
 
     def _may_handle(self) -> bool:
         return not (
@@ -317,7 +368,7 @@ class Connection:
             logger.debug("%s: %s", self.name, gone)
             self.abort()
             return
-        self._last_active = self._clock.monotonic()
+        self.last_active = self._clock.monotonic()
         if self._output and not self._draining:
             self._draining = True
             self._nursery.start_soon(self._drain_in_background)
@@ -339,7 +390,7 @@ class Connection:
         try:
             while self._output:
                 await self._transport.send(self._output)
-                self._last_active = self._clock.monotonic()
+                self.last_active = self._clock.monotonic()
         finally:
             self._draining = False
         self._all_sent()

@@ -7,10 +7,10 @@ Counterpart: SocketServerConfigs and the listener part of KafkaConfig.
 import ipaddress
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ottla.wire.config_def import ConfigDef, ConfigError, ConfigKey, ConfigType, Importance
+from ottla.wire.config_def import ConfigDef, ConfigError, ConfigKey, ConfigType, Importance, OneOf
 
 ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
 DEFAULT_PROTOCOL_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
@@ -44,7 +44,22 @@ LISTENER_CONFIG = ConfigDef(
             "inter.broker.listener.name",
             ConfigType.STRING,
             None,
-            doc="The listener that other brokers use; the one named PLAINTEXT unless set.",
+            doc="The listener that other brokers use; the one that `security.inter.broker.protocol` names unless set.",
+        ),
+        ConfigKey(
+            "security.inter.broker.protocol",
+            ConfigType.STRING,
+            "PLAINTEXT",
+            OneOf(*PROTOCOLS),
+            doc="The protocol between brokers, and with it the listener that bears its name.",
+        ),
+        ConfigKey[str | None](
+            "control.plane.listener.name",
+            ConfigType.STRING,
+            None,
+            doc="The listener that the controller of other brokers would use. It is opened like any other; the "
+            "controller of a single broker uses no network.",
+            importance=Importance.HIGH,
         ),
         ConfigKey[str | None](
             "controller.listener.names",
@@ -74,22 +89,138 @@ class Listeners(NamedTuple):
     inter_broker_name: str
 
 
-def read_listeners(values: Mapping[str, str | None]) -> Listeners:
-    """Read the listener keys' values and check them against each other, as Kafka does."""
-    protocols = _protocol_map(values["listener.security.protocol.map"] or "")
-    inter_broker_name = (values["inter.broker.listener.name"] or "PLAINTEXT").upper()
-    of_controller = {name.strip().upper() for name in (values["controller.listener.names"] or "").split(",")}
-    given = values["listeners"] or ""
-    bound = tuple(each for each in _parse("listeners", given) if each.name not in of_controller)
-    text = values["advertised.listeners"]
-    advertised = tuple(each for each in _parse("advertised.listeners", text or given) if each.name not in of_controller)
-    if not bound:
-        raise ConfigError(f"listeners names no listener for clients: {given!r}")
-    for listener in (*bound, *advertised):
-        _check_protocol(listener, protocols)
-    _check_ports(bound, given)
-    names = [each.name for each in bound]
-    if any(each.name not in names for each in advertised):
+def read_listeners(values: Mapping[str, str | None], texts: Mapping[str, str]) -> Listeners:
+    """Read the listener keys and check them against each other, as Kafka does; `texts` is what was set."""
+    is_kraft = bool(texts.get("process.roles", "").strip())
+    of_controller = [name.upper() for name in _items(values["controller.listener.names"])]
+    protocols = _protocol_map(values["listener.security.protocol.map"])
+    if is_kraft and "listener.security.protocol.map" not in texts:
+        protocols = dict.fromkeys(of_controller, "PLAINTEXT") | protocols
+    inter_broker_name = _inter_broker_name(values, texts, protocols)
+    given, told = values["listeners"] or "", values["advertised.listeners"]
+    listeners = _parse(given, protocols)
+    _check_ports(listeners, given)
+    advertised = listeners if told is None else _parse(told, protocols)
+    _check_controllers(of_controller, listeners, is_kraft)
+    bound = tuple(each for each in listeners if each.name not in of_controller)
+    advertised = [each for each in advertised if each.name not in of_controller]
+    _check_advertised(advertised, [each.name for each in listeners], inter_broker_name, is_kraft)
+    _check_control_plane(values["control.plane.listener.name"], protocols, advertised, inter_broker_name, is_kraft)
+    for listener in bound:
+        if (protocol := protocols[listener.name]) != "PLAINTEXT":
+            raise ConfigError(
+                f"Listener {listener.name} asks for {protocol}: Ottla serves PLAINTEXT only, no TLS and no SASL"
+            )
+    return Listeners(bound, tuple(advertised), inter_broker_name)
+
+
+def _items(text: str | None) -> list[str]:
+    return [item for part in (text or "").split(",") if (item := part.strip())]
+
+
+def _names(listeners: Iterable[Listener]) -> str:
+    return ",".join(each.name for each in listeners)
+
+
+def _protocol_map(text: str | None) -> dict[str, str]:
+    key = "listener.security.protocol.map"
+    pairs = {}
+    for item in _items(text):
+        name, colon, protocol = (part.strip().upper() for part in item.rpartition(":"))
+        if not colon:
+            raise ConfigError(f"Error parsing configuration property '{key}': {item} is not NAME:PROTOCOL")
+        if protocol not in PROTOCOLS:
+            raise ConfigError(f"Invalid security protocol `{item.rpartition(':')[2].strip()}` defined in {key}")
+        pairs[name] = protocol
+    return pairs
+
+
+def _inter_broker_name(values: Mapping[str, str | None], texts: Mapping[str, str], protocols: Mapping[str, str]) -> str:
+    name = values["inter.broker.listener.name"]
+    if name is None:
+        return values["security.inter.broker.protocol"] or ""
+    if "security.inter.broker.protocol" in texts:
+        raise ConfigError("Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.")
+    if name.upper() not in protocols:
+        raise ConfigError(
+            f"Listener with name {name.upper()} defined in inter.broker.listener.name not found in "
+            "listener.security.protocol.map."
+        )
+    return name.upper()
+
+
+def _parse(text: str, protocols: Mapping[str, str]) -> list[Listener]:
+    """Read endpoints; each has a protocol, and a name of its own."""
+    listeners = []
+    for item in _items(text):
+        fault = None
+        if not (match := ENDPOINT.fullmatch(item)):
+            fault = f"Unable to parse {item} to a broker endpoint"
+        elif (name := match[1].upper()) not in protocols:
+            fault = f"No security protocol defined for listener {name}"
+        elif not 0 <= int(match[3][:9]) <= 65535:
+            fault = f"port out of range:{match[3]}"
+        else:
+            listeners.append(Listener(name, match[2], int(match[3])))
+        if fault is not None:
+            raise ConfigError(f"Error creating broker listeners from '{text}': {fault}")
+    if len({each.name for each in listeners}) < len(listeners):
+        raise ConfigError(f"Each listener must have a different name, listeners: {text}")
+    return listeners
+
+
+def _check_ports(listeners: Sequence[Listener], text: str) -> None:
+    """Refuse a port that is named twice, unless once for IPv4 and once for IPv6."""
+    for port, count in Counter(each.port for each in listeners if each.port).items():
+        if count == 1:
+            continue
+        versions = [_address_version(each.host) for each in listeners if each.port == port]
+        addresses = [version for version in versions if version]
+        different = "Each listener must have a different port"
+        if count - len(addresses) > 1:
+            raise ConfigError(f"{different}, listeners: {text}")
+        if len(addresses) != 2:
+            raise ConfigError(
+                f"{different} unless exactly one listener has an IPv4 address and the other IPv6 address, "
+                f"listeners: {text}, port: {port}"
+            )
+        if set(addresses) != {4, 6} or count > 2:
+            raise ConfigError(
+                "If you have two listeners on the same port then one needs to be IPv4 and the other IPv6, "
+                f"listeners: {text}, port: {port}"
+            )
+
+
+def _address_version(host: str) -> int:
+    try:
+        return ipaddress.ip_address(host).version
+    except ValueError:
+        return 0
+
+
+def _check_controllers(names: Sequence[str], listeners: Sequence[Listener], is_kraft: bool) -> None:
+    key, known = "controller.listener.names", {each.name for each in listeners}
+    if not is_kraft and names:
+        raise ConfigError(f"{key} must be empty when not running in KRaft mode: [{', '.join(names)}]")
+    where = "appearing in the 'listeners' configuration when running the KRaft controller role"
+    if is_kraft and not known.intersection(names):
+        raise ConfigError(f"{key} must contain at least one value {where}")
+    if not known.issuperset(names):
+        raise ConfigError(f"{key} must only contain values {where}")
+
+
+def _check_advertised(
+    advertised: Sequence[Listener], names: Sequence[str], inter_broker_name: str, is_kraft: bool
+) -> None:
+    if not advertised:
+        perhaps = " Perhaps all listeners appear in controller.listener.names?" if is_kraft else ""
+        raise ConfigError(f"There must be at least one broker advertised listener.{perhaps}")
+    if inter_broker_name not in {each.name for each in advertised}:
+        raise ConfigError(
+            "inter.broker.listener.name must be a listener name defined in advertised.listeners. "
+            f"The valid options based on currently configured listeners are {_names(advertised)}"
+        )
+    if not {each.name for each in advertised}.issubset(names):
         raise ConfigError(
             "advertised.listeners listener names must be equal to or a subset of the ones defined in listeners. "
             f"Found {_names(advertised)}. The valid options based on the current configuration are {','.join(names)}"
@@ -98,64 +229,29 @@ def read_listeners(values: Mapping[str, str | None]) -> Listeners:
         raise ConfigError(
             "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."
         )
-    if inter_broker_name not in {each.name for each in advertised}:
+
+
+def _check_control_plane(
+    name: str | None,
+    protocols: Mapping[str, str],
+    advertised: Sequence[Listener],
+    inter_broker_name: str,
+    is_kraft: bool,
+) -> None:
+    if name is None:
+        return
+    key, name = "control.plane.listener.name", name.upper()
+    if name not in protocols:
+        raise ConfigError(f"Listener with {name} defined in {key} not found in listener.security.protocol.map.")
+    if is_kraft:
+        raise ConfigError(f"{key} is not supported in KRaft mode.")
+    if name not in {each.name for each in advertised}:
         raise ConfigError(
-            "inter.broker.listener.name must be a listener name defined in advertised.listeners. "
+            f"{key} must be a listener name defined in advertised.listeners. "
             f"The valid options based on currently configured listeners are {_names(advertised)}"
         )
-    return Listeners(bound, advertised, inter_broker_name)
-
-
-def _names(listeners: Sequence[Listener]) -> str:
-    return ",".join(each.name for each in listeners)
-
-
-def _protocol_map(text: str) -> dict[str, str]:
-    pairs = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        name, _, protocol = item.rpartition(":")
-        if not name or protocol.upper() not in PROTOCOLS:
-            raise ConfigError(
-                f"Invalid security protocol {protocol!r} defined in listener.security.protocol.map: {item}"
-            )
-        pairs[name.upper()] = protocol.upper()
-    return pairs
-
-
-def _parse(key: str, text: str) -> list[Listener]:
-    listeners = []
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        match = ENDPOINT.fullmatch(item)
-        if not match or not 0 <= int(match[3]) <= 65535:
-            raise ConfigError(f"{key}: unable to parse {item!r} to a broker endpoint, which is NAME://HOST:PORT")
-        listeners.append(Listener(match[1].upper(), match[2], int(match[3])))
-    if len({each.name for each in listeners}) < len(listeners):
-        raise ConfigError(f"{key}: each listener must have a different name: {text}")
-    return listeners
-
-
-def _check_protocol(listener: Listener, protocols: Mapping[str, str]) -> None:
-    protocol = protocols.get(listener.name)
-    if protocol is None:
+    if name == inter_broker_name:
         raise ConfigError(
-            f"No security protocol defined for listener {listener.name} in listener.security.protocol.map"
+            f"{key}, when defined, should have a different value from the inter broker listener name. "
+            f"Currently they both have the value {name}"
         )
-    if protocol != "PLAINTEXT":
-        raise ConfigError(
-            f"Listener {listener.name} asks for {protocol}: Ottla serves PLAINTEXT only, no TLS and no SASL"
-        )
-
-
-def _check_ports(listeners: Sequence[Listener], text: str) -> None:
-    """Refuse a port that is named twice, unless once for IPv4 and once for IPv6."""
-    for port, count in Counter(each.port for each in listeners if each.port).items():
-        kinds = {_address_version(each.host) for each in listeners if each.port == port}
-        if count > 1 and (count > 2 or kinds != {4, 6}):
-            raise ConfigError(f"Each listener must have a different port, listeners: {text}")
-
-
-def _address_version(host: str) -> int:
-    try:
-        return ipaddress.ip_address(host).version
-    except ValueError:
-        return 0

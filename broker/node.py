@@ -30,6 +30,7 @@ import trio
 from ottla.broker.apis import Apis, ErrorResponse, Handler, build_apis
 from ottla.broker.clock import Clock, Offload, thread_offload
 from ottla.broker.config import BrokerConfig
+from ottla.broker.connection_limits import ConnectionLimits
 from ottla.broker.controller.config_admin import ConfigAdmin
 from ottla.broker.controller.config_changes import ConfigChanges
 from ottla.broker.controller.event_loop import Controller
@@ -68,7 +69,7 @@ from ottla.broker.listeners import Listener
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.request_context import RequestContext
-from ottla.broker.server import AddressInUse, Server, listen
+from ottla.broker.server import AddressInUse, Server, listen, resolve_overrides
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.log.meta_properties import DirectoryLocks, read_meta_properties
@@ -88,6 +89,9 @@ logger = logging.getLogger(__name__)
 
 STORE_FILE: Final = "ottla-metadata.db"
 MAX_THREADS: Final = 8
+# How many batches are validated off the loop at a time: the loop needs a processor too, and each may take 128 MiB, a
+# window of zstd.
+VALIDATIONS: Final = max(1, min(MAX_THREADS, os.cpu_count() or 1) // 2)
 # What replies that are owed may take to leave when the broker stops.
 GRACE_SECONDS: Final = 2.0
 # Room for open log files and connections; more may still be opened.
@@ -113,6 +117,7 @@ class Node:
         self._config = config
         self._clock = clock or Clock()
         self._offload = offload or thread_offload(MAX_THREADS)
+        self._validate = offload or thread_offload(VALIDATIONS)
         self._stopping = trio.Event()
 
     def stop(self) -> None:
@@ -124,6 +129,7 @@ class Node:
         config = self._config
         async with AsyncExitStack() as stack:
             sockets = _listen(config, stack)
+            limits = await self._offload(resolve_overrides, config.connection_limits)
             locks = DirectoryLocks(config.log_dirs)
             stack.callback(locks.release)
             store = EmbeddedStore(config.log_dirs[0] / STORE_FILE, self._offload, now_ms=self._clock.now_ms)
@@ -132,7 +138,7 @@ class Node:
             identity = await self._identify(store)
             logs = await self._load_logs(identity, locks)
             try:
-                await self._run_broker(identity, store, logs, sockets, ready)
+                await self._run_broker(identity, store, logs, sockets, limits, ready)
             except BaseException:
                 # As after a kill: the next start looks through what was not flushed.
                 logs.abandon()
@@ -174,10 +180,13 @@ class Node:
         store: EmbeddedStore,
         logs: LogManager,
         sockets: Sockets,
+        limits: ConnectionLimits,
         ready: Callable[[str], None],
     ) -> None:
         async with trio.open_nursery() as nursery:
-            broker = _Broker(self._config, self._clock, self._offload, identity, store, logs, nursery)
+            broker = _Broker(
+                self._config, self._clock, self._offload, self._validate, identity, store, logs, limits, nursery
+            )
             nursery.start_soon(self._clock.run)
             await broker.start(_endpoints(self._config, sockets))
             nursery.start_soon(broker.server.run, [(name, sock) for name, sock in sockets.items()])
@@ -201,13 +210,16 @@ class _Broker:
         config: BrokerConfig,
         clock: Clock,
         offload: Offload,
+        validate: Offload,
         identity: Identity,
         store: EmbeddedStore,
         logs: LogManager,
+        limits: ConnectionLimits,
         nursery: trio.Nursery,
     ) -> None:
         self._config = config
         self._clock = clock
+        self._validate = validate
         self._identity = identity
         self._nursery = nursery
         self._epoch = -1
@@ -246,6 +258,8 @@ class _Broker:
             max_frame=config.socket_request_max_bytes,
             idle_seconds=_seconds(config.connections_max_idle_ms),
             send_buffer=config.socket_send_buffer_bytes,
+            queued_bytes=config.values["queued.max.request.bytes"],
+            limits=limits,
         )
 
     async def start(self, endpoints: tuple[Endpoint, ...]) -> None:
@@ -284,7 +298,7 @@ class _Broker:
             | {
                 ApiKey.ALTER_CONFIGS: _bind(alter_configs, config_admin=config_admin),
                 ApiKey.INCREMENTAL_ALTER_CONFIGS: _bind(incremental_alter_configs, config_admin=config_admin),
-                ApiKey.PRODUCE: _bind(produce, replicas=self.replicas, metadata=metadata_cache),
+                ApiKey.PRODUCE: _bind(produce, replicas=self.replicas, metadata=metadata_cache, offload=self._validate),
                 ApiKey.FETCH: _bind(
                     fetch,
                     replicas=self.replicas,
@@ -411,11 +425,18 @@ def _close(logs: LogManager, high_watermarks: Mapping[TopicPartition, int]) -> N
 def serve(config: BrokerConfig, *, ready: Callable[[str], None]) -> None:
     """Run a broker in this process until SIGTERM or SIGINT; a second signal ends the process at once."""
     sys.setswitchinterval(SWITCH_INTERVAL)
+    _raise_descriptor_limit()
     _grow_descriptor_table()
     try:
         trio.run(_serve_until_signal, config, ready)
     except BaseExceptionGroup as group:
         raise _only_error(group) from None
+
+
+def _raise_descriptor_limit() -> None:
+    """As many files and connections as the system lets this process have, as the JVM does."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _grow_descriptor_table() -> None:

@@ -2,6 +2,9 @@
 
 Owns binding, accepting and the set of open connections. Must not know requests. Counterpart in Kafka: SocketServer and
 its Acceptor.
+
+A listener accepts one connection after the other. For one that is too much it waits: the kernel's queue of its socket
+holds the next ones, and the other listeners go on.
 """
 
 import errno
@@ -15,9 +18,12 @@ import trio
 
 from ottla.broker.apis import Apis
 from ottla.broker.clock import Clock, Offload
-from ottla.broker.connection import Buffers, Connection, Outbox
+from ottla.broker.connection import Buffers, Connection, Outbox, RequestMemory
+from ottla.broker.connection_limits import ConnectionLimits
+from ottla.broker.connection_quotas import ConnectionQuotas, TooManyConnections
 from ottla.broker.request_context import ClientSession
 from ottla.broker.transport import SocketTransport
+from ottla.wire.config_def import ConfigError
 
 logger = logging.getLogger(__name__)
 
@@ -60,19 +66,30 @@ class Server:
     """The open listeners and connections of one broker."""
 
     def __init__(
-        self, apis: Apis, clock: Clock, offload: Offload, *, max_frame: int, idle_seconds: float, send_buffer: int = -1
+        self,
+        apis: Apis,
+        clock: Clock,
+        offload: Offload,
+        *,
+        max_frame: int,
+        idle_seconds: float,
+        send_buffer: int = -1,
+        queued_bytes: int = -1,
+        limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008 - immutable
     ) -> None:
         self._apis = apis
         self._clock = clock
         self._offload = offload
-        self._buffers = Buffers(max_frame)
+        self._buffers = Buffers(max_frame, RequestMemory(queued_bytes) if queued_bytes > 0 else None)
         self._idle_seconds = idle_seconds
         self._send_buffer = send_buffer
         self._outbox = Outbox()
         self._accepting = trio.CancelScope()
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, str] = {}
+        self._quotas = ConnectionQuotas(limits)
         self._opened = 0
-        self._all_closed = trio.lowlevel.ParkingLot()
+        # Whoever waits for the end of a connection.
+        self._ended = trio.lowlevel.ParkingLot()
 
     @property
     def connection_count(self) -> int:
@@ -105,7 +122,7 @@ class Server:
 
     async def _until_closed(self) -> None:
         while self._connections:
-            await self._all_closed.park()
+            await self._ended.park()
 
     async def _accept(self, name: str, listener: socket.socket, nursery: trio.Nursery) -> None:
         while True:
@@ -113,7 +130,7 @@ class Server:
             try:
                 for _ in range(_ACCEPT_AT_ONCE):
                     sock, address = listener.accept()
-                    nursery.start_soon(self._serve, name, sock, address[:2], nursery)
+                    await self._admit(name, sock, (_without_mapping(address[0]), address[1]), nursery)
             except BlockingIOError:
                 continue
             except OSError as error:
@@ -121,6 +138,49 @@ class Server:
                 logger.warning("%s: cannot accept: %s", name, error)
                 if error.errno in _EXHAUSTED:
                     await trio.sleep(_PAUSE_SECONDS)
+
+    async def _admit(
+        self, listener_name: str, sock: socket.socket, client: tuple[str, int], nursery: trio.Nursery
+    ) -> None:
+        """Serve a connection as soon as there may be one more; close it where its address has too many."""
+        try:
+            await self._wait_for_slot(listener_name)
+            self._quotas.add(listener_name, client[0])
+        except TooManyConnections as reason:
+            logger.info("%s", reason)
+            sock.close()
+        except trio.Cancelled:
+            sock.close()
+            raise
+        else:
+            nursery.start_soon(self._serve_counted, listener_name, sock, client, nursery)
+
+    async def _wait_for_slot(self, listener_name: str) -> None:
+        quotas = self._quotas
+        delay_ms = quotas.delay_ms(listener_name, 1000 * self._clock.monotonic())
+        if delay_ms:
+            await trio.sleep(delay_ms / 1000)
+        while not quotas.has_slot(listener_name):
+            await self._ended.park()
+        # Only brokers get here while there is no room: somebody else has to go.
+        while quotas.is_full() and (victim := self._least_recently_used()) is not None:
+            logger.info("%s: closed, since the broker has max.connections of them", victim.name)
+            victim.abort()
+            while victim in self._connections:
+                await self._ended.park()
+
+    def _least_recently_used(self) -> Connection | None:
+        candidates = [each for each, name in self._connections.items() if not self._quotas.is_protected(name)]
+        return min(candidates, key=lambda each: each.last_active, default=None)
+
+    async def _serve_counted(
+        self, listener_name: str, sock: socket.socket, client: tuple[str, int], nursery: trio.Nursery
+    ) -> None:
+        try:
+            await self._serve(listener_name, sock, client, nursery)
+        finally:
+            self._quotas.remove(listener_name, client[0])
+            self._ended.unpark_all()
 
     async def _serve(
         self, listener_name: str, sock: socket.socket, client: tuple[str, int], nursery: trio.Nursery
@@ -142,7 +202,7 @@ class Server:
         session = ClientSession(
             listener_name=listener_name,
             client_address=client[0],
-            connection_id=f"{host}:{port}-{client[0]}:{client[1]}-{self._opened}",
+            connection_id=f"{_without_mapping(host)}:{port}-{client[0]}:{client[1]}-{self._opened}",
         )
         connection = Connection(
             session.connection_id,
@@ -154,13 +214,29 @@ class Server:
             nursery,
             idle_seconds=self._idle_seconds,
         )
-        self._connections.add(connection)
+        self._connections[connection] = listener_name
         try:
             await connection.run()
         finally:
-            self._connections.discard(connection)
-            if not self._connections:
-                self._all_closed.unpark_all()
+            del self._connections[connection]
+
+
+def _without_mapping(address: str) -> str:
+    """An IPv4 client of a socket that serves both families, as itself."""
+    return address.removeprefix("::ffff:") if "." in address else address
+
+
+def resolve_overrides(limits: ConnectionLimits) -> ConnectionLimits:
+    """The limits with addresses for host names: the first of each, IPv4 before IPv6. Asks the name server."""
+    found = {}
+    for host, count in limits.per_ip_overrides.items():
+        try:
+            infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise ConfigError(f"max.connections.per.ip.overrides: {host}: {error.strerror}") from error
+        infos.sort(key=lambda info: info[0] != socket.AF_INET)
+        found[str(infos[0][4][0])] = count
+    return limits._replace(per_ip_overrides=found)
 
 
 def _close(listeners: Sequence[tuple[str, socket.socket]]) -> None:

@@ -26,7 +26,6 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     "delegation.token.secret.key": (NO_SECURITY, ()),
     "process.roles": (ALONE, ("broker,controller", "controller,broker")),
     "remote.log.storage.system.enable": ("Ottla keeps no data in remote storage", ("false",)),
-    "security.inter.broker.protocol": (NO_SECURITY, ("plaintext",)),
     "ssl.client.auth": (NO_SECURITY, ("none",)),
     "zookeeper.connect": (ALONE, ()),
     "zookeeper.metadata.migration.enable": (ALONE, ("false",)),

@@ -58,6 +58,14 @@ class FrameBuffer:
         size: int = _unpack_size(self._buffer, self._start)[0]
         return available >= 4 + size or not 0 < size <= self._max_frame
 
+    def begun(self) -> int:
+        """How large the frame will be of which only a part is here; 0 if nobody knows, or there is none."""
+        available = self._end - self._start
+        if available < 4:
+            return 0
+        size: int = _unpack_size(self._buffer, self._start)[0]
+        return size if available < 4 + size <= 4 + self._max_frame else 0
+
     def next_frame(self) -> memoryview | None:
         """The next whole frame without its size. DecodeError if the announced size is none that a frame may have."""
         start = self._start

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final
 
+from ottla.broker.clock import Offload
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.partition import Partition
 from ottla.broker.replica_manager import ReplicaManager
@@ -73,16 +74,21 @@ _WITHOUT_START_OFFSET: Final = frozenset(
 
 
 def handle(
-    request: ProduceRequest, context: RequestContext, *, replicas: ReplicaManager, metadata: MetadataCache
+    request: ProduceRequest,
+    context: RequestContext,
+    *,
+    replicas: ReplicaManager,
+    metadata: MetadataCache,
+    offload: Offload,
 ) -> Answer:
-    """Append, and answer as `acks` says."""
+    """Append, and answer as `acks` says. `offload` is for validating alone: it must leave threads to others."""
     version = context.api_version
     if version < _FIRST_VERSION:
         raise DecodeError(f"Produce {version} is told of, but not served")
     acks = request.acks
     topics = request.topic_data
     if len(topics) != 1 or len(topics[0].partition_data) != 1 or not -1 <= acks <= 1:
-        return _Produce(request, context, replicas, metadata).start()
+        return _Produce(request, context, replicas, metadata, offload).start()
     # What follows is the way of most requests, and worth some care.
     topic = topics[0].name
     data = topics[0].partition_data[0]
@@ -95,7 +101,7 @@ def handle(
         or not isinstance(records, memoryview)
         or _is_special(topic, records)
     ):
-        return _Produce(request, context, replicas, metadata).start()
+        return _Produce(request, context, replicas, metadata, offload).start()
     now_ms = replicas.clock.now_ms()
     try:
         batch = validate_produced(records, api_version=version, rules=found.rules, now_ms=now_ms)
@@ -226,16 +232,32 @@ class _Answers:
 class _Produce:
     """A request of several partitions, or of records that need more than a glance."""
 
-    __slots__ = ("_acks", "_answers", "_entries", "_from_admin", "_maker", "_replicas", "_timeout_ms", "_version")
+    __slots__ = (
+        "_acks",
+        "_answers",
+        "_entries",
+        "_from_admin",
+        "_maker",
+        "_offload",
+        "_replicas",
+        "_timeout_ms",
+        "_version",
+    )
 
     def __init__(
-        self, request: ProduceRequest, context: RequestContext, replicas: ReplicaManager, metadata: MetadataCache
+        self,
+        request: ProduceRequest,
+        context: RequestContext,
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+        offload: Offload,
     ) -> None:
         self._acks = request.acks
         self._timeout_ms = request.timeout_ms
         self._version = context.api_version
         self._from_admin = context.client_id == _ADMIN_CLIENT_ID
         self._replicas = replicas
+        self._offload = offload
         self._maker = _Answers(context, metadata, request.acks)
         # The later of two entries for one partition counts, as in Kafka. This object dies with the append: the
         # records must not be kept while a reply waits.
@@ -294,7 +316,7 @@ class _Produce:
         try:
             batches = {}
             for key, plan in plans.items():
-                batches[key] = await self._replicas.offload(_validated, *plan) if key in slow else _validated(*plan)
+                batches[key] = await self._offload(_validated, *plan) if key in slow else _validated(*plan)
             response = self._append(batches)
         except CloseConnection as reason:
             deferred.close(reason)

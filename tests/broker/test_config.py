@@ -9,6 +9,7 @@ import pytest
 
 from ottla.broker.config import BROKER_CONFIG, BrokerConfig, from_environment
 from ottla.broker.config_docs import document
+from ottla.broker.connection_limits import UNLIMITED, ConnectionLimits, Limits
 from ottla.broker.listeners import Listener
 from ottla.broker.unused_config import REFUSED, is_refused, without_effect
 from ottla.log.config import TOPIC_CONFIG
@@ -147,7 +148,6 @@ def test_a_key_without_effect_is_told_and_not_warned_about() -> None:
     ("name", "value"),
     [
         ("authorizer.class.name", "kafka.security.authorizer.AclAuthorizer"),
-        ("security.inter.broker.protocol", "SSL"),
         ("sasl.enabled.mechanisms", "PLAIN"),
         ("ssl.client.auth", "required"),
         ("listener.name.plaintext.sasl.enabled.mechanisms", "PLAIN"),
@@ -204,21 +204,23 @@ def test_what_is_listened_on_is_advertised_unless_said_otherwise() -> None:
 @pytest.mark.parametrize(
     ("texts", "line"),
     [
-        ({"listeners": "PLAINTEXT:9092"}, "listeners: unable to parse 'PLAINTEXT:9092' to a broker endpoint"),
-        ({"listeners": "PLAINTEXT://a:65536"}, "unable to parse"),
-        ({"listeners": "SSL://:9093"}, "Listener SSL asks for SSL: Ottla serves PLAINTEXT only"),
-        ({"listeners": "PUBLIC://:9093"}, "No security protocol defined for listener PUBLIC"),
-        ({"listeners": ""}, "listeners names no listener"),
-        ({"listeners": "PLAINTEXT://a:1,plaintext://b:2"}, "each listener must have a different name"),
-        ({"listener.security.protocol.map": "X:TLS"}, "Invalid security protocol 'TLS'"),
-        ({"advertised.listeners": "SSL://:1"}, "asks for SSL"),
-        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "nonroutable meta-address 0.0.0.0"),
-        ({"inter.broker.listener.name": "OTHER"}, "inter.broker.listener.name must be a listener name defined in"),
         ({"broker.id": "1", "node.id": "2"}, "You must set `node.id` to the same value as `broker.id`."),
         ({"broker.id": "1001"}, "not greater than reserved.broker.max.id"),
         ({"broker.id": "-2"}, "broker.id must be greater than or equal to -1"),
         ({"broker.id.generation.enable": "false"}, "broker.id must be greater than or equal to 0"),
         ({"log.dirs": " , "}, "At least one log directory must be defined"),
+        (
+            {"max.connections.per.ip": "0"},
+            "max.connections.per.ip can be set to zero only if max.connections.per.ip.ov",
+        ),
+        ({"max.connections.per.ip.overrides": "a"}, "Error parsing configuration property 'max.connections.per.ip."),
+        ({"max.connections.per.ip.overrides": "a:b"}, "Invalid value b for configuration max.connections.per.ip.over"),
+        ({"max.connections.per.ip.overrides": "a b:1"}, "max.connections.per.ip.overrides contains invalid addresses"),
+        ({"queued.max.request.bytes": "9"}, "queued.max.request.bytes must be larger or equal to socket.request.max"),
+        (
+            {"listener.name.plaintext.max.connections": "-1"},
+            "Invalid value -1 for configuration max.connections: Value must be at least 0",
+        ),
         ({"num.partitions": "0"}, "Invalid value 0 for configuration num.partitions: Value must be at least 1"),
     ],
 )
@@ -230,26 +232,186 @@ def test_values_that_cannot_stand_are_refused_in_one_line(texts: dict[str, str],
 
 
 @pytest.mark.parametrize(
-    ("listeners", "fits"),
+    ("listeners", "fault"),
     [
-        ("A://127.0.0.1:9092,B://[::1]:9092", True),
-        ("A://127.0.0.1:0,B://127.0.0.1:0", True),
-        ("A://127.0.0.1:9092,B://127.0.0.2:9092", False),
-        ("A://:9092,B://[::1]:9092", False),
-        ("A://127.0.0.1:9092,B://[::1]:9092,C://[::2]:9092", False),
+        ("A://127.0.0.1:9092,B://[::1]:9092", None),
+        ("A://127.0.0.1:0,B://127.0.0.1:0", None),
+        ("A://127.0.0.1:9092,B://127.0.0.2:9092", "If you have two listeners on the same port then one needs to be"),
+        ("A://:9092,B://:9092", "Each listener must have a different port, listeners: A://:9092,B://:9092"),
+        ("A://a:9092,B://b:9092", "Each listener must have a different port, listeners: A://a:9092,B://b:9092"),
+        ("A://:9092,B://[::1]:9092", "Each listener must have a different port unless exactly one listener has an IPv"),
+        ("A://127.0.0.1:9092,B://[::1]:9092,D://:9092", "If you have two listeners on the same port then one needs to"),
+        ("A://127.0.0.1:9092,B://[::1]:9092,D://[::2]:9092", "Each listener must have a different port unless exactly"),
     ],
 )
-def test_a_port_serves_one_listener_or_one_of_each_address_family(listeners: str, fits: bool) -> None:
+def test_a_port_serves_one_listener_or_one_of_each_address_family(listeners: str, fault: str | None) -> None:
     texts = {
         "listeners": listeners,
-        "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT,C:PLAINTEXT",
+        "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT,D:PLAINTEXT",
         "inter.broker.listener.name": "A",
     }
-    if fits:
+    if fault is None:
         assert len(BrokerConfig(texts).listeners) == 2
     else:
-        with pytest.raises(ConfigError, match="different port"):
+        with pytest.raises(ConfigError, match=f"^{re.escape(fault)}"):
             BrokerConfig(texts)
+
+
+def test_listeners_may_be_advertised_at_one_port() -> None:
+    config = BrokerConfig({**TWO, "advertised.listeners": "A://proxy:9,B://proxy:9"})
+    assert [each.port for each in config.advertised_listeners] == [9, 9]
+
+
+def test_what_is_not_said_of_one_listener_is_the_brokers() -> None:
+    config = BrokerConfig(
+        {
+            "listeners": "IN://:1,OUT://:2",
+            "listener.security.protocol.map": "IN:PLAINTEXT,OUT:PLAINTEXT",
+            "inter.broker.listener.name": "IN",
+            "max.connections": "10",
+            "listener.name.out.max.connections": "3",
+            "listener.name.out.max.connection.creation.rate": "7",
+            "max.connections.per.ip": "4",
+            "max.connections.per.ip.overrides": "localhost:5, ::1:0,10.0.0.1 : 6",
+        }
+    )
+    limits = config.connection_limits
+    assert limits.broker == Limits(10, UNLIMITED)
+    assert limits.of_listener == {"IN": Limits(10, UNLIMITED), "OUT": Limits(3, 7)}
+    assert (limits.per_ip, limits.inter_broker_listener) == (4, "IN")
+    assert limits.per_ip_overrides == {"localhost": 5, "::1": 0, "10.0.0.1": 6}
+
+
+def test_nothing_is_bounded_unless_asked_for() -> None:
+    assert BrokerConfig({}).connection_limits == ConnectionLimits(
+        of_listener={"PLAINTEXT": Limits()}, inter_broker_listener="PLAINTEXT"
+    )
+
+
+MAP = {"listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT,C:SSL,PLAINTEXT:PLAINTEXT"}
+TWO = {**MAP, "listeners": "A://a:1,B://b:2", "inter.broker.listener.name": "A"}
+KRAFT = {"node.id": "1", "process.roles": "broker,controller", "controller.quorum.voters": "1@c:1"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "line"),
+    [
+        (
+            {"listeners": "PLAINTEXT:9092"},
+            "Error creating broker listeners from 'PLAINTEXT:9092': Unable to parse PLAINTEXT:9092 to a broker "
+            "endpoint",
+        ),
+        (
+            {"listeners": "PLAINTEXT://a:65536"},
+            "Error creating broker listeners from 'PLAINTEXT://a:65536': port out of range:65536",
+        ),
+        (
+            {"advertised.listeners": "PUBLIC://:9093"},
+            "Error creating broker listeners from 'PUBLIC://:9093': No security protocol defined for listener PUBLIC",
+        ),
+        ({"listeners": ""}, "There must be at least one broker advertised listener."),
+        ({"advertised.listeners": ""}, "There must be at least one broker advertised listener."),
+        (
+            {"listeners": "PLAINTEXT://a:1,plaintext://b:2"},
+            "Each listener must have a different name, listeners: PLAINTEXT://a:1,plaintext://b:2",
+        ),
+        (
+            {"advertised.listeners": "PLAINTEXT://a:1,PLAINTEXT://b:2"},
+            "Each listener must have a different name, listeners: PLAINTEXT://a:1,PLAINTEXT://b:2",
+        ),
+        (
+            {"listener.security.protocol.map": "X:Tls"},
+            "Invalid security protocol `Tls` defined in listener.security.protocol.map",
+        ),
+        (
+            {"listener.security.protocol.map": "X"},
+            "Error parsing configuration property 'listener.security.protocol.map': X is not NAME:PROTOCOL",
+        ),
+        ({"listeners": "SSL://:1", "security.inter.broker.protocol": "SSL"}, "Listener SSL asks for SSL: Ottla serves"),
+        ({**TWO, "listeners": "A://a:1,C://c:2"}, "Listener C asks for SSL: Ottla serves PLAINTEXT only"),
+        (
+            {**TWO, "advertised.listeners": "A://a:1,PLAINTEXT://b:2"},
+            "advertised.listeners listener names must be equal to or a subset of the ones defined in listeners. "
+            "Found A,PLAINTEXT. The valid options based on the current configuration are A,B",
+        ),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "advertised.listeners cannot use the nonroutable meta-address"),
+        (
+            {**TWO, "security.inter.broker.protocol": "PLAINTEXT"},
+            "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.",
+        ),
+        (
+            {"inter.broker.listener.name": "other"},
+            "Listener with name OTHER defined in inter.broker.listener.name not found in listener.security.protocol",
+        ),
+        (
+            {**TWO, "advertised.listeners": "B://b:2"},
+            "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options "
+            "based on currently configured listeners are B",
+        ),
+        (
+            {"security.inter.broker.protocol": "SSL"},
+            "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options "
+            "based on currently configured listeners are PLAINTEXT",
+        ),
+        (
+            {"security.inter.broker.protocol": "TLS"},
+            "Invalid value TLS for configuration security.inter.broker.protocol: String must be one of: PLAINTEXT, ",
+        ),
+        (
+            {**TWO, "control.plane.listener.name": "other"},
+            "Listener with OTHER defined in control.plane.listener.name not found in listener.security.protocol.map.",
+        ),
+        (
+            {**TWO, "control.plane.listener.name": "B", "advertised.listeners": "A://a:1"},
+            "control.plane.listener.name must be a listener name defined in advertised.listeners. The valid options "
+            "based on currently configured listeners are A",
+        ),
+        (
+            {**TWO, "control.plane.listener.name": "a"},
+            "control.plane.listener.name, when defined, should have a different value from the inter broker listener "
+            "name. Currently they both have the value A",
+        ),
+        (
+            {**TWO, **KRAFT, "control.plane.listener.name": "B", "controller.listener.names": "B"},
+            "control.plane.listener.name is not supported in KRaft mode.",
+        ),
+        (
+            {**TWO, "controller.listener.names": "B"},
+            "controller.listener.names must be empty when not running in KRaft mode: [B]",
+        ),
+        (
+            {**TWO, **KRAFT},
+            "controller.listener.names must contain at least one value appearing in the 'listeners' configuration",
+        ),
+        (
+            {**TWO, **KRAFT, "controller.listener.names": "B,C"},
+            "controller.listener.names must only contain values appearing in the 'listeners' configuration",
+        ),
+        (
+            {**TWO, **KRAFT, "controller.listener.names": "A,B"},
+            "There must be at least one broker advertised listener. Perhaps all listeners appear in controller.lis",
+        ),
+    ],
+)
+def test_listeners_that_cannot_stand_are_refused_as_by_kafka(texts: dict[str, str], line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        BrokerConfig(texts)
+    assert str(caught.value).startswith(line)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_control_plane_listener_is_opened_like_any_other() -> None:
+    config = BrokerConfig({**TWO, "control.plane.listener.name": "b"})
+    assert config.listeners == (Listener("A", "a", 1), Listener("B", "b", 2))
+
+
+def test_listeners_of_a_controller_speak_plaintext_where_nobody_says_otherwise() -> None:
+    texts = {**KRAFT, "listeners": "PLAINTEXT://a:1,CONTROLLER://a:2", "controller.listener.names": "CONTROLLER"}
+    assert BrokerConfig(texts).listeners == (Listener("PLAINTEXT", "a", 1),)
+
+
+def test_brokers_use_the_listener_that_their_protocol_names() -> None:
+    assert BrokerConfig({"security.inter.broker.protocol": "PLAINTEXT"}).inter_broker_listener_name == "PLAINTEXT"
 
 
 def test_several_log_directories_are_read_from_either_key() -> None:

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.connection import MAX_FREE_BUFFERS, MAX_OWED, MAX_OWED_BYTES, Connection
+from ottla.broker.connection import MAX_FREE_BUFFERS, MAX_OWED, MAX_OWED_BYTES, Connection, RequestMemory
 from ottla.broker.request_context import CloseConnection
 from ottla.wire.codec import encode_request
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -19,9 +19,9 @@ settled = trio.testing.wait_all_tasks_blocked
 class Fixture:
     """A toy, its server, and a client with its connection."""
 
-    def __init__(self, nursery: trio.Nursery, **options: float) -> None:
+    def __init__(self, nursery: trio.Nursery, memory: RequestMemory | None = None, **options: float) -> None:
         self.toy = Toy()
-        self.server = ToyServer(nursery, self.toy.apis())
+        self.server = ToyServer(nursery, self.toy.apis(), memory)
         self.client, self.connection = self.connect(**options)
 
     def connect(self, **options: float) -> tuple[ToyClient, Connection]:
@@ -335,3 +335,63 @@ async def test_a_large_frame_is_received_in_pieces(one: Fixture) -> None:
     await one.client.stream.send_all(encode_request(0, 1, "c" * 30_000, FindCoordinatorRequest(key=key)))
     assert await one.client.reply() == key[4:]
     assert one.toy.contexts[0].client_id == "c" * 30_000
+
+
+async def test_while_the_memory_for_requests_is_in_use_no_other_request_is_read_to_its_end(
+    nursery: trio.Nursery,
+) -> None:
+    one = Fixture(nursery, RequestMemory(1))
+    second, third, small = one.connect()[0], one.connect()[0], one.connect()[0]
+    first_frame, second_frame, third_frame = frames("say first"), frames("say second"), frames("say third")
+    for client, frame in ((one.client, first_frame), (second, second_frame), (third, third_frame)):
+        await client.stream.send_all(frame[:10])
+        await settled()
+    for client, frame in ((second, second_frame), (third, third_frame)):
+        await client.stream.send_all(frame[10:])
+    # What comes whole needs to wait for nothing.
+    await small.send("say small")
+    assert await small.reply() == "small"
+    await settled()
+    assert one.toy.handled == ["say small"]
+    await one.client.stream.send_all(first_frame[10:])
+    assert [await client.reply() for client in (one.client, second, third)] == ["first", "second", "third"]
+
+
+async def test_a_request_that_waits_for_something_keeps_its_memory_until_its_reply(nursery: trio.Nursery) -> None:
+    one = Fixture(nursery, RequestMemory(1))
+    other, _ = one.connect()
+    for client, frame in ((one.client, frames("pending a")), (other, frames("say b"))):
+        for piece in (frame[:10], frame[10:]):
+            await client.stream.send_all(piece)
+            await settled()
+    assert one.toy.handled == ["pending a"]
+    one.toy.complete("a")
+    assert await one.client.reply() == "a"
+    assert await other.reply() == "b"
+
+
+async def test_a_client_that_goes_away_leaves_its_memory_to_others(nursery: trio.Nursery) -> None:
+    one = Fixture(nursery, RequestMemory(1))
+    other, _ = one.connect()
+    await one.client.stream.send_all(frames("say a")[:10])
+    await settled()
+    for piece in (frames("say b")[:10], frames("say b")[10:]):
+        await other.stream.send_all(piece)
+        await settled()
+    assert one.toy.handled == []
+    await one.client.stream.aclose()
+    assert await other.reply() == "b"
+
+
+async def test_one_client_may_send_one_request_in_pieces_after_the_other(nursery: trio.Nursery) -> None:
+    one = Fixture(nursery, RequestMemory(1))
+    data = frames("say a", "say b", "say c")
+    for start in range(0, len(data), 7):
+        await one.client.stream.send_all(data[start : start + 7])
+        await settled()
+    assert await one.client.replies(3) == ["a", "b", "c"]
+    other, _ = one.connect()
+    for piece in (frames("say d")[:10], frames("say d")[10:]):
+        await other.stream.send_all(piece)
+        await settled()
+    assert await other.reply() == "d"

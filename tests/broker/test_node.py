@@ -1,6 +1,7 @@
 """A whole broker: it starts, serves, stops cleanly, and starts again where it was."""
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -292,7 +293,7 @@ async def test_a_restart_finds_the_data_and_the_identity(tmp_path: Path) -> None
         assert await produce(one, "t", b"c") == 2
 
 
-async def test_metadata_tells_the_listener_that_was_asked(tmp_path: Path) -> None:
+async def test_clients_are_told_the_listener_that_was_asked(tmp_path: Path) -> None:
     settings = config(
         tmp_path,
         listeners="PLAINTEXT://127.0.0.1:0,INSIDE://127.0.0.1:0",
@@ -316,7 +317,11 @@ async def test_metadata_tells_the_listener_that_was_asked(tmp_path: Path) -> Non
                     response = await one.ask(MetadataRequest(topics=()), 12)
                     assert isinstance(response, MetadataResponse)
                     assert [each.node_id for each in response.brokers] == [7]
-                    found.add((response.brokers[0].host, response.brokers[0].port))
+                    place = response.brokers[0].host, response.brokers[0].port
+                    cluster = await one.ask(DescribeClusterRequest(include_cluster_authorized_operations=False), 1)
+                    assert isinstance(cluster, DescribeClusterResponse)
+                    assert [(each.host, each.port) for each in cluster.brokers] == [place]
+                    found.add(place)
             node.stop()
     assert ("outside.example", 1234) in found
     assert len(found) == 2
@@ -393,9 +398,11 @@ serve(config, ready=lambda bootstrap: print(bootstrap, flush=True))
 
 
 @contextmanager
-def process(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+def process(folder: Path, before: str = "") -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """A broker in a process of its own."""
-    with subprocess.Popen([sys.executable, "-c", SERVE, str(folder)], stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        [sys.executable, "-c", before + SERVE, str(folder)], stdout=subprocess.PIPE, text=True
+    ) as child:
         assert child.stdout is not None
         try:
             yield child, child.stdout.readline().strip()
@@ -412,6 +419,13 @@ def test_a_signal_stops_it_cleanly(tmp_path: Path, number: signal.Signals) -> No
             assert idle.recv(1) == b""
         assert child.wait(5) == 0
     assert (tmp_path / CLEAN).exists()
+
+
+def test_it_may_open_as_many_descriptors_as_the_system_allows(tmp_path: Path) -> None:
+    lower = "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (512, r.getrlimit(r.RLIMIT_NOFILE)[1]))"
+    with process(tmp_path, lower) as (child, _):
+        soft, hard = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
+    assert soft == hard == resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 
 async def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:

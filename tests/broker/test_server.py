@@ -9,6 +9,7 @@ import struct
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -16,10 +17,12 @@ import trio.testing
 
 from ottla.broker.apis import Api, Operation, ResourceType, Row
 from ottla.broker.clock import Clock
+from ottla.broker.connection_limits import ConnectionLimits, Limits
 from ottla.broker.request_context import RequestContext
-from ottla.broker.server import AddressInUse, Server, listen
+from ottla.broker.server import AddressInUse, Server, listen, resolve_overrides
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import decode_response, encode_request
+from ottla.wire.config_def import ConfigError
 from ottla.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -31,21 +34,37 @@ from tests.broker.toy import MAX_FRAME, Toy, ToyClient, frames, inline, said
 
 
 class RunningServer:
-    """A server of the toy, on a free port."""
+    """A server of the toy, on free ports."""
 
-    def __init__(self, nursery: trio.Nursery, others: Sequence[Api] = (), **options: int) -> None:
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        others: Sequence[Api] = (),
+        names: Sequence[str] = ("PLAINTEXT",),
+        host: str = "127.0.0.1",
+        **options: Any,
+    ) -> None:
         self.toy = Toy()
         self.clock = Clock()
-        self.listener = listen("127.0.0.1", 0, 50)
-        self.address = self.listener.getsockname()[:2]
+        listeners = [(name, listen(host, 0, 50)) for name in names]
+        self.addresses = {name: sock.getsockname()[:2] for name, sock in listeners}
+        self.address = self.addresses[names[0]]
         self.server = Server(
             self.toy.apis(*others), self.clock, inline, max_frame=MAX_FRAME, idle_seconds=600, **options
         )
         nursery.start_soon(self.clock.run)
-        nursery.start_soon(self.server.run, [("PLAINTEXT", self.listener)])
+        nursery.start_soon(self.server.run, listeners)
 
-    async def connect(self) -> ToyClient:
-        return ToyClient(await trio.open_tcp_stream(*self.address))
+    async def connect(self, listener: str | None = None) -> ToyClient:
+        address = self.address if listener is None else self.addresses[listener]
+        return ToyClient(await trio.open_tcp_stream(*address))
+
+    async def served(self, listener: str | None = None) -> ToyClient:
+        """A client that has been answered."""
+        client = await self.connect(listener)
+        await client.send("say hello")
+        assert await client.reply() == "hello"
+        return client
 
 
 @pytest.fixture
@@ -74,6 +93,18 @@ async def test_a_request_knows_who_sent_it(running: RunningServer) -> None:
     assert (context.listener_name, context.principal) == ("PLAINTEXT", "User:ANONYMOUS")
     assert context.client_address == "127.0.0.1"
     assert context.connection_id == f"127.0.0.1:{running.address[1]}-127.0.0.1:{ours[1]}-1"
+
+
+async def test_a_client_of_a_socket_for_all_addresses_goes_by_its_own(nursery: trio.Nursery) -> None:
+    running = RunningServer(nursery, host="")
+    port = running.address[1]
+    client = ToyClient(await trio.open_tcp_stream("127.0.0.1", port))
+    await client.send("say hello")
+    await client.reply()
+    await client.stream.aclose()
+    context = running.toy.contexts[0]
+    assert context.client_address == "127.0.0.1"
+    assert context.connection_id.startswith(f"127.0.0.1:{port}-127.0.0.1:")
 
 
 async def test_small_replies_leave_at_once(running: RunningServer) -> None:
@@ -266,6 +297,110 @@ async def test_a_client_that_connects_while_the_server_stops_does_not_hold_it_up
             with trio.fail_after(5):
                 await running.server.stop(60)
         await first.stream.aclose()
+
+
+def limits(broker: Limits = Limits(), **others: Any) -> ConnectionLimits:  # noqa: B008 - immutable
+    return ConnectionLimits(broker, **others)
+
+
+async def test_a_connection_that_is_too_much_waits_for_the_end_of_another(nursery: trio.Nursery) -> None:
+    running = RunningServer(nursery, limits=limits(Limits(connections=2)))
+    first, second = await running.served(), await running.served()
+    third = await running.connect()
+    await third.send("say late")
+    await second.send("say still served")
+    assert await second.reply() == "still served"
+    assert await third.has_nothing_to_read()
+    assert running.server.connection_count == 2
+    await first.stream.aclose()
+    with trio.fail_after(5):
+        assert await third.reply() == "late"
+    assert running.server.connection_count == 2
+    for client in (second, third):
+        await client.stream.aclose()
+
+
+async def test_a_listener_that_is_full_leaves_the_others_alone(nursery: trio.Nursery) -> None:
+    of_listener = {"A": Limits(connections=1), "B": Limits()}
+    running = RunningServer(nursery, names=["A", "B"], limits=limits(of_listener=of_listener))
+    first = await running.served("A")
+    waiting = await running.connect("A")
+    await waiting.send("say late")
+    others = [await running.served("B") for _ in range(3)]
+    assert await waiting.has_nothing_to_read()
+    await first.stream.aclose()
+    with trio.fail_after(5):
+        assert await waiting.reply() == "late"
+    for client in (waiting, *others):
+        await client.stream.aclose()
+
+
+async def test_a_broker_gets_in_for_the_least_recently_used_client(nursery: trio.Nursery) -> None:
+    wanted = limits(Limits(connections=2), of_listener={"IN": Limits(), "OUT": Limits()}, inter_broker_listener="IN")
+    running = RunningServer(nursery, names=["OUT", "IN"], limits=wanted)
+    used, unused = await running.served("OUT"), await running.served("OUT")
+    await used.send("say used")
+    assert await used.reply() == "used"
+    with trio.fail_after(5):
+        brokers = [await running.served("IN")]
+        assert await unused.reply() is None
+        brokers.append(await running.served("IN"))
+        assert await used.reply() is None
+        # Nobody is left that could go: brokers get in all the same.
+        brokers.append(await running.served("IN"))
+    assert running.server.connection_count == 3
+    for client in (used, unused, *brokers):
+        await client.stream.aclose()
+
+
+async def test_an_address_with_too_many_connections_is_shown_the_door(
+    nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    running = RunningServer(nursery, limits=limits(per_ip=5, per_ip_overrides={"127.0.0.1": 1}))
+    first = await running.served()
+    second = await running.connect()
+    with trio.fail_after(5):
+        assert await second.reply() is None
+        assert "Rejected connection from 127.0.0.1, address already has the configured maximum of 1" in caplog.text
+        await first.stream.aclose()
+        while running.server.connection_count:
+            await trio.sleep(0)
+        third = await running.served()
+    for client in (second, third):
+        await client.stream.aclose()
+
+
+async def test_connections_beyond_the_rate_are_accepted_later(nursery: trio.Nursery) -> None:
+    wanted = limits(Limits(creation_rate=2), window_num=1, window_seconds=1)
+    running = RunningServer(nursery, limits=wanted)
+    started = trio.current_time()
+    clients = [await running.served() for _ in range(3)]
+    assert 0.5 < trio.current_time() - started < 5
+    for client in clients:
+        await client.stream.aclose()
+
+
+async def test_who_waits_to_be_accepted_does_not_hold_up_the_end(nursery: trio.Nursery) -> None:
+    running = RunningServer(nursery, limits=limits(Limits(connections=1)))
+    first = await running.served()
+    waiting = await running.connect()
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    with trio.fail_after(5):
+        await running.server.stop(60)
+        assert await waiting.reply() is None
+    for client in (first, waiting):
+        await client.stream.aclose()
+
+
+def test_host_names_are_resolved_once() -> None:
+    found = resolve_overrides(limits(per_ip_overrides={"localhost": 7, "0:0:0:0:0:0:0:1": 8}))
+    assert found.per_ip_overrides == {"127.0.0.1": 7, "::1": 8}
+
+
+def test_a_host_name_that_nobody_knows_is_refused_by_its_name() -> None:
+    with pytest.raises(ConfigError, match=r"^max\.connections\.per\.ip\.overrides: no host: "):
+        resolve_overrides(limits(per_ip_overrides={"no host": 7}))
 
 
 async def test_records_in_a_file_are_sent_from_it(nursery: trio.Nursery, tmp_path: Path) -> None:

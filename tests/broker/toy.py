@@ -15,7 +15,7 @@ import trio.testing
 
 from ottla.broker.apis import Api, Apis, Operation, ResourceType, Row
 from ottla.broker.clock import Clock
-from ottla.broker.connection import Buffers, Connection, Outbox
+from ottla.broker.connection import Buffers, Connection, Outbox, RequestMemory
 from ottla.broker.request_context import ClientSession, CloseConnection, Deferred, RequestContext
 from ottla.broker.transport import StreamTransport
 from ottla.wire.api_keys import ApiKey
@@ -145,12 +145,12 @@ class ToyClient:
 class ToyServer:
     """What connections share, without sockets."""
 
-    def __init__(self, nursery: trio.Nursery, apis: Apis) -> None:
+    def __init__(self, nursery: trio.Nursery, apis: Apis, memory: RequestMemory | None = None) -> None:
         self.nursery = nursery
         self.apis = apis
         self.clock = Clock()
         self.outbox = Outbox()
-        self.buffers = Buffers(MAX_FRAME)
+        self.buffers = Buffers(MAX_FRAME, memory)
         nursery.start_soon(self.clock.run)
         nursery.start_soon(self.outbox.run)
 

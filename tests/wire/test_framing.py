@@ -56,6 +56,18 @@ def test_a_frame_that_comes_byte_by_byte_is_whole_with_the_last() -> None:
     assert taken(buffer) == [b"frame"]
 
 
+def test_a_frame_that_has_begun_tells_its_size_until_it_is_whole() -> None:
+    buffer = FrameBuffer(5)
+    seen = []
+    for byte in framed(b"12345"):
+        receive(buffer, bytes([byte]))
+        seen.append(buffer.begun())
+    assert seen == [0, 0, 0, 5, 5, 5, 5, 5, 0]
+    buffer.next_frame()
+    receive(buffer, struct.pack(">i", 6))
+    assert buffer.begun() == 0
+
+
 def test_frames_survive_any_cutting_whoever_keeps_views(seed: int, trials: int) -> None:
     random = Random(seed)
     for _ in range(trials):

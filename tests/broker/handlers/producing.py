@@ -37,7 +37,11 @@ def send(
     house: House, asked: ProduceRequest, version: int = VERSION, client_id: str | None = "test"
 ) -> ProduceResponse | Deferred[ProduceResponse] | Deferred[ProduceResponse | None] | None:
     answer = produce.handle(
-        asked, context(ApiKey.PRODUCE, version, client_id), replicas=house.replicas, metadata=house.metadata
+        asked,
+        context(ApiKey.PRODUCE, version, client_id),
+        replicas=house.replicas,
+        metadata=house.metadata,
+        offload=house.offload,
     )
     if isinstance(answer, Deferred) and answer.done:
         return answer.response
