@@ -23,7 +23,7 @@ from ottla.broker.clock import Clock, Timer
 from ottla.broker.request_context import CloseConnection
 from ottla.broker.transport import Chunk, Output, Transport
 from ottla.wire.errors import DecodeError
-from ottla.wire.framing import FrameBuffer
+from ottla.wire.framing import LEAST_ROOM, FrameBuffer
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class RequestMemory:
 
 
 class Buffers:
-    """Receive buffers that no connection has bytes in: a connection at rest holds none."""
+    """Receive buffers that no connection has bytes in: one at rest holds none, even with a few bytes of a frame."""
 
     __slots__ = ("_free", "_max_frame", "memory")
 
@@ -105,9 +105,12 @@ class Buffers:
         self.memory = memory
         self._free: list[FrameBuffer] = []
 
-    def take(self) -> FrameBuffer:
-        """An empty buffer."""
-        return self._free.pop() if self._free else FrameBuffer(self._max_frame)
+    def take(self, rest: bytes) -> FrameBuffer:
+        """A buffer with nothing in it but what was set aside before."""
+        buffer = self._free.pop() if self._free else FrameBuffer(self._max_frame)
+        if rest:
+            buffer.put(rest)
+        return buffer
 
     def give_back(self, buffer: FrameBuffer) -> None:
         """Have an empty buffer used again."""
@@ -119,6 +122,7 @@ class Connection:
     """One client, from its first byte until its socket is closed."""
 
     __slots__ = (
+        "_begun",
         "_buffer",
         "_buffers",
         "_clock",
@@ -136,6 +140,7 @@ class Connection:
         "_owed_bytes",
         "_parked",
         "_reading",
+        "_rest",
         "_stopping",
         "_transport",
         "_turn_clock",
@@ -166,6 +171,9 @@ class Connection:
         self._turn_clock = turn_clock
         self._buffers = buffers
         self._buffer: FrameBuffer | None = None
+        # While there is no buffer: the few bytes of a frame that came so far, and the size that it announces.
+        self._rest = b""
+        self._begun = 0
         self._unread = 0
         self._held = 0
         self._output = Output()
@@ -250,7 +258,8 @@ class Connection:
             else:
                 await self._transport.readable()
                 if buffer is None:
-                    buffer = self._buffer = self._buffers.take()
+                    buffer = self._buffer = self._buffers.take(self._rest)
+                    self._rest = b""
                 count = self._transport.receive(buffer)
                 if count is None:
                     continue
@@ -261,7 +270,9 @@ class Connection:
             unread = self._unread
             going_on = self._turn(buffer)
             is_another = self._unread < unread
-            if not self._unread:
+            if self._unread < LEAST_ROOM and not buffer.has_frame():
+                self._begun = buffer.begun() if memory is not None else 0
+                self._rest = buffer.take_rest()
                 self._buffers.give_back(buffer)
                 self._buffer = None
             self._send()
@@ -276,8 +287,8 @@ class Connection:
         if is_another and self._held:
             memory.give_back(self._held)
             self._held = 0
-        begun = 0 if self._held or self._buffer is None else self._buffer.begun()
-        if not begun:
+        begun = self._begun if self._buffer is None else self._buffer.begun()
+        if self._held or not begun:
             return False
         await memory.take(begun)
         self._held = begun

@@ -7,7 +7,7 @@ import struct
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import cast
 
 import crc32c
@@ -135,7 +135,8 @@ def test_where_requests_have_a_bound_of_memory_no_sockets_pass_it(tell: Callable
 
     options = {"socket_listen_backlog_size": SOCKETS, "queued_max_request_bytes": 100 * MIB}
     with Broker(**options) as bounded:
-        survives(bounded, attack, f"{SOCKETS} sockets that send what they can", tell, 100 * MIB + MEMORY_BOUND)
+        # While its buffer grows, a fifth of the one frame is there twice.
+        survives(bounded, attack, f"{SOCKETS} sockets that send what they can", tell, 125 * MIB + MEMORY_BOUND)
 
 
 def varint(value: int) -> bytes:
@@ -293,7 +294,6 @@ def test_clients_that_never_read_hold_only_themselves(
 
 
 def send_some(to: socket.socket, data: bytes) -> None:
-    try:
+    """As much as the socket takes; it may have been closed for what it sent before."""
+    with suppress(OSError):
         to.send(data)
-    except BlockingIOError:
-        return

@@ -9,11 +9,11 @@ import struct
 
 from ottla.wire.errors import DecodeError
 
-_SMALLEST = 128 * 1024
+_SMALLEST = 80 * 1024
 # A larger buffer is left to the frame that needed it.
 _LARGEST_KEPT = 1024 * 1024
 # Less than this is not worth a system call.
-_LEAST_ROOM = 4096
+LEAST_ROOM = 4096
 _GROWTH = 4
 
 _unpack_size = struct.Struct(">i").unpack_from
@@ -37,7 +37,7 @@ class FrameBuffer:
         if self._writable is None:
             if self._start == self._end and self._end and not self._is_viewed():
                 self._start = self._end = 0
-            if len(self._buffer) - self._end < _LEAST_ROOM or not self._frame_fits():
+            if len(self._buffer) - self._end < LEAST_ROOM or not self._frame_fits():
                 self._make_room()
             self._writable = memoryview(self._buffer)[self._end :]
         return self._writable
@@ -84,6 +84,17 @@ class FrameBuffer:
             self._start = self._end = 0
         return frame
 
+    def take_rest(self) -> bytes:
+        """Remove all that is left: the buffer is empty then, and may serve others."""
+        rest = bytes(memoryview(self._buffer)[self._start : self._end])
+        self._start = self._end
+        return rest
+
+    def put(self, data: bytes) -> None:
+        """Have it stand before what will be received: less than the least room that there always is."""
+        self.writable()[: len(data)] = data
+        self.wrote(len(data))
+
     def _needed(self) -> int:
         """The size of the frame that has begun, with its prefix, as far as it is known."""
         if self._end - self._start < 4:
@@ -112,7 +123,9 @@ class FrameBuffer:
         kept = max(len(self._buffer), _SMALLEST)
         needed = self._needed()
         if needed > kept:
-            return max(kept, min(needed, _GROWTH * rest))
+            grown = _GROWTH * rest
+            # The last step is not a small one: while it is made, the frame is there twice.
+            return max(kept, needed if needed <= 2 * grown else grown)
         # Frames that nobody takes may fill it as well.
         return kept if rest < kept else 2 * kept
 

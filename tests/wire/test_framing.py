@@ -171,3 +171,18 @@ def test_frames_that_nobody_takes_do_not_stop_the_receiving() -> None:
     frames = [bytes([number]) * 10_000 for number in range(50)]
     receive(buffer, framed(*frames))
     assert taken(buffer) == frames
+
+
+def test_what_one_buffer_has_of_a_frame_goes_on_in_another() -> None:
+    first, second = FrameBuffer(MAX_FRAME), FrameBuffer(MAX_FRAME)
+    frame = bytes(range(200)) * 100
+    data = framed(b"whole", frame)
+    receive(first, data[:100])
+    view = first.next_frame()
+    second.put(first.take_rest())
+    assert not first.has_frame()
+    receive(first, framed(b"of somebody else"))
+    assert taken(first) == [b"of somebody else"]
+    receive(second, data[100:])
+    assert taken(second) == [frame]
+    assert view == b"whole"
