@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from ottla.broker.listeners import LISTENER_CONFIG, Listener, read_listeners
-from ottla.broker.unused_config import check_refused, is_refused, without_effect
-from ottla.log.config import BROKER_LOG_CONFIG
+from ottla.broker.unused_config import IDLE_CONFIG, check_refused, is_refused, without_effect
+from ottla.log.config import BROKER_LOG_CONFIG, check_broker_values
 from ottla.wire.config_def import ConfigDef, ConfigError, ConfigKey, ConfigType, Importance, at_least, nearest
 
 ENVIRONMENT_PREFIX = "KAFKA_"
@@ -174,7 +174,10 @@ class BrokerConfig:
             check_refused(name, text)
         values = BROKER_CONFIG.parse_all(texts)
         self.values = values
-        self.without_effect = sorted(n for n in texts if n not in BROKER_CONFIG and n in without_effect())
+        check_broker_values(values)
+        self.without_effect = sorted(
+            n for n in texts if n in IDLE_CONFIG or (n not in BROKER_CONFIG and n in without_effect())
+        )
         _agree_on_broker_id(values, is_kraft=bool(texts.get("process.roles", "").strip()))
         found = read_listeners(values)
         self.listeners, self.advertised_listeners, self.inter_broker_listener_name = found
@@ -197,6 +200,7 @@ BROKER_CONFIG = ConfigDef(
         *(key for key in vars(BrokerConfig).values() if isinstance(key, ConfigKey)),
         *LISTENER_CONFIG.values(),
         *BROKER_LOG_CONFIG.values(),
+        *IDLE_CONFIG.values(),
     ]
 )
 

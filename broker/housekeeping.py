@@ -34,9 +34,9 @@ class Housekeeping:
         *,
         flush: Callable[[TopicPartition, int | None], Awaitable[None]],
         high_watermarks: Callable[[], Mapping[TopicPartition, int]],
-        config: Mapping[str, Any],
+        config: Callable[[], Mapping[str, Any]],
     ) -> None:
-        """`flush` makes a partition durable up to an offset or its end; `config` holds values by Kafka's names."""
+        """`flush` makes a partition durable up to an offset or its end; `config` returns values by Kafka's names."""
         self._logs = logs
         self._clock = clock
         self._offload = offload
@@ -50,24 +50,23 @@ class Housekeeping:
 
     async def run(self) -> None:
         """Do everything when it is due, until cancelled."""
-        config = self._config
-        tasks: list[tuple[int, Callable[[], Awaitable[None]]]] = [
-            (config["log.flush.scheduler.interval.ms"], self.flush_due),
+        tasks: list[tuple[str | int, Callable[[], Awaitable[None]]]] = [
+            ("log.flush.scheduler.interval.ms", self.flush_due),
             (_ROLLED_EVERY_MS, self.flush_rolled),
-            (config["log.flush.offset.checkpoint.interval.ms"], self.checkpoint_recovery_points),
-            (config["log.flush.start.offset.checkpoint.interval.ms"], self.checkpoint_log_start_offsets),
-            (config["replica.high.watermark.checkpoint.interval.ms"], self.checkpoint_high_watermarks),
-            (config["log.segment.delete.delay.ms"], self.remove_deleted),
+            ("log.flush.offset.checkpoint.interval.ms", self.checkpoint_recovery_points),
+            ("log.flush.start.offset.checkpoint.interval.ms", self.checkpoint_log_start_offsets),
+            ("replica.high.watermark.checkpoint.interval.ms", self.checkpoint_high_watermarks),
+            ("log.segment.delete.delay.ms", self.remove_deleted),
             (_PRODUCERS_EVERY_MS, self.expire_producers),
         ]
         async with trio.open_nursery() as nursery:
-            for interval_ms, task in tasks:
-                if interval_ms > 0:
-                    nursery.start_soon(self._repeat, interval_ms / 1000, task)
+            for interval, task in tasks:
+                nursery.start_soon(self._repeat, interval, task)
 
-    async def _repeat(self, seconds: float, task: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            await trio.sleep(seconds)
+    async def _repeat(self, interval: str | int, task: Callable[[], Awaitable[None]]) -> None:
+        """Do a task every so many milliseconds, or as a config says; what that is may change meanwhile."""
+        while (milliseconds := self._config()[interval] if isinstance(interval, str) else interval) > 0:
+            await trio.sleep(milliseconds / 1000)
             try:
                 await task()
             except (OSError, KafkaError) as error:

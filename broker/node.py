@@ -30,6 +30,8 @@ import trio
 from ottla.broker.apis import Apis, ErrorResponse, Handler, build_apis
 from ottla.broker.clock import Clock, Offload, thread_offload
 from ottla.broker.config import BrokerConfig
+from ottla.broker.controller.active import UNCLEAN_KEY
+from ottla.broker.controller.broker_configs import BrokerConfigs
 from ottla.broker.controller.config_admin import ConfigAdmin
 from ottla.broker.controller.config_changes import ConfigChanges
 from ottla.broker.controller.event_loop import Controller
@@ -37,6 +39,7 @@ from ottla.broker.controller.peers import LocalPeer, Peer
 from ottla.broker.controller.producer_ids import ProducerIds
 from ottla.broker.controller.request_batch import ControlRequest
 from ottla.broker.controller.topic_configs import TopicConfigs
+from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.fetch_session import FetchSessionCache
 from ottla.broker.handlers import (
     alter_configs,
@@ -68,7 +71,7 @@ from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.request_context import RequestContext
 from ottla.broker.server import AddressInUse, Server, listen
-from ottla.log.config import LogConfig
+from ottla.log.config import BROKER_LOG_CONFIG
 from ottla.log.manager import LogManager
 from ottla.log.meta_properties import DirectoryLocks, read_meta_properties
 from ottla.wire.api_keys import ApiKey
@@ -129,9 +132,10 @@ class Node:
             await store.open()
             stack.push_async_callback(store.close)
             identity = await self._identify(store)
-            logs = await self._load_logs(identity, locks)
+            dynamic = await self._read_dynamic_configs(identity, store)
+            logs = await self._load_logs(identity, locks, dynamic)
             try:
-                await self._run_broker(identity, store, logs, sockets, ready)
+                await self._run_broker(identity, store, logs, dynamic, sockets, ready)
             except BaseException:
                 # As after a kill: the next start looks through what was not flushed.
                 logs.abandon()
@@ -150,14 +154,21 @@ class Node:
         logger.info("broker %s of cluster %s", broker_id, cluster_id)
         return Identity(broker_id, cluster_id)
 
-    async def _load_logs(self, identity: Identity, locks: DirectoryLocks) -> LogManager:
+    async def _read_dynamic_configs(self, identity: Identity, store: EmbeddedStore) -> DynamicConfig:
+        dynamic = DynamicConfig(self._config)
+        session = store.session(lambda event: None)
+        await BrokerConfigs(session, identity.broker_id, dynamic).refresh()
+        await session.close()
+        return dynamic
+
+    async def _load_logs(self, identity: Identity, locks: DirectoryLocks, dynamic: DynamicConfig) -> LogManager:
         config = self._config
         logs = LogManager(
             config.log_dirs,
             broker_id=identity.broker_id,
             cluster_id=identity.cluster_id,
-            default_config=LogConfig.from_broker(config.values),
-            producer_id_expiration_ms=config.values["producer.id.expiration.ms"],
+            default_config=dynamic.log_defaults,
+            producer_id_expiration_ms=dynamic.current.values["producer.id.expiration.ms"],
             locks=locks,
         )
         try:
@@ -172,11 +183,12 @@ class Node:
         identity: Identity,
         store: EmbeddedStore,
         logs: LogManager,
+        dynamic: DynamicConfig,
         sockets: Sockets,
         ready: Callable[[str], None],
     ) -> None:
         async with trio.open_nursery() as nursery:
-            broker = _Broker(self._config, self._clock, self._offload, identity, store, logs, nursery)
+            broker = _Broker(dynamic, self._clock, self._offload, identity, store, logs, nursery)
             nursery.start_soon(self._clock.run)
             await broker.start(_endpoints(self._config, sockets))
             nursery.start_soon(broker.server.run, [(name, sock) for name, sock in sockets.items()])
@@ -197,7 +209,7 @@ class _Broker:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        dynamic: DynamicConfig,
         clock: Clock,
         offload: Offload,
         identity: Identity,
@@ -205,15 +217,16 @@ class _Broker:
         logs: LogManager,
         nursery: trio.Nursery,
     ) -> None:
-        self._config = config
+        # What no key changes while the broker runs is read once, from here.
+        self._config = config = dynamic.static
+        self._dynamic = dynamic
         self._clock = clock
         self._identity = identity
         self._nursery = nursery
         self._epoch = -1
-        self._log_defaults = LogConfig.from_broker(config.values)
         self._metadata = MetadataCache()
         self._controller = Controller(
-            config, clock, self._metadata, broker_id=identity.broker_id, peers=lambda broker_id: self._peer
+            dynamic, clock, self._metadata, broker_id=identity.broker_id, peers=lambda broker_id: self._peer
         )
         self.session = store.session(self._on_store_event)
         self._topic_configs = TopicConfigs(self.session, self._start_soon)
@@ -225,10 +238,13 @@ class _Broker:
             broker_id=identity.broker_id,
             metadata=self._metadata,
             topic_config=self._topic_configs.get,
-            log_defaults=self._log_defaults,
+            log_defaults=dynamic.log_defaults,
             replica_lag_time_max_ms=config.replica_lag_time_max_ms,
         )
-        self._config_changes = ConfigChanges(self.session, clock, self._topic_configs, self.replicas.reconfigure)
+        broker_configs = BrokerConfigs(self.session, identity.broker_id, dynamic)
+        self._config_changes = ConfigChanges(
+            self.session, clock, self._topic_configs, broker_configs, self.replicas.reconfigure
+        )
         self._peer: Peer = LocalPeer(self._control_handlers())
         self._housekeeping = Housekeeping(
             logs,
@@ -236,7 +252,7 @@ class _Broker:
             offload,
             flush=self.replicas.flush,
             high_watermarks=self.replicas.high_watermarks,
-            config=config.values,
+            config=lambda: dynamic.current.values,
         )
         self.server = Server(
             self._apis(),
@@ -246,6 +262,8 @@ class _Broker:
             idle_seconds=_seconds(config.connections_max_idle_ms),
             send_buffer=config.socket_send_buffer_bytes,
         )
+        dynamic.subscribe(BROKER_LOG_CONFIG, self.replicas.broker_reconfigured)
+        dynamic.subscribe([UNCLEAN_KEY], self._controller.unclean_election_changed)
 
     async def start(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Register, and return when the controller has told this broker its partitions."""
@@ -274,7 +292,7 @@ class _Broker:
             self._start_soon,
             self._config_changes,
             metadata=metadata_cache,
-            log_defaults=self._log_defaults,
+            dynamic=self._dynamic,
             broker_id=self._identity.broker_id,
         )
         return build_apis(
@@ -299,7 +317,7 @@ class _Broker:
                 ),
                 ApiKey.FIND_COORDINATOR: _bind(find_coordinator),
                 ApiKey.CREATE_PARTITIONS: _bind(create_partitions, controller=controller),
-                ApiKey.CREATE_TOPICS: _bind(create_topics, controller=controller, log_defaults=self._log_defaults),
+                ApiKey.CREATE_TOPICS: _bind(create_topics, controller=controller, dynamic=self._dynamic),
                 ApiKey.DELETE_RECORDS: _bind(delete_records, replicas=self.replicas, metadata=metadata_cache),
                 ApiKey.DELETE_TOPICS: _bind(
                     delete_topics,
@@ -311,8 +329,7 @@ class _Broker:
                     describe_configs,
                     metadata=metadata_cache,
                     topic_configs=self._topic_configs,
-                    config=config,
-                    log_defaults=self._log_defaults,
+                    dynamic=self._dynamic,
                     broker_id=self._identity.broker_id,
                 ),
                 ApiKey.INIT_PRODUCER_ID: _bind(

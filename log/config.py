@@ -32,6 +32,7 @@ _HIGH, _LOW = Importance.HIGH, Importance.LOW
 _LONG_MAX = 2**63 - 1
 _HOUR_MS = 3_600_000
 _MINUTE_MS = 60_000
+_MEBIBYTE = 1 << 20
 _CLUSTER_WIDE = "cluster-wide"
 
 _ZERO_OR_MORE = at_least(0)
@@ -197,6 +198,15 @@ def _first(*values: int | None) -> int:
 
 def _scaled(value: int | None, factor: int) -> int | None:
     return None if value is None else -1 if value < 0 else value * factor
+
+
+def check_broker_values(broker: Mapping[str, Any]) -> None:
+    """Raise ConfigError for values of BROKER_LOG_CONFIG that cannot stand beside each other."""
+    if topic_defaults(broker)["retention.ms"] == 0:
+        raise ConfigError("requirement failed: log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+    threads = broker["log.cleaner.threads"]
+    if threads and broker["log.cleaner.dedupe.buffer.size"] // threads <= _MEBIBYTE:
+        raise ConfigError("requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
 
 
 def topic_defaults(broker: Mapping[str, Any]) -> dict[str, Any]:

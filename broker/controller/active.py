@@ -41,7 +41,7 @@ from ottla.zk.store import NodeExistsError, StoreError
 
 logger = logging.getLogger(__name__)
 
-_UNCLEAN_KEY = "unclean.leader.election.enable"
+UNCLEAN_KEY = "unclean.leader.election.enable"
 
 
 class Settings(NamedTuple):
@@ -50,7 +50,7 @@ class Settings(NamedTuple):
     broker_id: int
     inter_broker_listener: str
     delete_topic_enable: bool
-    unclean_leader_election_enable: bool
+    is_unclean_election_enabled: Callable[[], bool]
     new_topic_id: Callable[[], bytes]
 
 
@@ -343,6 +343,12 @@ class ActiveController:
         for broker_id, request in batch.requests(self.context):
             self._queues.send(broker_id, request)
 
+    async def bring_online(self) -> None:
+        """Look again for leaders of all partitions that have none."""
+        batch = self._batch()
+        await self._bring_online(batch, self.context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
+        self._send(batch)
+
     async def _bring_online(self, batch: RequestBatch, partitions: Iterable[TopicPartition]) -> None:
         """Give a leader to those partitions that are NEW or OFFLINE and are to stay."""
         context = self.context
@@ -393,8 +399,8 @@ class ActiveController:
             and not any(context.is_online(each, partition) for each in state.isr)
         }
         configs = await self._store.topic_configs(topics)
-        default = str(self._settings.unclean_leader_election_enable).lower()
-        return {topic for topic in topics if configs[topic].get(_UNCLEAN_KEY, default).lower() == "true"}
+        default = str(self._settings.is_unclean_election_enabled()).lower()
+        return {topic for topic in topics if configs[topic].get(UNCLEAN_KEY, default).lower() == "true"}
 
 
 def why_not_created(name: str, error: StoreError) -> tuple[ErrorCode, str]:

@@ -30,6 +30,16 @@ DEVIATIONS = {
     ("leader.replication.throttled.replicas", "valid"): "checked by whoever will use it",
 }
 
+# What Kafka changes while it runs differs from version to version; the facts tell it of 4.3.1.
+OTHER_UPDATE_MODES = {
+    # Ottla's own: listeners are opened when it starts.
+    "listeners": "read-only",
+    "listener.security.protocol.map": "read-only",
+    # Gone since 3.9.
+    "log.message.downconversion.enable": "cluster-wide",
+    "log.message.timestamp.difference.max.ms": "cluster-wide",
+}
+
 
 def facts(kind: str) -> dict[str, dict[str, str]]:
     """Kafka's keys of one kind; 3.9.2's word where both versions have one."""
@@ -67,6 +77,13 @@ def test_declared_keys_are_kafkas_in_type_default_bounds_and_importance(definiti
     assert {key.name: described(key, kafkas[key.name]) for key in definition.values()} == {
         name: {} for name in definition
     }
+
+
+def test_those_keys_may_change_while_a_broker_runs_that_may_in_kafka() -> None:
+    with FACTS.open(newline="") as file:
+        modes = {row["name"]: row["update_mode"] for row in csv.DictReader(file) if row["kind"] == "broker"}
+    kafkas = {name: modes[name] or "read-only" for name in BROKER_CONFIG}
+    assert {key.name: key.dynamic for key in BROKER_CONFIG.values()} == kafkas | OTHER_UPDATE_MODES
 
 
 def test_every_key_of_kafkas_topics_is_declared() -> None:

@@ -40,7 +40,7 @@ def housekeeping(house: House, **config: int) -> Housekeeping:
         house.offload,
         flush=house.replicas.flush,
         high_watermarks=house.replicas.high_watermarks,
-        config=CONFIG | {name.replace("_", "."): value for name, value in config.items()},
+        config=lambda: CONFIG | {name.replace("_", "."): value for name, value in config.items()},
     )
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.clock import Clock
+from ottla.broker.controller.broker_configs import BrokerConfigs
 from ottla.broker.controller.config_changes import ConfigChanges
 from ottla.zk.store import StoreError
 from ottla.zk.znodes import CONFIG_CHANGES, encode_config, topic_config_path
@@ -58,7 +59,8 @@ async def test_old_notifications_are_cleared_away_and_young_ones_stay(tmp_path: 
         await session.create(NOTIFICATION, b"{}", sequential=True)
         for minutes, left in ((15, 1), (16, 0)):
             later = Clock(lambda minutes=minutes: NOW_MS / 1000 + minutes * 60)  # type: ignore[misc]
-            await ConfigChanges(session, later, broker.topic_configs, broker.replicas.reconfigure).catch_up()
+            configs = BrokerConfigs(session, broker.broker_id, broker.dynamic)
+            await ConfigChanges(session, later, broker.topic_configs, configs, broker.replicas.reconfigure).catch_up()
             assert len(await session.children(CONFIG_CHANGES)) == left
 
 
