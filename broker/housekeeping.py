@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 # Kafka syncs a segment when it is rolled; here all that were rolled since the last look.
 _ROLLED_EVERY_MS: Final = 5_000
 _PRODUCERS_EVERY_MS: Final = 600_000
+_LEAST_DELETE_DELAY_MS: Final = 1_000
 
 
 class Housekeeping:
@@ -50,23 +51,28 @@ class Housekeeping:
 
     async def run(self) -> None:
         """Do everything when it is due, until cancelled."""
-        tasks: list[tuple[str | int, Callable[[], Awaitable[None]]]] = [
-            ("log.flush.scheduler.interval.ms", self.flush_due),
+        config = self._config()
+        tasks: list[tuple[int, Callable[[], Awaitable[None]]]] = [
+            (config["log.flush.scheduler.interval.ms"], self.flush_due),
             (_ROLLED_EVERY_MS, self.flush_rolled),
-            ("log.flush.offset.checkpoint.interval.ms", self.checkpoint_recovery_points),
-            ("log.flush.start.offset.checkpoint.interval.ms", self.checkpoint_log_start_offsets),
-            ("replica.high.watermark.checkpoint.interval.ms", self.checkpoint_high_watermarks),
-            ("log.segment.delete.delay.ms", self.remove_deleted),
+            (config["log.flush.offset.checkpoint.interval.ms"], self.checkpoint_recovery_points),
+            (config["log.flush.start.offset.checkpoint.interval.ms"], self.checkpoint_log_start_offsets),
+            (config["replica.high.watermark.checkpoint.interval.ms"], self.checkpoint_high_watermarks),
             (_PRODUCERS_EVERY_MS, self.expire_producers),
         ]
         async with trio.open_nursery() as nursery:
-            for interval, task in tasks:
-                nursery.start_soon(self._repeat, interval, task)
+            nursery.start_soon(self._repeat, self._delete_delay_ms, self.remove_deleted)
+            for interval_ms, task in tasks:
+                if interval_ms > 0:
+                    nursery.start_soon(self._repeat, lambda interval_ms=interval_ms: interval_ms, task)
 
-    async def _repeat(self, interval: str | int, task: Callable[[], Awaitable[None]]) -> None:
-        """Do a task every so many milliseconds, or as a config says; what that is may change meanwhile."""
-        while (milliseconds := self._config()[interval] if isinstance(interval, str) else interval) > 0:
-            await trio.sleep(milliseconds / 1000)
+    def _delete_delay_ms(self) -> int:
+        """How long files stay; the one interval that may change while the broker runs."""
+        return max(_LEAST_DELETE_DELAY_MS, int(self._config()["log.segment.delete.delay.ms"]))
+
+    async def _repeat(self, interval_ms: Callable[[], int], task: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await trio.sleep(interval_ms() / 1000)
             try:
                 await task()
             except (OSError, KafkaError) as error:

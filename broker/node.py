@@ -79,7 +79,7 @@ from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.messages.stop_replica import StopReplicaRequest
 from ottla.wire.messages.update_metadata import UpdateMetadataRequest
 from ottla.wire.types import TopicPartition
-from ottla.zk.bootstrap import generate_broker_id, prepare_tree, register_broker
+from ottla.zk.bootstrap import generate_broker_id, prepare_tree, register_broker, update_registration
 from ottla.zk.embedded import EmbeddedStore
 from ottla.zk.store import WatchEvent
 from ottla.zk.znodes import BrokerInfo, Endpoint, encode_uuid
@@ -190,11 +190,16 @@ class Node:
         async with trio.open_nursery() as nursery:
             broker = _Broker(dynamic, self._clock, self._offload, identity, store, logs, nursery)
             nursery.start_soon(self._clock.run)
-            await broker.start(_endpoints(self._config, sockets))
+            await broker.start(_endpoints(dynamic.current, sockets))
+
+            async def advertise(config: BrokerConfig) -> None:
+                await broker.advertise(_endpoints(config, sockets))
+
+            dynamic.subscribe(["advertised.listeners"], advertise)
             nursery.start_soon(broker.server.run, [(name, sock) for name, sock in sockets.items()])
             gc.collect()
             gc.freeze()
-            ready(_bootstrap(self._config, sockets))
+            ready(_bootstrap(dynamic.current, sockets))
             await self._stopping.wait()
             logger.info("stopping")
             await broker.server.stop(GRACE_SECONDS)
@@ -267,11 +272,17 @@ class _Broker:
 
     async def start(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Register, and return when the controller has told this broker its partitions."""
-        info = BrokerInfo(self._identity.broker_id, endpoints, self._config.broker_rack)
-        self._epoch = await register_broker(self.session, info, self._clock.now_ms())
+        self._epoch = await register_broker(self.session, self._info(endpoints), self._clock.now_ms())
         await self._nursery.start(self._config_changes.run)
         await self._nursery.start(self._controller.run, self.session)
         self._nursery.start_soon(self._housekeeping.run)
+
+    async def advertise(self, endpoints: tuple[Endpoint, ...]) -> None:
+        """Be found elsewhere from now on; the controller tells all brokers."""
+        await update_registration(self.session, self._info(endpoints), self._clock.now_ms())
+
+    def _info(self, endpoints: tuple[Endpoint, ...]) -> BrokerInfo:
+        return BrokerInfo(self._identity.broker_id, endpoints, self._config.broker_rack)
 
     def _on_store_event(self, event: WatchEvent) -> None:
         self._config_changes.on_store_event(event)

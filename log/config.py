@@ -168,7 +168,8 @@ TOPIC_CONFIG = ConfigDef(
 )
 """Every key that a topic may set."""
 
-_OPTIONAL_LONGS = {"log.retention.ms": None, "log.roll.ms": _ONE_OR_MORE, "log.roll.jitter.ms": _ZERO_OR_MORE}
+# Their bounds are those of a family of keys: `check_broker_values` has them.
+_UNBOUNDED = ("log.retention.ms", "log.roll.ms", "log.roll.jitter.ms")
 
 BROKER_LOG_CONFIG = ConfigDef(
     [
@@ -176,7 +177,7 @@ BROKER_LOG_CONFIG = ConfigDef(
             key.broker,
             key.type,
             key.default if key.broker_default else None,
-            _OPTIONAL_LONGS.get(key.broker, key.validator),
+            None if key.broker in _UNBOUNDED else key.validator,
             key.doc,
             key.importance,
             "read-only" if key.broker == "log.message.format.version" else _CLUSTER_WIDE,
@@ -202,11 +203,20 @@ def _scaled(value: int | None, factor: int) -> int | None:
 
 def check_broker_values(broker: Mapping[str, Any]) -> None:
     """Raise ConfigError for values of BROKER_LOG_CONFIG that cannot stand beside each other."""
-    if topic_defaults(broker)["retention.ms"] == 0:
-        raise ConfigError("requirement failed: log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+    defaults = topic_defaults(broker)
+    _require(defaults["segment.ms"] >= 1, "log.roll.ms must be greater than or equal to 1")
+    _require(defaults["segment.jitter.ms"] >= 0, "log.roll.jitter.ms must be greater than or equal to 0")
+    _require(defaults["retention.ms"] != 0, "log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
     threads = broker["log.cleaner.threads"]
-    if threads and broker["log.cleaner.dedupe.buffer.size"] // threads <= _MEBIBYTE:
-        raise ConfigError("requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+    _require(
+        not threads or broker["log.cleaner.dedupe.buffer.size"] // threads > _MEBIBYTE,
+        "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
+    )
+
+
+def _require(is_met: bool, requirement: str) -> None:
+    if not is_met:
+        raise ConfigError(f"requirement failed: {requirement}")
 
 
 def topic_defaults(broker: Mapping[str, Any]) -> dict[str, Any]:

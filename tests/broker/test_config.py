@@ -22,8 +22,6 @@ DEVIATIONS = {
     ("log.dir", "default"): "the documentation hides the directory that Kafka means",
     ("log.message.format.version", "valid"): "any text: the key is only tolerated",
     ("log.flush.interval.ms", "valid"): "Kafka checks its bounds in another place",
-    ("log.roll.jitter.ms", "valid"): "Kafka checks its bounds in another place",
-    ("log.roll.ms", "valid"): "Kafka checks its bounds in another place",
     ("message.downconversion.enable", "importance"): "all topic keys are of medium importance",
     ("message.format.version", "valid"): "any text: the key is only tolerated",
     ("follower.replication.throttled.replicas", "valid"): "checked by whoever will use it",
@@ -35,7 +33,8 @@ OTHER_UPDATE_MODES = {
     # Ottla's own: listeners are opened when it starts.
     "listeners": "read-only",
     "listener.security.protocol.map": "read-only",
-    # Gone since 3.9.
+    # As in 3.9.
+    "advertised.listeners": "per-broker",
     "log.message.downconversion.enable": "cluster-wide",
     "log.message.timestamp.difference.max.ms": "cluster-wide",
 }
@@ -236,6 +235,9 @@ def test_what_is_listened_on_is_advertised_unless_said_otherwise() -> None:
         ({"broker.id": "-2"}, "broker.id must be greater than or equal to -1"),
         ({"broker.id.generation.enable": "false"}, "broker.id must be greater than or equal to 0"),
         ({"log.dirs": " , "}, "At least one log directory must be defined"),
+        ({"log.roll.ms": "0"}, "requirement failed: log.roll.ms must be greater than or equal to 1"),
+        ({"log.roll.jitter.ms": "-1"}, "requirement failed: log.roll.jitter.ms must be greater than or equal to 0"),
+        ({"log.retention.minutes": "0"}, "requirement failed: log.retention.ms must be unlimited (-1)"),
         ({"num.partitions": "0"}, "Invalid value 0 for configuration num.partitions: Value must be at least 1"),
     ],
 )
