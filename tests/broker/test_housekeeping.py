@@ -189,7 +189,7 @@ async def test_files_of_deleted_topics_stay_as_long_as_the_delay_is_now(
     gone = house.path / "gone-0.x-delete"
     nursery.start_soon(housekeeping(house, config).run)
     # What is set counts from the end of the delay that is under way.
-    for delay_ms, stays, goes in ((5_000, 59, 2), (0, 3, 2), (0, 0.5, 1)):
+    for delay_ms, stays, goes in ((5_000, 59, 2), (0, 3, 1.5), (0, 0.25, 0.5)):
         gone.mkdir()
         house.logs.renamed(Renaming(gone, gone))
         await trio.sleep(stays)

@@ -272,3 +272,18 @@ async def test_a_level_that_no_logger_can_have_is_refused_and_leaves_the_others_
             wanted = resource(name, *changes, kind=LOGGERS)
             assert await alter(cluster.brokers[0], wanted) == [answer]
         assert noisy.level == logging.NOTSET
+
+
+async def test_all_logs_take_new_defaults_however_many_there_are(tmp_path: Path) -> None:
+    async with running(tmp_path, 0) as cluster:
+        broker = cluster.brokers[0]
+        wanted = [topic("many", 120), topic("own", 2, segment_bytes="900"), topic("other")]
+        await wait_for(broker.controller.create_topics(wanted, LONG_MS, validate_only=False))
+        changes: list[Wanted] = [("log.segment.bytes", SET, "500"), ("producer.id.expiration.ms", SET, "77")]
+        assert await alter(broker, resource("", *changes, kind=BROKER)) == [(ErrorCode.NONE, None)]
+        logs = {tp: each.log for tp, each in broker.replicas.partitions.items()}
+        assert {log.config.segment_bytes for tp, log in logs.items() if tp[0] != "own"} == {500}
+        assert {log.config.segment_bytes for tp, log in logs.items() if tp[0] == "own"} == {900}
+        assert {log.producers.expiration_ms for log in logs.values()} == {77}
+        await create(broker, "later")
+        assert broker.replicas.partition("later", 0).log.producers.expiration_ms == 77
