@@ -12,8 +12,8 @@ from typing import Any, Self
 
 from ottla.broker.connection_limits import CONNECTION_CONFIG, ConnectionLimits, read_connection_limits
 from ottla.broker.listeners import LISTENER_CONFIG, Listener, read_listeners
-from ottla.broker.unused_config import check_refused, is_refused, without_effect
-from ottla.log.config import BROKER_LOG_CONFIG
+from ottla.broker.unused_config import IDLE_CONFIG, check_refused, is_refused, without_effect
+from ottla.log.config import BROKER_LOG_CONFIG, check_broker_values
 from ottla.wire.config_def import ConfigDef, ConfigError, ConfigKey, ConfigType, Importance, at_least, nearest
 
 ENVIRONMENT_PREFIX = "KAFKA_"
@@ -177,7 +177,10 @@ class BrokerConfig:
             check_refused(name, text)
         values = BROKER_CONFIG.parse_all(texts)
         self.values = values
-        self.without_effect = sorted(n for n in texts if n not in BROKER_CONFIG and n in without_effect())
+        check_broker_values(values)
+        self.without_effect = sorted(
+            n for n in texts if n in IDLE_CONFIG or (n not in BROKER_CONFIG and n in without_effect())
+        )
         _agree_on_broker_id(values, is_kraft=bool(texts.get("process.roles", "").strip()))
         found = read_listeners(values, texts)
         self.listeners, self.advertised_listeners, self.inter_broker_listener_name = found
@@ -203,6 +206,7 @@ BROKER_CONFIG = ConfigDef(
         *LISTENER_CONFIG.values(),
         *CONNECTION_CONFIG.values(),
         *BROKER_LOG_CONFIG.values(),
+        *IDLE_CONFIG.values(),
     ]
 )
 

@@ -21,11 +21,17 @@ Keys and values are Kafka's. `ottla serve` reads them from a properties file, th
 (`KAFKA_LOG_DIRS` is `log.dirs`; `__` stands for `_`, `___` for `-`), then from `--override key=value`; the last counts.
 """
 TABLE = ["", "| key | type | default | values | meaning |", "|---|---|---|---|---|"]
+BROKER_HEAD = """\
+What may change while the broker runs, by AlterConfigs and IncrementalAlterConfigs, says for whom: one broker, or one
+broker or all. A value for this broker counts before one for all, this before the file, and the file before the default.
+"""
+BROKER_TABLE = ["", "| key | type | default | values | may change for | meaning |", "|---|---|---|---|---|---|"]
+_MAY_CHANGE_FOR = {"read-only": "", "per-broker": "one", "cluster-wide": "one or all"}
 
 
 def document() -> str:
     """Return the whole page."""
-    lines = [HEAD, "## Broker", *TABLE, *_rows(BROKER_CONFIG.values())]
+    lines = [HEAD, "## Broker", "", BROKER_HEAD.strip(), *BROKER_TABLE, *_broker_rows(BROKER_CONFIG.values())]
     lines += ["", "## Topics", "", "Without a value of its own a topic has the broker's (`log.*` and others)."]
     lines += [*TABLE, *_rows(TOPIC_CONFIG.values())]
     lines += [
@@ -45,6 +51,14 @@ def document() -> str:
 def _rows(keys: Iterable[ConfigKey[Any]]) -> list[str]:
     return [
         f"| `{key.name}` | {key.type.name.lower()} | {_default(key.default)} | {_values(key)} | {key.doc} |"
+        for key in sorted(keys, key=lambda key: key.name)
+    ]
+
+
+def _broker_rows(keys: Iterable[ConfigKey[Any]]) -> list[str]:
+    return [
+        f"| `{key.name}` | {key.type.name.lower()} | {_default(key.default)} | {_values(key)} | "
+        f"{_MAY_CHANGE_FOR[key.dynamic]} | {key.doc} |"
         for key in sorted(keys, key=lambda key: key.name)
     ]
 

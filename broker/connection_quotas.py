@@ -21,10 +21,14 @@ class ConnectionQuotas:
     """What a server asks before it takes a connection. Addresses of `limits` must be resolved."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
-        self._limits = limits
         self._total = 0
         self._by_listener: Counter[str] = Counter()
         self._by_address: Counter[str] = Counter()
+        self.use(limits)
+
+    def use(self, limits: ConnectionLimits) -> None:
+        """Go by other bounds from now on; those who are connected stay."""
+        self._limits = limits
         self._rates = {name: self._rate(each.creation_rate) for name, each in limits.of_listener.items()}
         self._rate_of_all = self._rate(limits.broker.creation_rate)
 

@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 # Kafka syncs a segment when it is rolled; here all that were rolled since the last look.
 _ROLLED_EVERY_MS: Final = 5_000
 _PRODUCERS_EVERY_MS: Final = 600_000
+_LEAST_DELETE_DELAY_MS: Final = 1_000
 
 
 class Housekeeping:
@@ -34,9 +35,9 @@ class Housekeeping:
         *,
         flush: Callable[[TopicPartition, int | None], Awaitable[None]],
         high_watermarks: Callable[[], Mapping[TopicPartition, int]],
-        config: Mapping[str, Any],
+        config: Callable[[], Mapping[str, Any]],
     ) -> None:
-        """`flush` makes a partition durable up to an offset or its end; `config` holds values by Kafka's names."""
+        """`flush` makes a partition durable up to an offset or its end; `config` returns values by Kafka's names."""
         self._logs = logs
         self._clock = clock
         self._offload = offload
@@ -50,24 +51,28 @@ class Housekeeping:
 
     async def run(self) -> None:
         """Do everything when it is due, until cancelled."""
-        config = self._config
+        config = self._config()
         tasks: list[tuple[int, Callable[[], Awaitable[None]]]] = [
             (config["log.flush.scheduler.interval.ms"], self.flush_due),
             (_ROLLED_EVERY_MS, self.flush_rolled),
             (config["log.flush.offset.checkpoint.interval.ms"], self.checkpoint_recovery_points),
             (config["log.flush.start.offset.checkpoint.interval.ms"], self.checkpoint_log_start_offsets),
             (config["replica.high.watermark.checkpoint.interval.ms"], self.checkpoint_high_watermarks),
-            (config["log.segment.delete.delay.ms"], self.remove_deleted),
             (_PRODUCERS_EVERY_MS, self.expire_producers),
         ]
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._repeat, self._delete_delay_ms, self.remove_deleted)
             for interval_ms, task in tasks:
                 if interval_ms > 0:
-                    nursery.start_soon(self._repeat, interval_ms / 1000, task)
+                    nursery.start_soon(self._repeat, lambda interval_ms=interval_ms: interval_ms, task)
 
-    async def _repeat(self, seconds: float, task: Callable[[], Awaitable[None]]) -> None:
+    def _delete_delay_ms(self) -> int:
+        """How long files stay; the one interval that may change while the broker runs."""
+        return max(_LEAST_DELETE_DELAY_MS, int(self._config()["log.segment.delete.delay.ms"]))
+
+    async def _repeat(self, interval_ms: Callable[[], int], task: Callable[[], Awaitable[None]]) -> None:
         while True:
-            await trio.sleep(seconds)
+            await trio.sleep(interval_ms() / 1000)
             try:
                 await task()
             except (OSError, KafkaError) as error:

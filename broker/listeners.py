@@ -32,6 +32,7 @@ LISTENER_CONFIG = ConfigDef(
             None,
             doc="What clients are told to connect to, where it differs from `listeners`.",
             importance=Importance.HIGH,
+            dynamic="per-broker",
         ),
         ConfigKey(
             "listener.security.protocol.map",

@@ -9,17 +9,13 @@ Stop: no new connections, owed replies leave, the controller ends, logs are flus
 with the store's session the broker's ephemeral znodes go.
 """
 
-import fcntl
 import gc
 import logging
 import os
 import random
-import resource
-import signal
 import socket
-import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from types import ModuleType
@@ -30,7 +26,9 @@ import trio
 from ottla.broker.apis import Apis, ErrorResponse, Handler, build_apis
 from ottla.broker.clock import Clock, Offload, thread_offload
 from ottla.broker.config import BrokerConfig
-from ottla.broker.connection_limits import ConnectionLimits
+from ottla.broker.connection_limits import CONNECTION_CONFIG, ConnectionLimits
+from ottla.broker.controller.active import UNCLEAN_KEY
+from ottla.broker.controller.broker_configs import BrokerConfigs
 from ottla.broker.controller.config_admin import ConfigAdmin
 from ottla.broker.controller.config_changes import ConfigChanges
 from ottla.broker.controller.event_loop import Controller
@@ -38,6 +36,7 @@ from ottla.broker.controller.peers import LocalPeer, Peer
 from ottla.broker.controller.producer_ids import ProducerIds
 from ottla.broker.controller.request_batch import ControlRequest
 from ottla.broker.controller.topic_configs import TopicConfigs
+from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.fetch_session import FetchSessionCache
 from ottla.broker.handlers import (
     alter_configs,
@@ -70,7 +69,7 @@ from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.request_context import RequestContext
 from ottla.broker.server import AddressInUse, Server, listen, resolve_overrides
-from ottla.log.config import LogConfig
+from ottla.log.config import BROKER_LOG_CONFIG
 from ottla.log.manager import LogManager
 from ottla.log.meta_properties import DirectoryLocks, read_meta_properties
 from ottla.wire.api_keys import ApiKey
@@ -78,12 +77,12 @@ from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.messages.stop_replica import StopReplicaRequest
 from ottla.wire.messages.update_metadata import UpdateMetadataRequest
 from ottla.wire.types import TopicPartition
-from ottla.zk.bootstrap import generate_broker_id, prepare_tree, register_broker
+from ottla.zk.bootstrap import generate_broker_id, prepare_tree, register_broker, update_registration
 from ottla.zk.embedded import EmbeddedStore
 from ottla.zk.store import WatchEvent
 from ottla.zk.znodes import BrokerInfo, Endpoint, encode_uuid
 
-__all__ = ["AddressInUse", "Node", "serve"]
+__all__ = ["AddressInUse", "Node"]
 
 logger = logging.getLogger(__name__)
 
@@ -94,10 +93,6 @@ MAX_THREADS: Final = 8
 VALIDATIONS: Final = max(1, min(MAX_THREADS, os.cpu_count() or 1) // 2)
 # What replies that are owed may take to leave when the broker stops.
 GRACE_SECONDS: Final = 2.0
-# Room for open log files and connections; more may still be opened.
-DESCRIPTORS: Final = 16_384
-# A thread that computes gives the loop its turn after so long; Python's own 5 ms would be felt.
-SWITCH_INTERVAL: Final = 0.0005
 
 
 Sockets = Mapping[str, socket.socket]
@@ -129,16 +124,17 @@ class Node:
         config = self._config
         async with AsyncExitStack() as stack:
             sockets = _listen(config, stack)
-            limits = await self._offload(resolve_overrides, config.connection_limits)
             locks = DirectoryLocks(config.log_dirs)
             stack.callback(locks.release)
             store = EmbeddedStore(config.log_dirs[0] / STORE_FILE, self._offload, now_ms=self._clock.now_ms)
             await store.open()
             stack.push_async_callback(store.close)
             identity = await self._identify(store)
-            logs = await self._load_logs(identity, locks)
+            dynamic = await self._read_dynamic_configs(identity, store)
+            limits = await self._offload(resolve_overrides, dynamic.current.connection_limits)
+            logs = await self._load_logs(identity, locks, dynamic)
             try:
-                await self._run_broker(identity, store, logs, sockets, limits, ready)
+                await self._run_broker(identity, store, logs, dynamic, sockets, limits, ready)
             except BaseException:
                 # As after a kill: the next start looks through what was not flushed.
                 logs.abandon()
@@ -157,14 +153,21 @@ class Node:
         logger.info("broker %s of cluster %s", broker_id, cluster_id)
         return Identity(broker_id, cluster_id)
 
-    async def _load_logs(self, identity: Identity, locks: DirectoryLocks) -> LogManager:
+    async def _read_dynamic_configs(self, identity: Identity, store: EmbeddedStore) -> DynamicConfig:
+        dynamic = DynamicConfig(self._config)
+        session = store.session(lambda event: None)
+        await BrokerConfigs(session, identity.broker_id, dynamic).refresh()
+        await session.close()
+        return dynamic
+
+    async def _load_logs(self, identity: Identity, locks: DirectoryLocks, dynamic: DynamicConfig) -> LogManager:
         config = self._config
         logs = LogManager(
             config.log_dirs,
             broker_id=identity.broker_id,
             cluster_id=identity.cluster_id,
-            default_config=LogConfig.from_broker(config.values),
-            producer_id_expiration_ms=config.values["producer.id.expiration.ms"],
+            default_config=dynamic.log_defaults,
+            producer_id_expiration_ms=dynamic.current.values["producer.id.expiration.ms"],
             locks=locks,
         )
         try:
@@ -179,20 +182,26 @@ class Node:
         identity: Identity,
         store: EmbeddedStore,
         logs: LogManager,
+        dynamic: DynamicConfig,
         sockets: Sockets,
         limits: ConnectionLimits,
         ready: Callable[[str], None],
     ) -> None:
         async with trio.open_nursery() as nursery:
             broker = _Broker(
-                self._config, self._clock, self._offload, self._validate, identity, store, logs, limits, nursery
+                dynamic, self._clock, self._offload, self._validate, identity, store, logs, limits, nursery
             )
             nursery.start_soon(self._clock.run)
-            await broker.start(_endpoints(self._config, sockets))
+            await broker.start(_endpoints(dynamic.current, sockets))
+
+            async def advertise(config: BrokerConfig) -> None:
+                await broker.advertise(_endpoints(config, sockets))
+
+            dynamic.subscribe(["advertised.listeners"], advertise)
             nursery.start_soon(broker.server.run, [(name, sock) for name, sock in sockets.items()])
             gc.collect()
             gc.freeze()
-            ready(_bootstrap(self._config, sockets))
+            ready(_bootstrap(dynamic.current, sockets))
             await self._stopping.wait()
             logger.info("stopping")
             await broker.server.stop(GRACE_SECONDS)
@@ -207,7 +216,7 @@ class _Broker:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        dynamic: DynamicConfig,
         clock: Clock,
         offload: Offload,
         validate: Offload,
@@ -217,16 +226,18 @@ class _Broker:
         limits: ConnectionLimits,
         nursery: trio.Nursery,
     ) -> None:
-        self._config = config
+        # What no key changes while the broker runs is read once, from here.
+        self._config = config = dynamic.static
+        self._dynamic = dynamic
         self._clock = clock
+        self._offload = offload
         self._validate = validate
         self._identity = identity
         self._nursery = nursery
         self._epoch = -1
-        self._log_defaults = LogConfig.from_broker(config.values)
         self._metadata = MetadataCache()
         self._controller = Controller(
-            config, clock, self._metadata, broker_id=identity.broker_id, peers=lambda broker_id: self._peer
+            dynamic, clock, self._metadata, broker_id=identity.broker_id, peers=lambda broker_id: self._peer
         )
         self.session = store.session(self._on_store_event)
         self._topic_configs = TopicConfigs(self.session, self._start_soon)
@@ -238,10 +249,13 @@ class _Broker:
             broker_id=identity.broker_id,
             metadata=self._metadata,
             topic_config=self._topic_configs.get,
-            log_defaults=self._log_defaults,
+            log_defaults=dynamic.log_defaults,
             replica_lag_time_max_ms=config.replica_lag_time_max_ms,
         )
-        self._config_changes = ConfigChanges(self.session, clock, self._topic_configs, self.replicas.reconfigure)
+        broker_configs = BrokerConfigs(self.session, identity.broker_id, dynamic)
+        self._config_changes = ConfigChanges(
+            self.session, clock, self._topic_configs, broker_configs, self.replicas.reconfigure
+        )
         self._peer: Peer = LocalPeer(self._control_handlers())
         self._housekeeping = Housekeeping(
             logs,
@@ -249,12 +263,30 @@ class _Broker:
             offload,
             flush=self.replicas.flush,
             high_watermarks=self.replicas.high_watermarks,
-            config=config.values,
+            config=lambda: dynamic.current.values,
         )
-        self.server = Server(
+        self.server = self._server(limits)
+        dynamic.subscribe(CONNECTION_CONFIG, self._limit_connections)
+        dynamic.subscribe(BROKER_LOG_CONFIG, self.replicas.broker_reconfigured)
+        dynamic.subscribe([UNCLEAN_KEY], self._controller.unclean_election_changed)
+
+    async def start(self, endpoints: tuple[Endpoint, ...]) -> None:
+        """Register, and return when the controller has told this broker its partitions."""
+        self._epoch = await register_broker(self.session, self._info(endpoints), self._clock.now_ms())
+        await self._nursery.start(self._config_changes.run)
+        await self._nursery.start(self._controller.run, self.session)
+        self._nursery.start_soon(self._housekeeping.run)
+
+    async def advertise(self, endpoints: tuple[Endpoint, ...]) -> None:
+        """Be found elsewhere from now on; the controller tells all brokers."""
+        await update_registration(self.session, self._info(endpoints), self._clock.now_ms())
+
+    def _server(self, limits: ConnectionLimits) -> Server:
+        config = self._config
+        return Server(
             self._apis(),
-            clock,
-            offload,
+            self._clock,
+            self._offload,
             max_frame=config.socket_request_max_bytes,
             idle_seconds=_seconds(config.connections_max_idle_ms),
             send_buffer=config.socket_send_buffer_bytes,
@@ -262,13 +294,11 @@ class _Broker:
             limits=limits,
         )
 
-    async def start(self, endpoints: tuple[Endpoint, ...]) -> None:
-        """Register, and return when the controller has told this broker its partitions."""
-        info = BrokerInfo(self._identity.broker_id, endpoints, self._config.broker_rack)
-        self._epoch = await register_broker(self.session, info, self._clock.now_ms())
-        await self._nursery.start(self._config_changes.run)
-        await self._nursery.start(self._controller.run, self.session)
-        self._nursery.start_soon(self._housekeeping.run)
+    async def _limit_connections(self, config: BrokerConfig) -> None:
+        self.server.use_limits(await self._offload(resolve_overrides, config.connection_limits))
+
+    def _info(self, endpoints: tuple[Endpoint, ...]) -> BrokerInfo:
+        return BrokerInfo(self._identity.broker_id, endpoints, self._config.broker_rack)
 
     def _on_store_event(self, event: WatchEvent) -> None:
         self._config_changes.on_store_event(event)
@@ -289,7 +319,7 @@ class _Broker:
             self._start_soon,
             self._config_changes,
             metadata=metadata_cache,
-            log_defaults=self._log_defaults,
+            dynamic=self._dynamic,
             broker_id=self._identity.broker_id,
         )
         return build_apis(
@@ -319,8 +349,7 @@ class _Broker:
                     describe_configs,
                     metadata=metadata_cache,
                     topic_configs=self._topic_configs,
-                    config=config,
-                    log_defaults=self._log_defaults,
+                    dynamic=self._dynamic,
                     broker_id=self._identity.broker_id,
                 ),
                 ApiKey.INIT_PRODUCER_ID: _bind(
@@ -336,7 +365,7 @@ class _Broker:
         controller = self._controller
         return {
             ApiKey.CREATE_PARTITIONS: _bind(create_partitions, controller=controller),
-            ApiKey.CREATE_TOPICS: _bind(create_topics, controller=controller, log_defaults=self._log_defaults),
+            ApiKey.CREATE_TOPICS: _bind(create_topics, controller=controller, dynamic=self._dynamic),
             ApiKey.DELETE_TOPICS: _bind(
                 delete_topics,
                 controller=controller,
@@ -420,59 +449,3 @@ def _seconds(milliseconds: int) -> float:
 def _close(logs: LogManager, high_watermarks: Mapping[TopicPartition, int]) -> None:
     logs.write_high_watermarks(high_watermarks)
     logs.shutdown()
-
-
-def serve(config: BrokerConfig, *, ready: Callable[[str], None]) -> None:
-    """Run a broker in this process until SIGTERM or SIGINT; a second signal ends the process at once."""
-    sys.setswitchinterval(SWITCH_INTERVAL)
-    _raise_descriptor_limit()
-    _grow_descriptor_table()
-    try:
-        trio.run(_serve_until_signal, config, ready)
-    except BaseExceptionGroup as group:
-        raise _only_error(group) from None
-
-
-def _raise_descriptor_limit() -> None:
-    """As many files and connections as the system lets this process have, as the JVM does."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _grow_descriptor_table() -> None:
-    """Have room for all descriptors from the start.
-
-    The kernel doubles the table when it is full, and a process that has threads stands still for 10 ms each time.
-    """
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if limit == resource.RLIM_INFINITY:
-        limit = DESCRIPTORS
-    fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    highest = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, min(limit, DESCRIPTORS) - 1)
-    os.close(fd)
-    os.close(highest)
-
-
-async def _serve_until_signal(config: BrokerConfig, ready: Callable[[str], None]) -> None:
-    node = Node(config)
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_stop_at_signal, node, signals)
-            await node.run(ready)
-            nursery.cancel_scope.cancel()
-
-
-async def _stop_at_signal(node: Node, signals: AsyncIterator[int]) -> None:
-    async for number in signals:
-        logger.info("%s: stopping", signal.Signals(number).name)
-        for each in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(each, signal.SIG_DFL)
-        node.stop()
-
-
-def _only_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What a nursery raised, if it was one thing."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error

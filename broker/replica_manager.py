@@ -7,12 +7,15 @@ Counterpart in Kafka: ReplicaManager.
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby, islice
 from typing import Final
+
+import trio
 
 from ottla.broker.acks_wait import AcksWait
 from ottla.broker.clock import Clock, Offload, StartSoon
+from ottla.broker.config import BrokerConfig
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, LOG_END, OffsetSignal
 from ottla.broker.partition import TO_HIGH_WATERMARK, TO_LAST_STABLE_OFFSET, TO_LOG_END, Asked, Partition, ReadResult
@@ -42,6 +45,8 @@ _NO_EPOCH: Final = -1
 _EPOCH_DURING_DELETE: Final = -2
 # A worker thread cannot be cancelled: so many at a time.
 _NEW_LOGS_AT_ONCE: Final = 100
+# A millisecond's worth where every partition is of another topic.
+_RECONFIGURED_AT_ONCE: Final = 50
 
 # By the values of `compression.type`.
 _CODECS: Final[Mapping[str, Compression | None]] = {
@@ -383,9 +388,24 @@ class ReplicaManager:
 
     def reconfigure(self, topic: str) -> None:
         """Take in that a topic's configs are others now."""
+        self._reconfigure(topic, [each for each in self.partitions.values() if each.topic_partition.topic == topic])
+
+    async def broker_reconfigured(self, config: BrokerConfig) -> None:
+        """Take in that the broker's configs of logs are others now, and so those of topics that do not set them."""
+        self.logs.expire_producers_after(config.values["producer.id.expiration.ms"])
+        self._log_defaults = LogConfig.from_broker(config.values)
+        by_topic = sorted(self.partitions.values(), key=lambda each: each.topic_partition)
+        for first in range(0, len(by_topic), _RECONFIGURED_AT_ONCE):
+            hosted = filter(self._hosts, by_topic[first : first + _RECONFIGURED_AT_ONCE])
+            for topic, partitions in groupby(hosted, key=lambda each: each.topic_partition.topic):
+                self._reconfigure(topic, partitions)
+            await trio.lowlevel.checkpoint()
+
+    def _reconfigure(self, topic: str, partitions: Iterable[Partition]) -> None:
         config = self._config_of(topic)
-        for partition in [each for each in self.partitions.values() if each.topic_partition.topic == topic]:
-            partition.use_config(config, record_rules(config))
+        rules = record_rules(config)
+        for partition in partitions:
+            partition.use_config(config, rules)
             if partition.flushes_by_count:
                 self._maybe_flush(partition)
 

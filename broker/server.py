@@ -88,7 +88,7 @@ class Server:
         self._connections: dict[Connection, str] = {}
         self._quotas = ConnectionQuotas(limits)
         self._opened = 0
-        # Whoever waits for the end of a connection.
+        # Whoever waits for the end of a connection, or for other bounds.
         self._ended = trio.lowlevel.ParkingLot()
 
     @property
@@ -119,6 +119,11 @@ class Server:
         for connection in self._connections:
             connection.abort()
         await self._until_closed()
+
+    def use_limits(self, limits: ConnectionLimits) -> None:
+        """Take connections within other bounds from now on."""
+        self._quotas.use(limits)
+        self._ended.unpark_all()
 
     async def _until_closed(self) -> None:
         while self._connections:

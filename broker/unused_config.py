@@ -1,13 +1,13 @@
 """Keys that Kafka knows and Ottla does not use: those that do no harm, and those that would.
 
-Owns the two lists. A key moves out of here on the day the code reads it: a test compares both lists and the declared
-keys with Kafka's own. It must not know any value in force. Counterpart: none; Kafka uses all its keys.
+Owns the lists. A key moves out of here on the day the code reads it: a test compares them and the declared keys with
+Kafka's own. It must not know any value in force. Counterpart: none; Kafka uses all its keys.
 """
 
 import functools
 from pathlib import Path
 
-from ottla.wire.config_def import ConfigError
+from ottla.wire.config_def import ConfigDef, ConfigError, ConfigKey, ConfigType, Importance, at_least
 
 # Ignoring one of these leaves data or clients with less than its author asked for, so it is refused. A value that asks
 # for nothing stands: the second item names those beside the empty one.
@@ -36,10 +36,50 @@ REFUSED_FAMILIES = ("sasl.", "ssl.")
 # A combined KRaft node is a cluster of its own as long as it is the only voter.
 MAY_NAME_ONE = ("controller.quorum.bootstrap.servers", "controller.quorum.voters")
 
+_NO_THREADS = "No effect: Ottla has no such threads to count."
+_NO_REMOTE = "No effect: a part of remote storage, which there is none of."
+_NO_THROTTLE = "No effect: replication is not throttled."
+_LONG_MAX = 2**63 - 1
+_CLUSTER_WIDE = "cluster-wide"
+_HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+_POSITIVE = at_least(1)
+
+IDLE_CONFIG = ConfigDef(
+    [
+        ConfigKey("background.threads", ConfigType.INT, 10, _POSITIVE, _NO_THREADS, _HIGH, _CLUSTER_WIDE),
+        ConfigKey("num.io.threads", ConfigType.INT, 8, _POSITIVE, _NO_THREADS, _HIGH, _CLUSTER_WIDE),
+        ConfigKey("num.network.threads", ConfigType.INT, 3, _POSITIVE, _NO_THREADS, _HIGH, _CLUSTER_WIDE),
+        ConfigKey("num.recovery.threads.per.data.dir", ConfigType.INT, 1, _POSITIVE, _NO_THREADS, _HIGH, _CLUSTER_WIDE),
+        ConfigKey("num.replica.fetchers", ConfigType.INT, 1, None, _NO_THREADS, _HIGH, _CLUSTER_WIDE),
+        ConfigKey("remote.fetch.max.wait.ms", ConfigType.INT, 500, _POSITIVE, _NO_REMOTE, _MEDIUM, _CLUSTER_WIDE),
+        ConfigKey("remote.list.offsets.request.timeout.ms", ConfigType.LONG, 30_000, _POSITIVE, _NO_REMOTE, _MEDIUM,
+                  _CLUSTER_WIDE),
+        ConfigKey("remote.log.index.file.cache.total.size.bytes", ConfigType.LONG, 1_073_741_824, _POSITIVE, _NO_REMOTE,
+                  _LOW, _CLUSTER_WIDE),
+        ConfigKey("remote.log.manager.copy.max.bytes.per.second", ConfigType.LONG, _LONG_MAX, _POSITIVE, _NO_REMOTE,
+                  _MEDIUM, _CLUSTER_WIDE),
+        ConfigKey("remote.log.manager.fetch.max.bytes.per.second", ConfigType.LONG, _LONG_MAX, _POSITIVE, _NO_REMOTE,
+                  _MEDIUM, _CLUSTER_WIDE),
+        ConfigKey("transaction.partition.verification.enable", ConfigType.BOOLEAN, True, None,
+                  "No effect: there are no transactions.", _LOW, _CLUSTER_WIDE),
+    ]
+)  # fmt: skip
+"""Keys that Kafka takes while it runs: they are checked and told as Kafka does, and nothing reads them."""
+
+THROTTLE_CONFIG = ConfigDef(
+    ConfigKey(name, ConfigType.LONG, _LONG_MAX, at_least(0), _NO_THROTTLE, _MEDIUM, _CLUSTER_WIDE)
+    for name in (
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    )
+)
+"""The same of those that no file can set: only a running broker takes them."""
+
 
 @functools.cache
 def without_effect() -> frozenset[str]:
-    """Return the keys that do no harm; read when a configuration first names one that nobody declares."""
+    """Return the undeclared keys that do no harm; read when a configuration first names one that nobody declares."""
     return frozenset(Path(__file__).with_name("keys_without_effect.txt").read_text().split())
 
 

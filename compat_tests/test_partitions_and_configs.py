@@ -1,4 +1,4 @@
-"""Stock admin clients and Kafka's own tools add partitions, and read and change configs."""
+"""Stock admin clients and Kafka's own tools add partitions; topics' configs that survive a kill."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,6 @@ from compat_tests.clients import PATIENCE_S, create_topic
 # Its types do not tell what it exports.
 librdkafka: Any = confluent_kafka.admin
 pytestmark = pytest.mark.slow
-CONFIGS_TOOL = "kafka.admin.ConfigCommand"
 TOPICS_TOOL = "org.apache.kafka.tools.TopicCommand"
 
 
@@ -105,37 +104,3 @@ def test_librdkafka_replaces_configs_that_are_in_effect_at_once_and_survive_a_ki
         assert configs["segment.ms"].source == librdkafka.ConfigSource.DEFAULT_CONFIG.value
     finally:
         broker.stop()
-
-
-def test_kafka_python_reads_configs(broker: Broker) -> None:
-    create_topic(broker.bootstrap, "kafka-python-configs", config={"segment.ms": "9"})
-    admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap)
-    described = admin.describe_configs([kafka.admin.ConfigResource("TOPIC", "kafka-python-configs")])
-    admin.close()
-    assert "'segment.ms'" in str(described)
-
-
-def test_kafkas_tool_changes_configs_and_reads_them(broker: Broker) -> None:
-    create_topic(broker.bootstrap, "tool-configs")
-    topic = ("--bootstrap-server", broker.bootstrap, "--topic", "tool-configs")
-    completed = "Completed updating config for topic tool-configs.\n"
-    added = "retention.ms=7200000,cleanup.policy=[compact,delete]"
-    assert run_tool(CONFIGS_TOOL, *topic, "--alter", "--add-config", added) == completed
-    assert run_tool(CONFIGS_TOOL, *topic, "--alter", "--delete-config", "cleanup.policy") == completed
-    synonyms = "{DYNAMIC_TOPIC_CONFIG:retention.ms=7200000}"
-    assert run_tool(CONFIGS_TOOL, *topic, "--describe").splitlines() == [
-        "Dynamic configs for topic tool-configs are:",
-        f"  retention.ms=7200000 sensitive=false synonyms={synonyms}",
-    ]
-    with pytest.raises(RuntimeError, match=r"InvalidConfigurationException: Unknown topic config name: bogus.key"):
-        run_tool(CONFIGS_TOOL, *topic, "--alter", "--add-config", "bogus.key=1")
-
-
-def test_kafkas_tool_reads_a_brokers_configs_and_is_told_that_they_stay(broker: Broker) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    (broker_id,) = admin.list_topics(timeout=PATIENCE_S).brokers
-    one = ("--bootstrap-server", broker.bootstrap, "--broker", str(broker_id))
-    printed = run_tool(CONFIGS_TOOL, *one, "--describe", "--all")
-    assert f"  listeners=PLAINTEXT://127.0.0.1:{broker.port} sensitive=false synonyms={{STATIC_BROKER_CONFIG" in printed
-    with pytest.raises(RuntimeError, match=r"Cannot update these configs dynamically: Set\(log.retention.ms\)"):
-        run_tool(CONFIGS_TOOL, *one, "--alter", "--add-config", "log.retention.ms=5")

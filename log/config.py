@@ -32,6 +32,7 @@ _HIGH, _LOW = Importance.HIGH, Importance.LOW
 _LONG_MAX = 2**63 - 1
 _HOUR_MS = 3_600_000
 _MINUTE_MS = 60_000
+_MEBIBYTE = 1 << 20
 _CLUSTER_WIDE = "cluster-wide"
 
 _ZERO_OR_MORE = at_least(0)
@@ -167,7 +168,8 @@ TOPIC_CONFIG = ConfigDef(
 )
 """Every key that a topic may set."""
 
-_OPTIONAL_LONGS = {"log.retention.ms": None, "log.roll.ms": _ONE_OR_MORE, "log.roll.jitter.ms": _ZERO_OR_MORE}
+# Their bounds are those of a family of keys: `check_broker_values` has them.
+_UNBOUNDED = ("log.retention.ms", "log.roll.ms", "log.roll.jitter.ms")
 
 BROKER_LOG_CONFIG = ConfigDef(
     [
@@ -175,7 +177,7 @@ BROKER_LOG_CONFIG = ConfigDef(
             key.broker,
             key.type,
             key.default if key.broker_default else None,
-            _OPTIONAL_LONGS.get(key.broker, key.validator),
+            None if key.broker in _UNBOUNDED else key.validator,
             key.doc,
             key.importance,
             "read-only" if key.broker == "log.message.format.version" else _CLUSTER_WIDE,
@@ -197,6 +199,24 @@ def _first(*values: int | None) -> int:
 
 def _scaled(value: int | None, factor: int) -> int | None:
     return None if value is None else -1 if value < 0 else value * factor
+
+
+def check_broker_values(broker: Mapping[str, Any]) -> None:
+    """Raise ConfigError for values of BROKER_LOG_CONFIG that cannot stand beside each other."""
+    defaults = topic_defaults(broker)
+    _require(defaults["segment.ms"] >= 1, "log.roll.ms must be greater than or equal to 1")
+    _require(defaults["segment.jitter.ms"] >= 0, "log.roll.jitter.ms must be greater than or equal to 0")
+    _require(defaults["retention.ms"] != 0, "log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+    threads = broker["log.cleaner.threads"]
+    _require(
+        not threads or broker["log.cleaner.dedupe.buffer.size"] // threads > _MEBIBYTE,
+        "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
+    )
+
+
+def _require(is_met: bool, requirement: str) -> None:
+    if not is_met:
+        raise ConfigError(f"requirement failed: {requirement}")
 
 
 def topic_defaults(broker: Mapping[str, Any]) -> dict[str, Any]:

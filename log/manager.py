@@ -266,6 +266,12 @@ class LogManager:
         deleted, self._deleted = self._deleted, []
         return deleted
 
+    def expire_producers_after(self, milliseconds: int) -> None:
+        """Have all logs forget producers that are silent for so long."""
+        self._producer_id_expiration_ms = milliseconds
+        for log in self.logs.values():
+            log.producers.expiration_ms = milliseconds
+
     # Checkpoints: planned here, written wherever the disk may be waited for
 
     def recovery_points(self) -> OffsetsByFile:

@@ -127,7 +127,7 @@ class ProducerState:
     """All producers of one partition up to `end_offset` (exclusive)."""
 
     __slots__ = (
-        "_directory", "_entries", "_expiration_ms", "_ongoing", "_snapshots", "end_offset", "last_snapshot_offset",
+        "_directory", "_entries", "_ongoing", "_snapshots", "end_offset", "expiration_ms", "last_snapshot_offset",
     )  # fmt: skip
 
     def __init__(
@@ -135,7 +135,7 @@ class ProducerState:
     ) -> None:
         """`snapshots`: the offsets of those in the directory, where the caller knows them."""
         self._directory = directory
-        self._expiration_ms = expiration_ms
+        self.expiration_ms = expiration_ms
         self._entries: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}
         self._snapshots = sorted(_snapshot_offsets(directory) if snapshots is None else snapshots)
@@ -263,7 +263,7 @@ class ProducerState:
             self._ongoing[entry.producer_id] = entry.current_txn_first_offset
 
     def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
-        return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self._expiration_ms
+        return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self.expiration_ms
 
     def remove_expired(self, now_ms: int) -> None:
         """Forget producers that were silent for too long, unless a transaction of theirs is open."""

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ottla.broker.config import BrokerConfig
-from ottla.broker.node import AddressInUse, serve
+from ottla.broker.node import AddressInUse
+from ottla.broker.process import serve
 from ottla.log.meta_properties import DirectoryInUse
 from ottla.wire.config_def import ConfigError
 from ottla.wire.record_batch import SCAN_IS_COMPILED

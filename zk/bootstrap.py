@@ -54,3 +54,8 @@ async def register_broker(session: Session, info: BrokerInfo, timestamp_ms: int)
         return stat.czxid
     assert result.stat is not None
     return result.stat.czxid
+
+
+async def update_registration(session: Session, info: BrokerInfo, timestamp_ms: int) -> None:
+    """Change what a broker that has registered says of itself; it keeps its epoch."""
+    await session.set(broker_id_path(info.broker_id), info.encode(timestamp_ms))

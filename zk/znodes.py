@@ -21,6 +21,9 @@ CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 DELETE_TOPICS: Final = "/admin/delete_topics"
 TOPIC_CONFIGS: Final = "/config/topics"
+BROKER_CONFIGS: Final = "/config/brokers"
+# The name of what holds for every broker, client, user or address that has nothing of its own.
+DEFAULT_ENTITY: Final = "<default>"
 CONFIG_CHANGES: Final = "/config/changes"
 CONFIG_CHANGE_PREFIX: Final = "config_change_"
 CLUSTER_ID: Final = "/cluster/id"
@@ -43,7 +46,7 @@ PERSISTENT_PATHS: Final = (
     TOPIC_CONFIGS,
     "/config/clients",
     "/config/users",
-    "/config/brokers",
+    BROKER_CONFIGS,
     "/config/ips",
 )
 
@@ -87,6 +90,11 @@ def partition_state_path(partition: TopicPartition) -> str:
 def topic_config_path(topic: str) -> str:
     """Return the path of a topic's configs."""
     return f"{TOPIC_CONFIGS}/{topic}"
+
+
+def broker_config_path(entity: str) -> str:
+    """Return the path of the configs of one broker, or of all (DEFAULT_ENTITY)."""
+    return f"{BROKER_CONFIGS}/{entity}"
 
 
 def delete_topic_path(topic: str) -> str:

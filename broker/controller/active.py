@@ -42,7 +42,7 @@ from ottla.zk.znodes import NO_LEADER
 
 logger = logging.getLogger(__name__)
 
-_UNCLEAN_KEY = "unclean.leader.election.enable"
+UNCLEAN_KEY = "unclean.leader.election.enable"
 
 # Why there is no election. Not one for each of thousands of partitions.
 _NO_PARTITION = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
@@ -56,7 +56,7 @@ class Settings(NamedTuple):
     broker_id: int
     inter_broker_listener: str
     delete_topic_enable: bool
-    unclean_leader_election_enable: bool
+    is_unclean_election_enabled: Callable[[], bool]
     new_topic_id: Callable[[], bytes]
 
 
@@ -398,6 +398,12 @@ class ActiveController:
         for broker_id, request in batch.requests(self.context):
             self._queues.send(broker_id, request)
 
+    async def bring_online(self) -> None:
+        """Look again for leaders of all partitions that have none."""
+        batch = self._batch()
+        await self._bring_online(batch, self.context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
+        self._send(batch)
+
     async def _bring_online(self, batch: RequestBatch, partitions: Iterable[TopicPartition]) -> None:
         """Give a leader to those partitions that are NEW or OFFLINE and are to stay."""
         context = self.context
@@ -454,8 +460,8 @@ class ActiveController:
             and not any(context.is_online(each, partition) for each in state.isr)
         }
         configs = await self._store.topic_configs(topics)
-        default = str(self._settings.unclean_leader_election_enable).lower()
-        return {topic for topic in topics if configs[topic].get(_UNCLEAN_KEY, default).lower() == "true"}
+        default = str(self._settings.is_unclean_election_enabled()).lower()
+        return {topic for topic in topics if configs[topic].get(UNCLEAN_KEY, default).lower() == "true"}
 
 
 def why_not_created(name: str, error: StoreError) -> tuple[ErrorCode, str]:

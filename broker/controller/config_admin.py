@@ -1,18 +1,22 @@
 """Changing configs: what clients ask for is checked, written, announced to all brokers, and in effect here.
 
 Owns the rules that AlterConfigs and IncrementalAlterConfigs share. Must not know their messages. Any broker changes the
-configs of topics; it need not be the controller. Counterparts in Kafka: ConfigAdminManager, ZkAdminManager.
+configs of topics and those that hold for all brokers; it need not be the controller. Its own configs and loggers only
+it changes itself. Counterparts in Kafka: ConfigAdminManager, ZkAdminManager, RuntimeLoggerManager.
 """
 
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import trio
 
+from ottla.broker import loggers
 from ottla.broker.clock import StartSoon
 from ottla.broker.controller.config_changes import ConfigChanges
+from ottla.broker.controller.config_entries import Resource, broker_id_of
+from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.request_context import Deferred
 from ottla.log.config import LogConfig
@@ -33,11 +37,12 @@ from ottla.zk.store import (
 
 logger = logging.getLogger(__name__)
 
-TOPIC: Final = 2
-BROKER: Final = 4
-_OTHERS: Final = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
+R = TypeVar("R")
+
 # Kafka tells these as they are, and of other errors whose config it is too.
-_PLAIN_ERRORS: Final = ("Unknown topic config name", "conflict topic config")
+_PLAIN_ERRORS = ("Unknown topic config name", "conflict topic config")
+
+Configs = Mapping[str, str]
 
 
 class Alteration(NamedTuple):
@@ -47,10 +52,23 @@ class Alteration(NamedTuple):
     name: str
     keys: Sequence[str]
     nulls: Sequence[str]
-    change: Callable[[Mapping[str, str]], Mapping[str, str]]
+    change: Callable[[Configs], Configs]
 
 
-Outcomes = Sequence[KafkaError | None]
+class Altered(NamedTuple):
+    """What became of it, field by field as both responses tell it."""
+
+    error_code: int
+    error_message: str | None
+    resource_type: int
+    resource_name: str
+
+
+def altered(resource_type: int, name: str, error: KafkaError | None) -> Altered:
+    """Return what a client is told of one resource."""
+    if error is None:
+        return Altered(ErrorCode.NONE, None, resource_type, name)
+    return Altered(error.code, error.detail or None, resource_type, name)
 
 
 class ConfigAdmin:
@@ -63,83 +81,74 @@ class ConfigAdmin:
         changes: ConfigChanges,
         *,
         metadata: MetadataCache,
-        log_defaults: LogConfig,
+        dynamic: DynamicConfig,
         broker_id: int,
     ) -> None:
         self._session = session
         self._start_soon = start_soon
         self._changes = changes
         self._metadata = metadata
-        self._log_defaults = log_defaults
+        self._dynamic = dynamic
         self._broker_id = broker_id
         self._turn = trio.Lock()
 
-    def alter(self, wanted: Sequence[Alteration], *, validate_only: bool) -> Deferred[Outcomes]:
-        """Change configs; the reply, an error or None for each, comes when the changes are kept and in effect here."""
-        reply: Deferred[Outcomes] = Deferred(applied=False)
-        self._start_soon(self._alter, wanted, validate_only, reply)
+    def alter(
+        self, wanted: Sequence[Alteration], respond: Callable[[Sequence[Altered]], R], *, validate_only: bool
+    ) -> Deferred[R]:
+        """Change configs; the reply that `respond` makes comes when the changes are kept and in effect here."""
+        reply: Deferred[R] = Deferred(applied=False)
+
+        async def carry_out() -> None:
+            errors = await self._alter(wanted, validate_only)
+            pairs = zip(wanted, errors, strict=True)
+            reply.complete(respond([altered(each.resource_type, each.name, error) for each, error in pairs]))
+
+        self._start_soon(carry_out)
         return reply
 
-    async def _alter(self, wanted: Sequence[Alteration], validate_only: bool, reply: Deferred[Outcomes]) -> None:
+    async def _alter(self, wanted: Sequence[Alteration], validate_only: bool) -> list[KafkaError | None]:
         counts = Counter((each.resource_type, each.name) for each in wanted)
-        outcomes: list[KafkaError | None] = []
+        errors: list[KafkaError | None] = []
         async with self._turn:
             for each in wanted:
                 try:
                     if counts[each.resource_type, each.name] > 1:
                         raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
                     await self._alter_one(each, validate_only)
-                    outcomes.append(None)
+                    errors.append(None)
                 except KafkaError as error:
-                    outcomes.append(error)
+                    errors.append(error)
                 except StoreError as error:
-                    outcomes.append(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
+                    errors.append(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
                 except Exception:
                     logger.exception("A bug: the configs of %r could not be changed", each.name)
-                    outcomes.append(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+                    errors.append(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
             try:
                 await self._changes.catch_up()
             except StoreError as error:
                 logger.warning("what was changed is not in effect yet: %s", error)
-        reply.complete(outcomes)
+        return errors
 
     async def _alter_one(self, wanted: Alteration, validate_only: bool) -> None:
         if len(set(wanted.keys)) < len(wanted.keys):
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
         if wanted.nulls:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(wanted.nulls)}")
-        if wanted.resource_type == TOPIC:
-            await self._alter_topic(wanted, validate_only)
-        elif wanted.resource_type == BROKER:
-            self._check_broker(wanted)
-        elif wanted.resource_type in _OTHERS:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                "AlterConfigs is only supported for topics and brokers, "
-                f"but resource type is {_OTHERS[wanted.resource_type]}",
-            )
-        else:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {wanted.resource_type}")
-
-    def _check_broker(self, wanted: Alteration) -> None:
-        """Refuse every change of a broker's configs: there are none that it could make while it runs."""
-        if wanted.name:
-            try:
-                asked = int(wanted.name)
-            except ValueError:
-                fault = f"Node id must be an integer, but it is: {wanted.name}"
-                raise KafkaError(ErrorCode.INVALID_REQUEST, fault) from None
-            if asked != self._broker_id:
+        match wanted.resource_type:
+            case Resource.TOPIC:
+                await self._alter_topic(wanted, validate_only)
+            case Resource.BROKER:
+                await self._alter_broker(wanted, validate_only)
+            case Resource.BROKER_LOGGER:
+                self._alter_loggers(wanted, validate_only)
+            case Resource.CLIENT_METRICS | Resource.GROUP as kind:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST,
-                    f"Unexpected broker id, expected {self._broker_id}, but received {wanted.name}",
+                    "AlterConfigs is only supported for topics and brokers, "
+                    f"but resource type is {Resource(kind).name}",
                 )
-        # Nothing is set: taking that away changes nothing.
-        left = sorted(wanted.change({}))
-        if left:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: Set({', '.join(left)})"
-            )
+            case kind:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
     async def _alter_topic(self, wanted: Alteration, validate_only: bool) -> None:
         topic = wanted.name
@@ -147,40 +156,95 @@ class ConfigAdmin:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         if not self._metadata.contains(topic):
             raise _unknown(topic)
-        path = znodes.topic_config_path(topic)
+
+        def change(old: Configs) -> Configs:
+            new = wanted.change(old)
+            self._check_topic(topic, new)
+            return new
+
+        try:
+            guard = Check(znodes.topic_path(topic), ANY_VERSION)
+            path = znodes.topic_config_path(topic)
+            await self._write(path, f"topics/{topic}", change, [guard], validate_only=validate_only)
+        except NoNodeError as error:
+            raise _unknown(topic) from error
+
+    def _check_topic(self, topic: str, configs: Configs) -> None:
+        try:
+            LogConfig.from_topic(configs, self._dynamic.log_defaults)
+        except ConfigError as error:
+            text = str(error)
+            if not text.startswith(_PLAIN_ERRORS):
+                text = f"Invalid config value for resource ConfigResource(type=TOPIC, name='{topic}'): {text}"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, text) from error
+
+    async def _alter_broker(self, wanted: Alteration, validate_only: bool) -> None:
+        per_broker = bool(wanted.name)
+        if per_broker and broker_id_of(wanted.name, "Node") != self._broker_id:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected broker id, expected {self._broker_id}, but received {wanted.name}",
+            )
+        entity = str(self._broker_id) if per_broker else znodes.DEFAULT_ENTITY
+
+        def change(old: Configs) -> Configs:
+            new = wanted.change(self._dynamic.usable(old, per_broker=per_broker))
+            try:
+                self._dynamic.check(new, per_broker=per_broker)
+            except ConfigError as error:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+            return new
+
+        path = znodes.broker_config_path(entity)
+        await self._write(path, f"brokers/{entity}", change, [], validate_only=validate_only)
+
+    def _alter_loggers(self, wanted: Alteration, validate_only: bool) -> None:
+        """Set levels; they are kept by nobody and end with the process."""
+        if broker_id_of(wanted.name, "Node") != self._broker_id:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected node id. Expected {self._broker_id}, but received {wanted.name}",
+            )
+        levels = wanted.change({})
+        for name in wanted.keys:
+            loggers.check_level(name, levels.get(name))
+        if not validate_only:
+            for name in wanted.keys:
+                loggers.set_level(name, levels.get(name))
+
+    async def _write(
+        self,
+        path: str,
+        entity: str,
+        change: Callable[[Configs], Configs],
+        guards: Sequence[Check],
+        *,
+        validate_only: bool,
+    ) -> None:
+        """Keep changed configs and announce that they are; NoNodeError if a guard's znode is gone."""
         while True:
             (found,) = await self._session.get_many([path])
-            configs = wanted.change({} if found is None else znodes.decode_config(found[0]))
-            self._check_topic(topic, configs)
+            configs = change({} if found is None else znodes.decode_config(found[0]))
             if validate_only:
                 return
             data = znodes.encode_config(configs)
             try:
                 await self._session.multi(
                     [
-                        Check(znodes.topic_path(topic), ANY_VERSION),
+                        *guards,
                         Create(path, data) if found is None else SetData(path, data, found[1].version),
                         Create(
                             f"{znodes.CONFIG_CHANGES}/{znodes.CONFIG_CHANGE_PREFIX}",
-                            znodes.encode_config_change(f"topics/{topic}"),
+                            znodes.encode_config_change(entity),
                             sequential=True,
                         ),
                     ]
                 )
                 return
             except (BadVersionError, NodeExistsError, NoNodeError) as error:
-                if error.operation == 0:
-                    raise _unknown(topic) from error
+                if error.operation < len(guards):
+                    raise
                 # Another broker changed them meanwhile: once more.
-
-    def _check_topic(self, topic: str, configs: Mapping[str, str]) -> None:
-        try:
-            LogConfig.from_topic(configs, self._log_defaults)
-        except ConfigError as error:
-            text = str(error)
-            if not text.startswith(_PLAIN_ERRORS):
-                text = f"Invalid config value for resource ConfigResource(type=TOPIC, name='{topic}'): {text}"
-            raise KafkaError(ErrorCode.INVALID_CONFIG, text) from error
 
 
 def _unknown(topic: str) -> KafkaError:

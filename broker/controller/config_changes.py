@@ -1,7 +1,7 @@
 """What this broker does when configs were changed: it is notified through the store, reads them, and uses them.
 
 Owns which notifications have been taken in, and clears away old ones. Must not know who changes configs, nor what any
-config means. Counterparts in Kafka: ZkConfigManager, ZkNodeChangeNotificationListener, TopicConfigHandler.
+config means. Counterparts in Kafka: ZkConfigManager, ZkNodeChangeNotificationListener, ConfigHandler.
 
 Every broker watches /config/changes. Whoever changes configs, a broker or a tool, writes them first and adds a
 numbered znode there that says whose they are; the configs themselves are read from where they are kept.
@@ -14,6 +14,7 @@ from typing import Final
 import trio
 
 from ottla.broker.clock import Clock
+from ottla.broker.controller.broker_configs import BrokerConfigs
 from ottla.broker.controller.topic_configs import TopicConfigs
 from ottla.zk.store import NoNodeError, Session, StoreError, WatchEvent
 from ottla.zk.znodes import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES, ZnodeError, decode_config_change
@@ -23,18 +24,25 @@ logger = logging.getLogger(__name__)
 _EXPIRES_AFTER_MS: Final = 15 * 60 * 1000
 _RETRY_AFTER_SECONDS: Final = 0.1
 _TOPICS: Final = "topics/"
+_BROKERS: Final = "brokers/"
 
 
 class ConfigChanges:
     """The notifications, as one broker takes them in."""
 
     def __init__(
-        self, session: Session, clock: Clock, topic_configs: TopicConfigs, changed: Callable[[str], None]
+        self,
+        session: Session,
+        clock: Clock,
+        topic_configs: TopicConfigs,
+        broker_configs: BrokerConfigs,
+        changed: Callable[[str], None],
     ) -> None:
         """`changed` is told of each topic whose configs are others now."""
         self._session = session
         self._clock = clock
         self._topic_configs = topic_configs
+        self._broker_configs = broker_configs
         self._changed = changed
         self._last = -1
         self._wake = trio.Event()
@@ -74,6 +82,8 @@ class ConfigChanges:
             topics = sorted(each.removeprefix(_TOPICS) for each in entities if each.startswith(_TOPICS))
             for topic in await self._topic_configs.refresh(topics):
                 self._changed(topic)
+            if any(f"{_BROKERS}{entity}" in entities for entity in self._broker_configs.entities):
+                await self._broker_configs.refresh()
             self._last = max([self._last, *changes])
             oldest = self._clock.now_ms() - _EXPIRES_AFTER_MS
             for number, (_, stat) in changes.items():

@@ -19,7 +19,7 @@ import trio
 
 from ottla.broker.clock import Clock
 from ottla.broker.config import BrokerConfig
-from ottla.broker.controller.active import ActiveController, Settings, why_not_created
+from ottla.broker.controller.active import UNCLEAN_KEY, ActiveController, Settings, why_not_created
 from ottla.broker.controller.admin import (
     AutoCreate,
     CreatePartitions,
@@ -48,6 +48,7 @@ from ottla.broker.controller.topics import (
     is_internal,
     plan_topic,
 )
+from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.request_context import Deferred
 from ottla.log.config import LogConfig
@@ -75,7 +76,20 @@ class _Answer(NamedTuple):
     response: Response
 
 
-_Event = WatchEvent | CreateTopics | CreatePartitions | DeleteTopics | ElectLeaders | AutoCreate | _Answer
+class _UncleanElections(NamedTuple):
+    """Partitions would now rather lose records than wait, unless their topics say otherwise."""
+
+
+_Event = (
+    _UncleanElections
+    | WatchEvent
+    | CreateTopics
+    | CreatePartitions
+    | DeleteTopics
+    | ElectLeaders
+    | AutoCreate
+    | _Answer
+)
 
 
 def new_topic_id() -> bytes:
@@ -91,7 +105,7 @@ class Controller:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        dynamic: DynamicConfig,
         clock: Clock,
         metadata: MetadataCache,
         *,
@@ -103,12 +117,13 @@ class Controller:
         self._clock = clock
         self._metadata = metadata
         self._peers = peers
-        self._log_defaults = LogConfig.from_broker(config.values)
+        self._dynamic = dynamic
+        config = dynamic.static
         self._settings = Settings(
             broker_id,
             config.inter_broker_listener_name,
             config.delete_topic_enable,
-            config.values["unclean.leader.election.enable"],
+            lambda: bool(dynamic.current.values[UNCLEAN_KEY]),
             new_topic_id,
         )
         self._rules = Rules(config.num_partitions, config.default_replication_factor, self._check_configs, random_below)
@@ -133,6 +148,11 @@ class Controller:
     def metadata_changed(self, topics: Collection[str]) -> None:
         """Take in that this broker was told something new of topics."""
         self._waits.metadata_changed(topics)
+
+    async def unclean_election_changed(self, config: BrokerConfig) -> None:
+        """Take in whether partitions may have leaders that are not in sync."""
+        if config.values[UNCLEAN_KEY]:
+            self._put(_UncleanElections())
 
     def create_topics(self, topics: Sequence[CreatableTopic], timeout_ms: int, *, validate_only: bool) -> CreateReply:
         """Have topics, no two of one name, created; the reply comes when they have leaders."""
@@ -230,6 +250,9 @@ class Controller:
                 await self._elect_leaders(event)
             case AutoCreate(topics):
                 await self._auto_create(topics)
+            case _UncleanElections():
+                if self._active is not None:
+                    await self._active.bring_online()
             case _Answer(broker_id, request, response):
                 await self._take_answer(broker_id, request, response)
 
@@ -303,7 +326,7 @@ class Controller:
 
     def _check_configs(self, configs: Mapping[str, str]) -> None:
         try:
-            LogConfig.from_topic(configs, self._log_defaults)
+            LogConfig.from_topic(configs, self._dynamic.log_defaults)
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
 

@@ -1,11 +1,12 @@
-"""AlterConfigs, versions 0 to 2: replace all configs of topics, or only say whether they could be replaced.
+"""AlterConfigs, versions 0 to 2: replace all configs of topics or brokers, or only say whether they could be replaced.
 
 Counterpart in Kafka: KafkaApis.handleAlterConfigsRequest.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from ottla.broker.controller.config_admin import Alteration, ConfigAdmin, Outcomes
+from ottla.broker.controller.config_admin import Alteration, Altered, ConfigAdmin, altered
+from ottla.broker.controller.config_entries import Resource
 from ottla.broker.request_context import Deferred, RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_configs import (
@@ -20,21 +21,17 @@ def handle(
     request: AlterConfigsRequest, context: RequestContext, *, config_admin: ConfigAdmin
 ) -> Deferred[AlterConfigsResponse]:
     """Replace configs."""
-
-    def respond(outcomes: Outcomes) -> AlterConfigsResponse:
-        pairs = zip(request.resources, outcomes, strict=True)
-        return AlterConfigsResponse(responses=[_response(resource, error) for resource, error in pairs])
-
-    altered = config_admin.alter([_alteration(each) for each in request.resources], validate_only=request.validate_only)
-    reply: Deferred[AlterConfigsResponse] = Deferred(applied=False)
-    altered.then(lambda outcomes: reply.complete(respond(outcomes)))
-    return reply
+    wanted = [_alteration(each) for each in request.resources]
+    return config_admin.alter(wanted, _response, validate_only=request.validate_only)
 
 
 def _alteration(resource: AlterConfigsResource) -> Alteration:
     new = {config.name: config.value for config in resource.configs if config.value is not None}
 
     def replace(old: Mapping[str, str]) -> Mapping[str, str]:
+        if resource.resource_type == Resource.BROKER_LOGGER:
+            # Their levels were never replaced as a whole: to this API they are no resource.
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
         return new
 
     keys = [config.name for config in resource.configs]
@@ -42,15 +39,10 @@ def _alteration(resource: AlterConfigsResource) -> Alteration:
     return Alteration(resource.resource_type, resource.resource_name, keys, nulls, replace)
 
 
-def _response(resource: AlterConfigsResource, error: KafkaError | None) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=ErrorCode.NONE if error is None else error.code,
-        error_message=(error.detail if error else "") or None,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
+def _response(outcomes: Sequence[Altered]) -> AlterConfigsResponse:
+    return AlterConfigsResponse(responses=[AlterConfigsResourceResponse(**each._asdict()) for each in outcomes])
 
 
 def error_response(request: AlterConfigsRequest, version: int, code: ErrorCode) -> AlterConfigsResponse:
     """Nothing is changed."""
-    return AlterConfigsResponse(responses=[_response(each, KafkaError(code)) for each in request.resources])
+    return _response([altered(each.resource_type, each.resource_name, KafkaError(code)) for each in request.resources])

@@ -10,14 +10,13 @@ Counterpart in Kafka: KafkaApis.handleCreateTopicsRequest.
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final
 
 from ottla.broker.controller.admin import TopicOutcome
+from ottla.broker.controller.config_entries import topic_entries
 from ottla.broker.controller.event_loop import Controller
 from ottla.broker.controller.topics import CLUSTER_METADATA_TOPIC
+from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.request_context import Deferred, RequestContext
-from ottla.log.config import BROKER_SYNONYMS, TOPIC_CONFIG, LogConfig
-from ottla.wire.config_def import ConfigType, render
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_topics import (
     CreatableTopicConfigs,
@@ -26,19 +25,15 @@ from ottla.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 
-_FROM_TOPIC: Final = 1
-_FROM_BROKER_FILE: Final = 4
-_DEFAULT: Final = 5
-
 
 def handle(
     request: CreateTopicsRequest,
     context: RequestContext,
     *,
     controller: Controller,
-    log_defaults: LogConfig,
+    dynamic: DynamicConfig,
 ) -> CreateTopicsResponse | Deferred[CreateTopicsResponse]:
-    """Create topics. `log_defaults` is the configuration of a topic that sets nothing."""
+    """Create topics."""
     if not controller.is_active:
         return error_response(request, context.api_version, ErrorCode.NOT_CONTROLLER)
     counts = Counter(topic.name for topic in request.topics)
@@ -55,7 +50,7 @@ def handle(
             outcome = outcomes.get(topic.name)
             if outcome is None:
                 outcome = TopicOutcome(KafkaError(ErrorCode.INVALID_REQUEST, refused[topic.name]))
-            results.append(_result(topic.name, outcome, log_defaults))
+            results.append(_result(topic.name, outcome, dynamic))
         return CreateTopicsResponse(topics=results)
 
     wanted = [topic for topic in request.topics if topic.name not in refused]
@@ -67,7 +62,7 @@ def handle(
     return reply
 
 
-def _result(name: str, outcome: TopicOutcome, log_defaults: LogConfig) -> CreatableTopicResult:
+def _result(name: str, outcome: TopicOutcome, dynamic: DynamicConfig) -> CreatableTopicResult:
     error, topic = outcome.error, outcome.topic
     if error is not None or topic is None:
         return CreatableTopicResult(
@@ -83,30 +78,21 @@ def _result(name: str, outcome: TopicOutcome, log_defaults: LogConfig) -> Creata
         error_message=None,
         num_partitions=len(topic.assignment),
         replication_factor=len(topic.assignment[0]),
-        configs=_configs(topic.configs, log_defaults),
+        configs=_configs(topic.configs, dynamic),
     )
 
 
-def _configs(own: Mapping[str, str], log_defaults: LogConfig) -> list[CreatableTopicConfigs]:
-    values = LogConfig.from_topic(own, log_defaults).values
-    found = []
-    for name, key in TOPIC_CONFIG.items():
-        source = _DEFAULT
-        if name in own:
-            source = _FROM_TOPIC
-        elif name in BROKER_SYNONYMS and values[name] != key.default:
-            source = _FROM_BROKER_FILE
-        is_sensitive = key.type is ConfigType.PASSWORD
-        found.append(
-            CreatableTopicConfigs(
-                name=name,
-                value=None if is_sensitive else render(values[name]),
-                read_only=False,
-                config_source=source,
-                is_sensitive=is_sensitive,
-            )
+def _configs(own: Mapping[str, str], dynamic: DynamicConfig) -> list[CreatableTopicConfigs]:
+    return [
+        CreatableTopicConfigs(
+            name=each.name,
+            value=each.value,
+            read_only=each.read_only,
+            config_source=each.source,
+            is_sensitive=each.is_sensitive,
         )
-    return found
+        for each in topic_entries(own, dynamic)
+    ]
 
 
 def error_response(request: CreateTopicsRequest, version: int, code: ErrorCode) -> CreateTopicsResponse:

@@ -1,16 +1,18 @@
-"""IncrementalAlterConfigs, versions 0 to 1: change single configs of topics, or only say whether that could be done.
+"""IncrementalAlterConfigs, versions 0 to 1: change single configs, or only say whether that could be done.
 
+It changes those of topics and brokers, and the levels of loggers.
 Counterparts in Kafka: KafkaApis.handleIncrementalAlterConfigsRequest, ConfigAdminManager.prepareIncrementalConfigs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 
 from ottla.broker.config import BROKER_CONFIG
-from ottla.broker.controller.config_admin import BROKER, Alteration, ConfigAdmin, Outcomes
+from ottla.broker.controller.config_admin import Alteration, Altered, ConfigAdmin, altered
+from ottla.broker.controller.config_entries import Resource
 from ottla.broker.request_context import Deferred, RequestContext
 from ottla.log.config import TOPIC_CONFIG
-from ottla.wire.config_def import ConfigDef, ConfigType, render
+from ottla.wire.config_def import ConfigType, render
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -32,24 +34,15 @@ def handle(
     request: IncrementalAlterConfigsRequest, context: RequestContext, *, config_admin: ConfigAdmin
 ) -> Deferred[IncrementalAlterConfigsResponse]:
     """Change configs."""
-
-    def respond(outcomes: Outcomes) -> IncrementalAlterConfigsResponse:
-        pairs = zip(request.resources, outcomes, strict=True)
-        return IncrementalAlterConfigsResponse(responses=[_response(resource, error) for resource, error in pairs])
-
-    altered = config_admin.alter([_alteration(each) for each in request.resources], validate_only=request.validate_only)
-    reply: Deferred[IncrementalAlterConfigsResponse] = Deferred(applied=False)
-    altered.then(lambda outcomes: reply.complete(respond(outcomes)))
-    return reply
+    wanted = [_alteration(each) for each in request.resources]
+    return config_admin.alter(wanted, _response, validate_only=request.validate_only)
 
 
 def _alteration(resource: AlterConfigsResource) -> Alteration:
-    known = BROKER_CONFIG if resource.resource_type == BROKER else TOPIC_CONFIG
-
     def change(old: Mapping[str, str]) -> Mapping[str, str]:
         new = dict(old)
         for config in resource.configs:
-            _apply(config, new, known)
+            _apply(config, new, resource.resource_type)
         return new
 
     keys = [config.name for config in resource.configs]
@@ -59,7 +52,7 @@ def _alteration(resource: AlterConfigsResource) -> Alteration:
     return Alteration(resource.resource_type, resource.resource_name, keys, nulls, change)
 
 
-def _apply(config: AlterableConfig, configs: dict[str, str], known: ConfigDef) -> None:
+def _apply(config: AlterableConfig, configs: dict[str, str], kind: int) -> None:
     name, value = config.name, config.value or ""
     match config.config_operation:
         case _Operation.SET:
@@ -67,10 +60,10 @@ def _apply(config: AlterableConfig, configs: dict[str, str], known: ConfigDef) -
         case _Operation.DELETE:
             configs.pop(name, None)
         case _Operation.APPEND:
-            old = _items(name, configs, known, "append")
+            old = _items(name, configs, kind, _Operation.APPEND)
             configs[name] = ",".join(old + [item for item in value.split(",") if item not in old])
         case _Operation.SUBTRACT:
-            old = _items(name, configs, known, "subtract")
+            old = _items(name, configs, kind, _Operation.SUBTRACT)
             for item in value.split(","):
                 if item in old:
                     old.remove(item)
@@ -79,23 +72,25 @@ def _apply(config: AlterableConfig, configs: dict[str, str], known: ConfigDef) -
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
 
 
-def _items(name: str, configs: Mapping[str, str], known: ConfigDef, operation: str) -> list[str]:
+def _items(name: str, configs: Mapping[str, str], kind: int, operation: _Operation) -> list[str]:
     """Return the items of a list as it is set, or else as it is by default."""
-    key = known.get(name)
+    if kind == Resource.BROKER_LOGGER:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"{operation.name} operation is not allowed for the BROKER_LOGGER resource"
+        )
+    key = (BROKER_CONFIG if kind == Resource.BROKER else TOPIC_CONFIG).get(name)
     if key is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
     if key.type is not ConfigType.LIST:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Config value {operation} is not allowed for config key: {name}")
+        fault = f"Config value {operation.name.lower()} is not allowed for config key: {name}"
+        raise KafkaError(ErrorCode.INVALID_CONFIG, fault)
     text = configs[name] if name in configs else render(key.default)
     return text.split(",") if text else []
 
 
-def _response(resource: AlterConfigsResource, error: KafkaError | None) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=ErrorCode.NONE if error is None else error.code,
-        error_message=(error.detail if error else "") or None,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
+def _response(outcomes: Sequence[Altered]) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[AlterConfigsResourceResponse(**each._asdict()) for each in outcomes]
     )
 
 
@@ -103,4 +98,4 @@ def error_response(
     request: IncrementalAlterConfigsRequest, version: int, code: ErrorCode
 ) -> IncrementalAlterConfigsResponse:
     """Nothing is changed."""
-    return IncrementalAlterConfigsResponse(responses=[_response(each, KafkaError(code)) for each in request.resources])
+    return _response([altered(each.resource_type, each.resource_name, KafkaError(code)) for each in request.resources])

@@ -23,12 +23,21 @@ DEVIATIONS = {
     ("log.dir", "default"): "the documentation hides the directory that Kafka means",
     ("log.message.format.version", "valid"): "any text: the key is only tolerated",
     ("log.flush.interval.ms", "valid"): "Kafka checks its bounds in another place",
-    ("log.roll.jitter.ms", "valid"): "Kafka checks its bounds in another place",
-    ("log.roll.ms", "valid"): "Kafka checks its bounds in another place",
     ("message.downconversion.enable", "importance"): "all topic keys are of medium importance",
     ("message.format.version", "valid"): "any text: the key is only tolerated",
     ("follower.replication.throttled.replicas", "valid"): "checked by whoever will use it",
     ("leader.replication.throttled.replicas", "valid"): "checked by whoever will use it",
+}
+
+# What Kafka changes while it runs differs from version to version; the facts tell it of 4.3.1.
+OTHER_UPDATE_MODES = {
+    # Ottla's own: listeners are opened when it starts.
+    "listeners": "read-only",
+    "listener.security.protocol.map": "read-only",
+    # As in 3.9.
+    "advertised.listeners": "per-broker",
+    "log.message.downconversion.enable": "cluster-wide",
+    "log.message.timestamp.difference.max.ms": "cluster-wide",
 }
 
 
@@ -68,6 +77,13 @@ def test_declared_keys_are_kafkas_in_type_default_bounds_and_importance(definiti
     assert {key.name: described(key, kafkas[key.name]) for key in definition.values()} == {
         name: {} for name in definition
     }
+
+
+def test_those_keys_may_change_while_a_broker_runs_that_may_in_kafka() -> None:
+    with FACTS.open(newline="") as file:
+        modes = {row["name"]: row["update_mode"] for row in csv.DictReader(file) if row["kind"] == "broker"}
+    kafkas = {name: modes[name] or "read-only" for name in BROKER_CONFIG}
+    assert {key.name: key.dynamic for key in BROKER_CONFIG.values()} == kafkas | OTHER_UPDATE_MODES
 
 
 def test_every_key_of_kafkas_topics_is_declared() -> None:
@@ -221,6 +237,9 @@ def test_what_is_listened_on_is_advertised_unless_said_otherwise() -> None:
             {"listener.name.plaintext.max.connections": "-1"},
             "Invalid value -1 for configuration max.connections: Value must be at least 0",
         ),
+        ({"log.roll.ms": "0"}, "requirement failed: log.roll.ms must be greater than or equal to 1"),
+        ({"log.roll.jitter.ms": "-1"}, "requirement failed: log.roll.jitter.ms must be greater than or equal to 0"),
+        ({"log.retention.minutes": "0"}, "requirement failed: log.retention.ms must be unlimited (-1)"),
         ({"num.partitions": "0"}, "Invalid value 0 for configuration num.partitions: Value must be at least 1"),
     ],
 )

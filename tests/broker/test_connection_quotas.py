@@ -103,3 +103,14 @@ def test_whoever_pauses_as_told_stays_within_the_rate() -> None:
         count += 1
         now += rate.record(now)
     assert 49 < count / 1000 < 51
+
+
+def test_other_bounds_hold_from_the_next_connection_on() -> None:
+    counts = quotas(Limits(connections=1))
+    counts.add("A", "::1")
+    assert not counts.has_slot("A")
+    counts.use(ConnectionLimits(Limits(connections=2), {"A": Limits(), "B": Limits()}, inter_broker_listener="B"))
+    assert counts.has_slot("A")
+    counts.add("A", "::1")
+    counts.use(ConnectionLimits(Limits(connections=1), {"A": Limits(), "B": Limits()}, inter_broker_listener="B"))
+    assert not counts.has_slot("A")

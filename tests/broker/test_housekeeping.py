@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,7 @@ import trio.testing
 
 from ottla.broker.housekeeping import Housekeeping
 from ottla.log.checkpoint import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE, read_offsets
-from ottla.log.manager import remove_directories, write_checkpoints
+from ottla.log.manager import Renaming, remove_directories, write_checkpoints
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaTopicV1
 from ottla.wire.record_batch import validate_produced
 from ottla.wire.types import TopicPartition
@@ -33,14 +33,14 @@ def house(tmp_path: Path) -> Iterator[House]:
     house.close()
 
 
-def housekeeping(house: House, **config: int) -> Housekeeping:
+def housekeeping(house: House, base: Mapping[str, int] = CONFIG, /, **config: int) -> Housekeeping:
     return Housekeeping(
         house.logs,
         house.clock,
         house.offload,
         flush=house.replicas.flush,
         high_watermarks=house.replicas.high_watermarks,
-        config=CONFIG | {name.replace("_", "."): value for name, value in config.items()},
+        config=lambda: {**base} | {name.replace("_", "."): value for name, value in config.items()},
     )
 
 
@@ -178,6 +178,25 @@ async def test_one_failure_ends_neither_its_task_nor_the_others(
     blocked.rmdir()
     await trio.sleep(5)
     assert (house.path / HIGH_WATERMARK_FILE).exists()
+    nursery.cancel_scope.cancel()
+
+
+async def test_files_of_deleted_topics_stay_as_long_as_the_delay_is_now(
+    house: House, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    config = dict(CONFIG)
+    house.logs.delete(KEY)
+    gone = house.path / "gone-0.x-delete"
+    nursery.start_soon(housekeeping(house, config).run)
+    # What is set counts from the end of the delay that is under way.
+    for delay_ms, stays, goes in ((5_000, 59, 2), (0, 3, 1.5), (0, 0.25, 0.5)):
+        gone.mkdir()
+        house.logs.renamed(Renaming(gone, gone))
+        await trio.sleep(stays)
+        assert gone.exists()
+        config["log.segment.delete.delay.ms"] = delay_ms
+        await trio.sleep(goes)
+        assert not gone.exists()
     nursery.cancel_scope.cancel()
 
 

@@ -50,6 +50,8 @@ from ottla.wire.messages.describe_topic_partitions import (
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
@@ -391,7 +393,7 @@ async def test_a_broker_leaves_no_descriptor_behind(tmp_path: Path) -> None:
 SERVE = """
 import sys
 from ottla.broker.config import BrokerConfig
-from ottla.broker.node import serve
+from ottla.broker.process import serve
 config, _ = BrokerConfig.load(None, {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": sys.argv[1]}, {})
 serve(config, ready=lambda bootstrap: print(bootstrap, flush=True))
 """
@@ -444,3 +446,50 @@ async def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
                 child.wait(0.5)
             child.send_signal(signal.SIGTERM)
             assert child.wait(5) == -signal.SIGTERM
+
+
+async def set_for_broker(one: Client, key: str, value: str) -> None:
+    config = AlterableConfig(name=key, config_operation=0, value=value)
+    resource = AlterConfigsResource(resource_type=4, resource_name="0", configs=[config])
+    response = await one.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+    assert isinstance(response, IncrementalAlterConfigsResponse)
+    assert [each.error_message for each in response.responses] == [None]
+
+
+async def test_what_was_set_while_it_ran_is_in_force_when_it_starts_again(tmp_path: Path) -> None:
+    settings = config(tmp_path, broker_id="0")
+    async with running(settings) as bootstrap, client(bootstrap) as one:
+        await create(one, "t")
+        await set_for_broker(one, "message.max.bytes", "100")
+    async with running(settings) as bootstrap, client(bootstrap) as one:
+        response = await one.ask(production("t", b"x" * 1000), 9)
+        assert isinstance(response, ProduceResponse)
+        error = response.responses[0].partition_responses[0].error_code
+        assert error == ErrorCode.MESSAGE_TOO_LARGE
+        await set_for_broker(one, "message.max.bytes", "10000")
+        assert await produce(one, "t", b"x" * 1000) == 0
+
+
+async def test_clients_are_sent_where_the_broker_is_advertised_now(tmp_path: Path) -> None:
+    settings = config(tmp_path, broker_id="0")
+
+    async def place(one: Client) -> tuple[str, int]:
+        response = await one.ask(MetadataRequest(topics=None), 12)
+        assert isinstance(response, MetadataResponse)
+        return response.brokers[0].host, response.brokers[0].port
+
+    async with running(settings) as bootstrap, client(bootstrap) as one:
+        assert (await place(one))[0] == "127.0.0.1"
+        await set_for_broker(one, "advertised.listeners", "PLAINTEXT://elsewhere:19092")
+        with trio.fail_after(10):
+            while await place(one) != ("elsewhere", 19092):
+                await trio.lowlevel.checkpoint()
+    node = Node(settings)
+    places: list[str] = []
+
+    def ready(bootstrap: str) -> None:
+        places.append(bootstrap)
+        node.stop()
+
+    await node.run(ready)
+    assert places == ["elsewhere:19092"]

@@ -316,7 +316,13 @@ async def test_a_connection_that_is_too_much_waits_for_the_end_of_another(nurser
     with trio.fail_after(5):
         assert await third.reply() == "late"
     assert running.server.connection_count == 2
-    for client in (second, third):
+    fourth = await running.connect()
+    await fourth.send("say allowed now")
+    assert await fourth.has_nothing_to_read()
+    running.server.use_limits(limits(Limits(connections=3)))
+    with trio.fail_after(5):
+        assert await fourth.reply() == "allowed now"
+    for client in (second, third, fourth):
         await client.stream.aclose()
 
 

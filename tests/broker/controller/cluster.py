@@ -11,17 +11,20 @@ import trio.testing
 
 from ottla.broker.clock import Clock
 from ottla.broker.config import BrokerConfig
+from ottla.broker.controller.active import UNCLEAN_KEY
+from ottla.broker.controller.broker_configs import BrokerConfigs
 from ottla.broker.controller.config_admin import ConfigAdmin
 from ottla.broker.controller.config_changes import ConfigChanges
 from ottla.broker.controller.event_loop import Controller
 from ottla.broker.controller.peers import LocalPeer, Peer
 from ottla.broker.controller.request_batch import ControlRequest
 from ottla.broker.controller.topic_configs import TopicConfigs
+from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.handlers import leader_and_isr, stop_replica, update_metadata
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.request_context import Deferred, RequestContext
-from ottla.log.config import LogConfig
+from ottla.log.config import BROKER_LOG_CONFIG
 from ottla.log.manager import LogManager
 from ottla.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest
@@ -87,12 +90,19 @@ class Broker:
         directory = cluster.directory / f"broker-{broker_id}"
         directory.mkdir(exist_ok=True)
         self.config = BrokerConfig(cluster.configs | {"broker.id": str(broker_id), "log.dirs": str(directory)})
-        self.log_defaults = LogConfig.from_broker(self.config.values)
+        self.dynamic = DynamicConfig(self.config)
         self.metadata = MetadataCache()
-        self.logs = LogManager([directory], broker_id=broker_id, cluster_id="c", default_config=self.log_defaults)
+        self.logs = LogManager(
+            [directory], broker_id=broker_id, cluster_id="c", default_config=self.dynamic.log_defaults
+        )
         self.logs.load(NOW_MS)
         self.controller = Controller(
-            self.config, cluster.clock, self.metadata, broker_id=broker_id, peers=cluster.peer, random_below=lambda _: 0
+            self.dynamic,
+            cluster.clock,
+            self.metadata,
+            broker_id=broker_id,
+            peers=cluster.peer,
+            random_below=lambda _: 0,
         )
         self.session = cluster.store.session(self._on_store_event)
         self.topic_configs = TopicConfigs(self.session, self._start_soon)
@@ -104,16 +114,24 @@ class Broker:
             broker_id=broker_id,
             metadata=self.metadata,
             topic_config=self.topic_configs.get,
-            log_defaults=self.log_defaults,
+            log_defaults=self.dynamic.log_defaults,
             replica_lag_time_max_ms=30_000,
         )
-        self.config_changes = ConfigChanges(self.session, cluster.clock, self.topic_configs, self.replicas.reconfigure)
+        self.config_changes = ConfigChanges(
+            self.session,
+            cluster.clock,
+            self.topic_configs,
+            BrokerConfigs(self.session, broker_id, self.dynamic),
+            self.replicas.reconfigure,
+        )
+        self.dynamic.subscribe(BROKER_LOG_CONFIG, self.replicas.broker_reconfigured)
+        self.dynamic.subscribe([UNCLEAN_KEY], self.controller.unclean_election_changed)
         self.config_admin = ConfigAdmin(
             self.session,
             self._start_soon,
             self.config_changes,
             metadata=self.metadata,
-            log_defaults=self.log_defaults,
+            dynamic=self.dynamic,
             broker_id=broker_id,
         )
         self.peer = LocalPeer(self._handlers())

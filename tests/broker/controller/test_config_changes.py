@@ -5,9 +5,16 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.clock import Clock
+from ottla.broker.controller.broker_configs import BrokerConfigs
 from ottla.broker.controller.config_changes import ConfigChanges
 from ottla.zk.store import StoreError
-from ottla.zk.znodes import CONFIG_CHANGES, encode_config, topic_config_path
+from ottla.zk.znodes import (
+    CONFIG_CHANGES,
+    broker_config_path,
+    encode_config,
+    encode_config_change,
+    topic_config_path,
+)
 from tests.broker.controller.cluster import LONG_MS, NOW_MS, Broker, running, settle, topic, wait_for
 
 NOTIFICATION = f"{CONFIG_CHANGES}/config_change_"
@@ -58,7 +65,8 @@ async def test_old_notifications_are_cleared_away_and_young_ones_stay(tmp_path: 
         await session.create(NOTIFICATION, b"{}", sequential=True)
         for minutes, left in ((15, 1), (16, 0)):
             later = Clock(lambda minutes=minutes: NOW_MS / 1000 + minutes * 60)  # type: ignore[misc]
-            await ConfigChanges(session, later, broker.topic_configs, broker.replicas.reconfigure).catch_up()
+            configs = BrokerConfigs(session, broker.broker_id, broker.dynamic)
+            await ConfigChanges(session, later, broker.topic_configs, configs, broker.replicas.reconfigure).catch_up()
             assert len(await session.children(CONFIG_CHANGES)) == left
 
 
@@ -87,3 +95,42 @@ async def test_configs_that_cannot_be_read_are_none(tmp_path: Path) -> None:
             await tool.create(NOTIFICATION, b'{"version":2,"entity_path":"topics/t"}', sequential=True)
             await settle()
             assert broker.topic_configs.get("t") == kept
+
+
+async def test_a_change_of_a_brokers_configs_that_a_tool_has_written_is_in_effect_when_it_is_announced(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, 0) as cluster:
+        broker = cluster.brokers[0]
+        await create(broker, "t")
+        tool = cluster.store.session(lambda event: None)
+        log = broker.replicas.partition("t", 0).log
+        for entity, retention_ms in (("<default>", 5), ("0", 6)):
+            data = encode_config({"log.retention.ms": str(retention_ms)})
+            await tool.create(broker_config_path(entity), data)
+            await settle()
+            assert log.config.values["retention.ms"] != retention_ms
+            await tool.create(NOTIFICATION, encode_config_change(f"brokers/{entity}"), sequential=True)
+            await settle()
+            assert log.config.values["retention.ms"] == retention_ms
+
+
+async def test_the_configs_of_another_broker_are_of_no_concern(tmp_path: Path) -> None:
+    async with running(tmp_path, 0) as cluster:
+        tool = cluster.store.session(lambda event: None)
+        await tool.create(broker_config_path("1"), encode_config({"log.retention.ms": "5"}))
+        await tool.create(NOTIFICATION, encode_config_change("brokers/1"), sequential=True)
+        await settle()
+        assert cluster.brokers[0].dynamic.own == {}
+
+
+async def test_a_brokers_configs_that_cannot_be_read_are_none(tmp_path: Path) -> None:
+    async with running(tmp_path, 0) as cluster:
+        broker = cluster.brokers[0]
+        tool = cluster.store.session(lambda event: None)
+        await tool.create(broker_config_path("0"), b"")
+        for data, kept in ((encode_config({"log.retention.ms": "5"}), {"log.retention.ms": "5"}), (b"nonsense", {})):
+            await tool.set(broker_config_path("0"), data)
+            await tool.create(NOTIFICATION, encode_config_change("brokers/0"), sequential=True)
+            await settle()
+            assert broker.dynamic.own == kept

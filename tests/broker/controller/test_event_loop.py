@@ -181,6 +181,20 @@ async def test_a_broker_that_comes_back_leads_what_nobody_else_could(tmp_path: P
         assert first == [UpdateMetadataRequest, LeaderAndIsrRequest]
 
 
+async def test_partitions_without_leader_get_one_when_all_topics_may_lose_records(tmp_path: Path) -> None:
+    async with running(tmp_path, 0, 1, 2) as cluster:
+        first = cluster.brokers[0]
+        await wait_for(first.controller.create_topics([assigned_topic("t", (1, 2))], LONG_MS, validate_only=False))
+        await cluster.kill_broker(2)
+        await cluster.start_broker(2)
+        await settle()
+        await cluster.kill_broker(1)
+        assert first.metadata.partitions("t")[0].leader == -1
+        await first.dynamic.update({"unclean.leader.election.enable": "true"}, {})
+        await settle()
+        assert (first.metadata.partitions("t")[0].leader, first.metadata.partitions("t")[0].isr) == (2, (2,))
+
+
 async def test_a_replica_that_missed_records_leads_only_where_that_is_allowed(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1, 2) as cluster:
         controller = cluster.brokers[0].controller

@@ -15,14 +15,20 @@ from ottla.wire.messages.alter_configs import (
 from tests.broker.controller.cluster import LONG_MS, Broker, running, topic, wait_for
 
 LATEST = 2
-TOPIC = 2
+TOPIC, BROKER, LOGGERS = 2, 4, 8
 
 
 async def alter(
-    broker: Broker, name: str, configs: dict[str, str | None], *, version: int = LATEST, validate_only: bool = False
+    broker: Broker,
+    name: str,
+    configs: dict[str, str | None],
+    *,
+    kind: int = TOPIC,
+    version: int = LATEST,
+    validate_only: bool = False,
 ) -> tuple[ErrorCode, str | None]:
     wanted = [AlterableConfig(name=key, value=value) for key, value in configs.items()]
-    resource = AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=wanted)
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=wanted)
     request = AlterConfigsRequest(resources=[resource], validate_only=validate_only)
     request = AlterConfigsRequest.decode(request.encode(version), version)
     context = RequestContext(ApiKey.ALTER_CONFIGS, version)
@@ -54,3 +60,21 @@ async def test_what_cannot_stand_or_is_only_validated_changes_nothing(tmp_path: 
         assert (await alter(broker, "t", {"segment.bytes": "1"}))[0] == ErrorCode.INVALID_CONFIG
         assert await alter(broker, "t", {"segment.ms": "7"}, validate_only=True) == (ErrorCode.NONE, None)
         assert broker.topic_configs.get("t") == {}
+
+
+async def test_all_configs_of_a_broker_are_replaced(tmp_path: Path) -> None:
+    async with running(tmp_path, 0) as cluster:
+        broker = cluster.brokers[0]
+        for name in ("0", ""):
+            assert await alter(broker, name, {"log.retention.ms": "7"}, kind=BROKER) == (ErrorCode.NONE, None)
+        assert await alter(broker, "0", {"message.max.bytes": "9"}, kind=BROKER) == (ErrorCode.NONE, None)
+        assert (broker.dynamic.own, broker.dynamic.default) == ({"message.max.bytes": "9"}, {"log.retention.ms": "7"})
+        refused = ErrorCode.INVALID_REQUEST, "Cannot update these configs dynamically: Set(broker.id)"
+        assert await alter(broker, "0", {"broker.id": "9"}, kind=BROKER) == refused
+        assert broker.dynamic.own == {"message.max.bytes": "9"}
+
+
+async def test_the_levels_of_loggers_cannot_be_replaced(tmp_path: Path) -> None:
+    async with running(tmp_path, 0) as cluster:
+        answer = await alter(cluster.brokers[0], "0", {"root": "INFO"}, kind=LOGGERS)
+        assert answer == (ErrorCode.INVALID_REQUEST, "Unknown resource type 8")

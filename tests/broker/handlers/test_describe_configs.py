@@ -1,3 +1,4 @@
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from ottla.wire.messages.describe_configs import (
 from tests.broker.controller.cluster import LONG_MS, Broker, running, topic, wait_for
 
 LATEST = 4
-TOPIC, BROKER, LOGGERS = 2, 4, 8
+TOPIC, BROKER, LOGGERS, GROUP = 2, 4, 8, 32
 
 
 def resource(kind: int, name: str, keys: Sequence[str] | None = None) -> DescribeConfigsResource:
@@ -42,8 +43,7 @@ async def describe(
         RequestContext(ApiKey.DESCRIBE_CONFIGS, version),
         metadata=broker.metadata,
         topic_configs=broker.topic_configs,
-        config=broker.config,
-        log_defaults=broker.log_defaults,
+        dynamic=broker.dynamic,
         broker_id=broker.broker_id,
     )
     response: DescribeConfigsResponse = await wait_for(reply)
@@ -110,21 +110,60 @@ async def test_documents_are_told_to_who_asks(tmp_path: Path) -> None:
 
 
 async def test_a_brokers_configs_are_told_with_the_source_of_each(tmp_path: Path) -> None:
-    async with running(tmp_path, 0, num_partitions="3", background_threads="5") as cluster:
+    async with running(tmp_path, 0, num_partitions="3", queued_max_requests="5") as cluster:
         configs = await configs_of(cluster.brokers[0], BROKER, "0", synonyms=True)
-        assert configs.keys() == {*BROKER_CONFIG, "background.threads"}
+        assert configs.keys() == {*BROKER_CONFIG, "queued.max.requests"}
         assert (configs["num.partitions"].value, configs["num.partitions"].config_source) == ("3", 4)
         assert sources(configs["num.partitions"]) == [("num.partitions", "3", 4), ("num.partitions", "1", 5)]
         assert (configs["log.retention.ms"].value, configs["log.retention.ms"].config_source) == (None, 5)
-        ignored = configs["background.threads"]
+        ignored = configs["queued.max.requests"]
         assert (ignored.value, ignored.is_sensitive, ignored.config_type) == (None, True, 0)
-        assert sources(ignored) == [("background.threads", None, 4)]
-        assert all(config.read_only for config in configs.values())
+        assert sources(ignored) == [("queued.max.requests", None, 4)]
+        changeable = {name for name, config in configs.items() if not config.read_only}
+        assert {"log.retention.ms", "log.cleaner.threads", "num.io.threads", "min.insync.replicas"} <= changeable
+        assert not {"num.partitions", "log.retention.hours", "queued.max.requests", "listeners"} & changeable
 
 
-async def test_nothing_is_set_for_all_brokers(tmp_path: Path) -> None:
+async def test_what_was_set_while_the_broker_runs_stands_before_its_file(tmp_path: Path) -> None:
+    async with running(tmp_path, 0, log_retention_ms="77", log_retention_hours="3") as cluster:
+        broker = cluster.brokers[0]
+        await create(broker, "t")
+        await broker.dynamic.update({"log.retention.ms": "66", "custom": "c"}, {"log.retention.ms": "55"})
+        levels = [
+            ("log.retention.ms", "55", 2),
+            ("log.retention.ms", "66", 3),
+            ("log.retention.ms", "77", 4),
+            ("log.retention.hours", "3", 4),
+            ("log.retention.hours", "168", 5),
+        ]
+        of_topic = (await configs_of(broker, TOPIC, "t", synonyms=True))["retention.ms"]
+        assert (of_topic.value, of_topic.config_source, sources(of_topic)) == ("55", 2, levels)
+        of_broker = (await configs_of(broker, BROKER, "0", synonyms=True))["log.retention.ms"]
+        assert (of_broker.value, of_broker.config_source, sources(of_broker)) == ("55", 2, levels)
+        for_all = await configs_of(broker, BROKER, "", synonyms=True)
+        assert for_all.keys() == {"log.retention.ms", "custom"}
+        assert (for_all["log.retention.ms"].value, sources(for_all["log.retention.ms"])) == ("66", levels[1:2])
+        assert (for_all["custom"].value, for_all["custom"].is_sensitive, for_all["custom"].read_only) == (
+            None,
+            True,
+            True,
+        )
+
+
+async def test_nothing_is_set_for_all_brokers_at_first(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         assert await configs_of(cluster.brokers[0], BROKER, "") == {}
+
+
+async def test_the_loggers_of_the_process_are_told_with_their_levels(tmp_path: Path) -> None:
+    async with running(tmp_path, 0) as cluster:
+        logging.getLogger("ottla.test.described").setLevel(logging.CRITICAL)
+        configs = await configs_of(cluster.brokers[0], LOGGERS, "0", synonyms=True, documentation=True)
+        found = configs["ottla.test.described"]
+        told = (found.value, found.config_source, found.read_only, found.is_sensitive, found.config_type)
+        assert told == ("FATAL", 6, False, False, 0)
+        assert (list(found.synonyms), found.documentation) == ([], None)
+        assert "root" in configs
 
 
 @pytest.mark.parametrize("version", range(1, LATEST + 1))
@@ -148,7 +187,9 @@ async def test_what_cannot_be_described_is_told_resource_by_resource(tmp_path: P
             resource(TOPIC, "bad name"),
             resource(BROKER, "1"),
             resource(BROKER, "x"),
-            resource(LOGGERS, "0"),
+            resource(GROUP, "0"),
+            resource(LOGGERS, ""),
+            resource(LOGGERS, "1"),
             resource(BROKER, "0"),
         )
         assert [(ErrorCode(result.error_code), result.error_message) for result in results] == [
@@ -160,10 +201,12 @@ async def test_what_cannot_be_described_is_told_resource_by_resource(tmp_path: P
             ),
             (ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 0 or empty string, but received 1"),
             (ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is: x"),
-            (ErrorCode.INVALID_REQUEST, "Unsupported resource type: BROKER_LOGGER"),
+            (ErrorCode.INVALID_REQUEST, "Unsupported resource type: GROUP"),
+            (ErrorCode.INVALID_REQUEST, "Broker id must not be empty"),
+            (ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 0 but received 1"),
             (ErrorCode.NONE, None),
         ]
-        assert [bool(result.configs) for result in results] == [False] * 5 + [True]
+        assert [bool(result.configs) for result in results] == [False] * 7 + [True]
 
 
 async def test_the_configs_of_a_topic_that_is_hosted_elsewhere_are_read(tmp_path: Path) -> None:

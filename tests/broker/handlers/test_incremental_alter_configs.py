@@ -1,3 +1,5 @@
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,11 +14,11 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from ottla.zk.znodes import CONFIG_CHANGES, decode_config, topic_config_path
+from ottla.zk.znodes import CONFIG_CHANGES, broker_config_path, decode_config, topic_config_path
 from tests.broker.controller.cluster import LONG_MS, Broker, Cluster, assigned_topic, running, settle, topic, wait_for
 
 LATEST = 1
-TOPIC, BROKER, LOGGERS = 2, 4, 8
+TOPIC, BROKER, LOGGERS, METRICS = 2, 4, 8, 16
 SET, DELETE, APPEND, SUBTRACT = range(4)
 Wanted = tuple[str, int, str | None]
 
@@ -114,10 +116,10 @@ async def test_what_cannot_be_changed_is_told_resource_by_resource_and_changes_n
             resource("g"),
             resource("gone", ("retention.ms", SET, "1")),
             resource("", ("retention.ms", SET, "1")),
-            resource("0", ("log.retention.ms", SET, "1"), kind=BROKER),
+            resource("0", ("log.retention.hours", SET, "1"), kind=BROKER),
             resource("7", ("log.retention.ms", SET, "1"), kind=BROKER),
             resource("x", kind=BROKER),
-            resource("0", kind=LOGGERS),
+            resource("0", kind=METRICS),
             resource("0", kind=99),
         )
         bad, wrong = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
@@ -136,10 +138,10 @@ async def test_what_cannot_be_changed_is_told_resource_by_resource_and_changes_n
             (bad, "Each resource must appear at most once."),
             (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'gone' does not exist."),
             (bad, "Default topic resources are not allowed."),
-            (bad, "Cannot update these configs dynamically: Set(log.retention.ms)"),
+            (bad, "Cannot update these configs dynamically: Set(log.retention.hours)"),
             (bad, "Unexpected broker id, expected 0, but received 7"),
             (bad, "Node id must be an integer, but it is: x"),
-            (bad, "AlterConfigs is only supported for topics and brokers, but resource type is BROKER_LOGGER"),
+            (bad, "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS"),
             (bad, "Unknown resource type 99"),
         ]
         for name in "abcdefg":
@@ -154,3 +156,134 @@ async def test_what_is_only_validated_changes_nothing(tmp_path: Path) -> None:
         wanted = resource("t", ("retention.ms", SET, "5"))
         assert await alter(broker, wanted, validate_only=True) == [(ErrorCode.NONE, None)]
         assert await stored(cluster, "t") == {}
+
+
+async def test_a_brokers_own_configs_and_those_of_all_brokers_are_kept_announced_and_in_effect(tmp_path: Path) -> None:
+    async with running(tmp_path, 0, log_segment_bytes="5000") as cluster:
+        broker = cluster.brokers[0]
+        await create(broker, "t")
+        await create(broker, "own", max_message_bytes="7")
+        changes: list[Wanted] = [("message.max.bytes", SET, "500"), ("log.retention.ms", SET, "600")]
+        answers = await alter(
+            broker,
+            resource("", *changes, kind=BROKER),
+            resource("0", ("message.max.bytes", SET, "400"), kind=BROKER),
+        )
+        assert answers == [(ErrorCode.NONE, None)] * 2
+        assert await cluster.data(broker_config_path("0")) == b'{"version":1,"config":{"message.max.bytes":"400"}}'
+        data = await cluster.data(broker_config_path("<default>"))
+        assert data is not None
+        assert decode_config(data) == {"message.max.bytes": "500", "log.retention.ms": "600"}
+        announced = [await cluster.data(f"{CONFIG_CHANGES}/config_change_{number:010}") for number in range(2)]
+        assert announced == [
+            b'{"version":2,"entity_path":"brokers/<default>"}',
+            b'{"version":2,"entity_path":"brokers/0"}',
+        ]
+        partition = broker.replicas.partition("t", 0)
+        assert partition.rules.max_message_bytes == 400
+        assert partition.log.config.values["retention.ms"] == 600
+        assert broker.replicas.partition("own", 0).rules.max_message_bytes == 7
+        await create(broker, "later")
+        assert broker.replicas.partition("later", 0).rules.max_message_bytes == 400
+        deletion = resource("0", ("message.max.bytes", DELETE, None), kind=BROKER)
+        assert await alter(broker, deletion) == [(ErrorCode.NONE, None)]
+        assert partition.rules.max_message_bytes == 500
+
+
+async def test_all_brokers_use_what_is_set_for_all_and_one_what_is_set_for_it(tmp_path: Path) -> None:
+    async with running(tmp_path, 0, 1) as cluster:
+        first, second = cluster.brokers[0], cluster.brokers[1]
+        await alter(first, resource("", ("min.insync.replicas", SET, "2"), kind=BROKER))
+        await alter(second, resource("1", ("min.insync.replicas", SET, "3"), kind=BROKER))
+        await settle()
+        found = [each.dynamic.current.values["min.insync.replicas"] for each in (first, second)]
+        assert found == [2, 3]
+
+
+async def test_lists_of_a_broker_grow_and_shrink(tmp_path: Path) -> None:
+    async with running(tmp_path, 0) as cluster:
+        broker = cluster.brokers[0]
+        for operation, value, left in (
+            (APPEND, "compact", ("delete", "compact")),
+            (SUBTRACT, "delete", ("compact",)),
+        ):
+            wanted = resource("0", ("log.cleanup.policy", operation, value), kind=BROKER)
+            assert await alter(broker, wanted) == [(ErrorCode.NONE, None)]
+            assert broker.dynamic.current.values["log.cleanup.policy"] == left
+
+
+async def test_a_broker_keeps_what_cannot_be_changed_or_is_only_validated(tmp_path: Path) -> None:
+    async with running(tmp_path, 0) as cluster:
+        broker = cluster.brokers[0]
+        valid = resource("0", ("log.retention.ms", SET, "5"), kind=BROKER)
+        assert await alter(broker, valid, validate_only=True) == [(ErrorCode.NONE, None)]
+        for wanted, answer in (
+            (
+                ("log.segment.bytes", SET, "x"),
+                "Invalid value x for configuration log.segment.bytes: Not a number of type INT",
+            ),
+            (("broker.rack", SET, "r"), "Cannot update these configs dynamically: Set(broker.rack)"),
+        ):
+            assert await alter(broker, resource("0", wanted, kind=BROKER)) == [(ErrorCode.INVALID_REQUEST, answer)]
+        assert await cluster.data(broker_config_path("0")) is None
+        assert broker.dynamic.current is broker.config
+
+
+@pytest.fixture
+def noisy() -> Iterator[logging.Logger]:
+    """A logger of Kafka's that is there, and back to what it was."""
+    logger = logging.getLogger("kafka.test.noisy")
+    yield logger
+    logger.setLevel(logging.NOTSET)
+
+
+async def test_the_level_of_a_logger_is_set_and_unset(tmp_path: Path, noisy: logging.Logger) -> None:
+    async with running(tmp_path, 0) as cluster:
+        broker = cluster.brokers[0]
+        for level, number in (("TRACE", 5), ("WARN", logging.WARNING), ("FATAL", logging.CRITICAL)):
+            assert await alter(broker, resource("0", (noisy.name, SET, level), kind=LOGGERS)) == [
+                (ErrorCode.NONE, None)
+            ]
+            assert noisy.level == number
+        validated = resource("0", (noisy.name, SET, "DEBUG"), kind=LOGGERS)
+        assert await alter(broker, validated, validate_only=True) == [(ErrorCode.NONE, None)]
+        assert noisy.level == logging.CRITICAL
+        assert await alter(broker, resource("0", (noisy.name, DELETE, None), kind=LOGGERS)) == [(ErrorCode.NONE, None)]
+        assert noisy.level == logging.NOTSET
+
+
+async def test_a_level_that_no_logger_can_have_is_refused_and_leaves_the_others_as_they_are(
+    tmp_path: Path, noisy: logging.Logger
+) -> None:
+    async with running(tmp_path, 0) as cluster:
+        bad, wrong = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
+        unsupported = f"Cannot set the log level of {noisy.name} to debug as it is not a supported log level."
+        not_allowed = "operation is not allowed for the BROKER_LOGGER resource"
+        levels = "Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN"
+        for name, changes, answer in (
+            ("0", [("no.logger", SET, "INFO")], (wrong, "Logger no.logger does not exist!")),
+            ("0", [(noisy.name, SET, "debug")], (wrong, f"{unsupported} {levels}")),
+            ("0", [("root", DELETE, None)], (bad, "Removing the log level of the root logger is not allowed")),
+            ("0", [(noisy.name, APPEND, "INFO")], (bad, f"APPEND {not_allowed}")),
+            ("1", [(noisy.name, SET, "INFO")], (bad, "Unexpected node id. Expected 0, but received 1")),
+            ("", [(noisy.name, SET, "INFO")], (bad, "Node id must be an integer, but it is: ")),
+            ("0", [(noisy.name, SET, "INFO"), ("no.logger", SET, "INFO")], (wrong, "Logger no.logger does not exist!")),
+        ):
+            wanted = resource(name, *changes, kind=LOGGERS)
+            assert await alter(cluster.brokers[0], wanted) == [answer]
+        assert noisy.level == logging.NOTSET
+
+
+async def test_all_logs_take_new_defaults_however_many_there_are(tmp_path: Path) -> None:
+    async with running(tmp_path, 0) as cluster:
+        broker = cluster.brokers[0]
+        wanted = [topic("many", 120), topic("own", 2, segment_bytes="900"), topic("other")]
+        await wait_for(broker.controller.create_topics(wanted, LONG_MS, validate_only=False))
+        changes: list[Wanted] = [("log.segment.bytes", SET, "500"), ("producer.id.expiration.ms", SET, "77")]
+        assert await alter(broker, resource("", *changes, kind=BROKER)) == [(ErrorCode.NONE, None)]
+        logs = {tp: each.log for tp, each in broker.replicas.partitions.items()}
+        assert {log.config.segment_bytes for tp, log in logs.items() if tp[0] != "own"} == {500}
+        assert {log.config.segment_bytes for tp, log in logs.items() if tp[0] == "own"} == {900}
+        assert {log.producers.expiration_ms for log in logs.values()} == {77}
+        await create(broker, "later")
+        assert broker.replicas.partition("later", 0).log.producers.expiration_ms == 77

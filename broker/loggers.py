@@ -1,0 +1,70 @@
+"""The loggers of this process and their levels, by Kafka's names for both.
+
+Owns the translation to Python's logging. Must not know who asks, nor which loggers there are.
+Counterparts in Kafka: Log4jController, RuntimeLoggerManager.
+"""
+
+import logging
+from typing import Final
+
+from ottla.wire.errors import ErrorCode, KafkaError
+
+ROOT: Final = "root"
+LEVELS: Final = {
+    "TRACE": 5,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+}
+
+logger = logging.getLogger(__name__)
+
+
+def levels() -> dict[str, str]:
+    """Return all loggers with the levels they go by, their own or that of the next one above."""
+    found = {ROOT: _name(logging.root.level)}
+    for name in sorted(logging.root.manager.loggerDict):
+        existing = _existing(name)
+        if existing is not None:
+            found[name] = _name(existing.getEffectiveLevel())
+    return found
+
+
+def check_level(name: str, level: str | None) -> None:
+    """Raise KafkaError if a logger cannot have a level, None for that of the next one above."""
+    if _existing(name) is None:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
+    if level is None:
+        if name == ROOT:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Removing the log level of the {ROOT} logger is not allowed")
+    elif level not in LEVELS:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cannot set the log level of {name} to {level} as it is not a supported log level. "
+            f"Valid log levels are {', '.join(sorted(LEVELS))}",
+        )
+
+
+def set_level(name: str, level: str | None) -> None:
+    """Have a logger that was checked go by a level from now on, until the process ends."""
+    existing = _existing(name)
+    if existing is not None:
+        existing.setLevel(logging.NOTSET if level is None else LEVELS[level])
+        if level is None:
+            logger.warning("Unset the log level of %s", name)
+        else:
+            logger.warning("Updated the log level of %s to %s", name, level)
+
+
+def _existing(name: str) -> logging.Logger | None:
+    if name == ROOT:
+        return logging.root
+    found = logging.root.manager.loggerDict.get(name)
+    return found if isinstance(found, logging.Logger) else None
+
+
+def _name(number: int) -> str:
+    """Return the first of Kafka's levels that a logger with this one of Python's lets through."""
+    return next((name for name, level in LEVELS.items() if level >= number), "OFF")

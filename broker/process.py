@@ -1,0 +1,81 @@
+"""A broker as a process of its own: its signals, its descriptors, its share of the processor.
+
+Must not know what a broker consists of. Counterpart in Kafka: Kafka.main, and what the JVM does unasked.
+"""
+
+import fcntl
+import logging
+import os
+import resource
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+import trio
+
+from ottla.broker.config import BrokerConfig
+from ottla.broker.node import Node
+
+logger = logging.getLogger(__name__)
+
+# Room for open log files and connections; more may still be opened.
+DESCRIPTORS: Final = 16_384
+# A thread that computes gives the loop its turn after so long; Python's own 5 ms would be felt.
+SWITCH_INTERVAL: Final = 0.0005
+
+
+def serve(config: BrokerConfig, *, ready: Callable[[str], None]) -> None:
+    """Run a broker in this process until SIGTERM or SIGINT; a second signal ends the process at once."""
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    _raise_descriptor_limit()
+    _grow_descriptor_table()
+    try:
+        trio.run(_serve_until_signal, config, ready)
+    except BaseExceptionGroup as group:
+        raise _only_error(group) from None
+
+
+def _raise_descriptor_limit() -> None:
+    """As many files and connections as the system lets this process have, as the JVM does."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _grow_descriptor_table() -> None:
+    """Have room for all descriptors from the start.
+
+    The kernel doubles the table when it is full, and a process that has threads stands still for 10 ms each time.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit == resource.RLIM_INFINITY:
+        limit = DESCRIPTORS
+    fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    highest = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, min(limit, DESCRIPTORS) - 1)
+    os.close(fd)
+    os.close(highest)
+
+
+async def _serve_until_signal(config: BrokerConfig, ready: Callable[[str], None]) -> None:
+    node = Node(config)
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_stop_at_signal, node, signals)
+            await node.run(ready)
+            nursery.cancel_scope.cancel()
+
+
+async def _stop_at_signal(node: Node, signals: AsyncIterator[int]) -> None:
+    async for number in signals:
+        logger.info("%s: stopping", signal.Signals(number).name)
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, signal.SIG_DFL)
+        node.stop()
+
+
+def _only_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What a nursery raised, if it was one thing."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

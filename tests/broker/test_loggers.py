@@ -1,0 +1,40 @@
+"""Loggers and their levels, by Kafka's names."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.broker import loggers
+from ottla.wire.errors import KafkaError
+
+
+@pytest.fixture
+def parent() -> Iterator[logging.Logger]:
+    logger = logging.getLogger("kafka.loggers.test")
+    logging.getLogger("kafka.loggers.test.child")
+    yield logger
+    logger.setLevel(logging.NOTSET)
+
+
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [(1, "TRACE"), (5, "TRACE"), (10, "DEBUG"), (15, "INFO"), (30, "WARN"), (40, "ERROR"), (50, "FATAL"), (51, "OFF")],
+)
+def test_a_level_is_the_first_of_kafkas_that_it_lets_through(parent: logging.Logger, number: int, name: str) -> None:
+    parent.setLevel(number)
+    assert loggers.levels()[parent.name] == name
+
+
+def test_a_logger_goes_by_the_level_of_the_next_one_above_that_has_one(parent: logging.Logger) -> None:
+    loggers.set_level(parent.name, "ERROR")
+    assert loggers.levels()[f"{parent.name}.child"] == "ERROR"
+    loggers.set_level(parent.name, None)
+    found = loggers.levels()
+    assert found[f"{parent.name}.child"] == found["root"]
+
+
+def test_names_on_the_way_to_a_logger_are_none(parent: logging.Logger) -> None:
+    assert "kafka.loggers" not in loggers.levels()
+    with pytest.raises(KafkaError, match=r"Logger kafka\.loggers does not exist!"):
+        loggers.check_level("kafka.loggers", "INFO")
