@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from ottla.broker.handlers import api_versions
 from ottla.broker.request_context import ClientSession, CloseConnection, Deferred, RequestContext
+from ottla.broker.request_logger import logged
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import (
     Chunk,
@@ -28,7 +29,7 @@ from ottla.wire.codec import (
 from ottla.wire.errors import DecodeError, ErrorCode, KafkaError
 from ottla.wire.types import VersionRange
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.server.KafkaApis")
 
 # (request, context) -> response | Deferred | None. Typed where it is written; here all messages are alike.
 Handler = Callable[[Any, Any], Any]
@@ -210,4 +211,8 @@ def build_apis(handlers: Mapping[ApiKey, tuple[Handler, ErrorResponse | None]]) 
     rows = [row for row in TABLE if row.key in handlers or row.key == ApiKey.API_VERSIONS]
     offered = {row.key: VersionRange.parse(row.advertised) for row in rows}
     own = (partial(api_versions.handle, offered=offered), api_versions.error_response)
-    return Apis(Api(row, *handlers.get(row.key, own)) for row in rows)
+    apis = []
+    for row in rows:
+        handler, error_response = handlers.get(row.key, own)
+        apis.append(Api(row, logged(row.key, handler), error_response))
+    return Apis(apis)

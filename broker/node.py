@@ -83,7 +83,8 @@ from ottla.zk.znodes import BrokerInfo, Endpoint, encode_uuid
 
 __all__ = ["AddressInUse", "Node", "serve"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.server.KafkaServer")
+signal_logger = logging.getLogger("org.apache.kafka.common.utils.LoggingSignalHandler")
 
 STORE_FILE: Final = "ottla-metadata.db"
 MAX_THREADS: Final = 8
@@ -121,6 +122,7 @@ class Node:
     async def run(self, ready: Callable[[str], None]) -> None:
         """Serve; `ready` is told where clients find the broker."""
         config = self._config
+        logger.info("starting")
         async with AsyncExitStack() as stack:
             sockets = _listen(config, stack)
             locks = DirectoryLocks(config.log_dirs)
@@ -147,7 +149,7 @@ class Node:
         if broker_id < 0:
             broker_id = await generate_broker_id(session, config.reserved_broker_max_id)
         await session.close()
-        logger.info("broker %s of cluster %s", broker_id, cluster_id)
+        logger.info("Cluster ID = %s", cluster_id)
         return Identity(broker_id, cluster_id)
 
     async def _load_logs(self, identity: Identity, locks: DirectoryLocks) -> LogManager:
@@ -182,14 +184,15 @@ class Node:
             nursery.start_soon(broker.server.run, [(name, sock) for name, sock in sockets.items()])
             gc.collect()
             gc.freeze()
+            logger.info("[KafkaServer id=%d] started", identity.broker_id)
             ready(_bootstrap(self._config, sockets))
             await self._stopping.wait()
-            logger.info("stopping")
+            logger.info("[KafkaServer id=%d] shutting down", identity.broker_id)
             await broker.server.stop(GRACE_SECONDS)
             nursery.cancel_scope.cancel()
         await self._offload(_close, logs, broker.replicas.high_watermarks())
         await broker.session.close()
-        logger.info("stopped")
+        logger.info("[KafkaServer id=%d] shut down completed", identity.broker_id)
 
 
 class _Broker:
@@ -434,7 +437,7 @@ async def _serve_until_signal(config: BrokerConfig, ready: Callable[[str], None]
 
 async def _stop_at_signal(node: Node, signals: AsyncIterator[int]) -> None:
     async for number in signals:
-        logger.info("%s: stopping", signal.Signals(number).name)
+        signal_logger.info("Terminating process due to signal %s", signal.Signals(number).name)
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, signal.SIG_DFL)
         node.stop()

@@ -35,7 +35,8 @@ from ottla.wire.messages.stop_replica import StopReplicaPartitionError, StopRepl
 from ottla.wire.record_batch import ProducedBatch, RecordRules, TimestampType
 from ottla.wire.types import ZERO_UUID, TopicPartition
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.server.ReplicaManager")
+state_change_logger = logging.getLogger("state.change.logger")
 
 # Leader epochs of StopReplica that fence nothing: of an old controller, and of a topic that is being deleted.
 _NO_EPOCH: Final = -1
@@ -255,7 +256,16 @@ class ReplicaManager:
 
     def delete_records(self, topic: str, index: int, offset: int) -> tuple[bool, int]:
         """Have a log start at `offset`; returns whether all replicas do, and the lowest of their starts."""
-        return self.partition(topic, index).delete_records(offset, self._metadata.brokers.keys())
+        partition = self.partition(topic, index)
+        before = partition.log.log_start_offset
+        outcome = partition.delete_records(offset, self._metadata.brokers.keys())
+        if partition.log.log_start_offset > before:
+            logger.info(
+                "%s begins at offset %d now, records were deleted",
+                partition.log.topic_partition,
+                partition.log.log_start_offset,
+            )
+        return outcome
 
     # Roles
 
@@ -326,6 +336,16 @@ class ReplicaManager:
         except OSError as error:
             logger.error("%s cannot be opened: %s", key, error)
             return ErrorCode.KAFKA_STORAGE_ERROR
+        state_change_logger.info(
+            "[Broker id=%d] %s %s from leader epoch %d on, at offset %d, high watermark %d, ISR %s",
+            self.broker_id,
+            "Leading" if partition.is_leader else "Following",
+            key,
+            partition.leader_epoch,
+            partition.log.log_end_offset,
+            partition.high_watermark,
+            list(state.isr),
+        )
         self.partitions[key] = partition
         self.signal.notify(key, moved)
         return ErrorCode.NONE
@@ -413,6 +433,7 @@ class ReplicaManager:
                 return ErrorCode.KAFKA_STORAGE_ERROR, None
             if leader_epoch not in (_NO_EPOCH, _EPOCH_DURING_DELETE) and leader_epoch < partition.leader_epoch:
                 return ErrorCode.FENCED_LEADER_EPOCH, None
+        state_change_logger.info("[Broker id=%d] Stopped replica of %s, to delete it: %s", self.broker_id, key, delete)
         renaming = None
         if delete:
             if partition is not None:

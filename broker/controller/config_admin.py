@@ -31,7 +31,7 @@ from ottla.zk.store import (
     StoreError,
 )
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.server.ZkAdminManager")
 
 TOPIC: Final = 2
 BROKER: Final = 4

@@ -18,7 +18,7 @@ from ottla.broker.controller.topic_configs import TopicConfigs
 from ottla.zk.store import NoNodeError, Session, StoreError, WatchEvent
 from ottla.zk.znodes import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES, ZnodeError, decode_config_change
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.server.ZkConfigManager")
 
 _EXPIRES_AFTER_MS: Final = 15 * 60 * 1000
 _RETRY_AFTER_SECONDS: Final = 0.1
@@ -73,6 +73,7 @@ class ConfigChanges:
             entities = {_entity(data) for number, (data, _) in changes.items() if number > self._last}
             topics = sorted(each.removeprefix(_TOPICS) for each in entities if each.startswith(_TOPICS))
             for topic in await self._topic_configs.refresh(topics):
+                logger.info("Topic %s has new configs: %s", topic, dict(self._topic_configs.get(topic)))
                 self._changed(topic)
             self._last = max([self._last, *changes])
             oldest = self._clock.now_ms() - _EXPIRES_AFTER_MS

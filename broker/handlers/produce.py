@@ -30,7 +30,7 @@ from ottla.wire.messages.produce import (
 )
 from ottla.wire.record_batch import InvalidRecordsError, ProducedBatch, RecordRules, needs_offload, validate_produced
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.server.KafkaApis")
 
 Key = tuple[str, int]
 _OrNone = ProduceResponse | None
