@@ -68,6 +68,7 @@ from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.request_context import RequestContext
 from ottla.broker.server import AddressInUse, Server, listen
+from ottla.broker.watchdog import Watchdog
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.log.meta_properties import DirectoryLocks, read_meta_properties
@@ -431,6 +432,7 @@ async def _serve_until_signal(config: BrokerConfig, ready: Callable[[str], None]
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_stop_at_signal, node, signals)
+            nursery.start_soon(Watchdog().run)
             await node.run(ready)
             nursery.cancel_scope.cancel()
 

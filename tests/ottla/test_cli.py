@@ -170,6 +170,26 @@ def test_a_stderr_that_nobody_reads_stops_no_client(tmp_path: Path) -> None:
         assert process.wait(timeout=30) == 0
 
 
+@pytest.mark.slow
+def test_what_blocks_a_brokers_loop_is_told_with_its_stack(tmp_path: Path) -> None:
+    script = f"""if True:
+        import os, signal, time
+        from ottla import serving
+
+        def announce(bootstrap):
+            time.sleep(0.5)
+            os.kill(os.getpid(), signal.SIGTERM)
+            return ""
+
+        serving.announce = announce
+        serving.run(None, {{"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": {str(tmp_path)!r}}}, {{}})
+    """
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    said = re.search(r"WARN The loop is blocked, for \d+ ms so far \(ottla\.watchdog\)\n((?:\t.*\n)+)", done.stderr)
+    assert said
+    assert ", in announce\n" in said[1]
+
+
 @pytest.mark.parametrize("level", ["LOUD", "kafka.server=", "kafka.server=LOUD"])
 def test_an_unknown_level_is_one_clear_line(level: str) -> None:
     result = CliRunner().invoke(main, ["serve", "--log-level", level])
