@@ -28,6 +28,7 @@ from typing import Any, Final, NamedTuple
 import trio
 
 from ottla.broker.apis import Apis, ErrorResponse, Handler, build_apis
+from ottla.broker.authorizer import Access, Authorizer
 from ottla.broker.clock import Clock, Offload, thread_offload
 from ottla.broker.config import BrokerConfig
 from ottla.broker.controller.config_admin import ConfigAdmin
@@ -110,8 +111,16 @@ class Identity(NamedTuple):
 class Node:
     """A broker, from `run` until `stop`."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock | None = None, offload: Offload | None = None) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock | None = None,
+        offload: Offload | None = None,
+        authorizer: Authorizer | None = None,
+    ) -> None:
+        """Without an authorizer everybody may do everything."""
         self._config = config
+        self._access = Access(authorizer)
         self._clock = clock or Clock()
         self._offload = offload or thread_offload(MAX_THREADS)
         self._stopping = trio.Event()
@@ -179,7 +188,7 @@ class Node:
         ready: Callable[[str], None],
     ) -> None:
         async with trio.open_nursery() as nursery:
-            broker = _Broker(self._config, self._clock, self._offload, identity, store, logs, nursery)
+            broker = _Broker(self._config, self._clock, self._offload, self._access, identity, store, logs, nursery)
             nursery.start_soon(self._clock.run)
             await broker.start(_endpoints(self._config, sockets))
             nursery.start_soon(broker.server.run, [(name, sock) for name, sock in sockets.items()])
@@ -204,6 +213,7 @@ class _Broker:
         config: BrokerConfig,
         clock: Clock,
         offload: Offload,
+        access: Access,
         identity: Identity,
         store: EmbeddedStore,
         logs: LogManager,
@@ -211,6 +221,7 @@ class _Broker:
     ) -> None:
         self._config = config
         self._clock = clock
+        self._access = access
         self._identity = identity
         self._nursery = nursery
         self._epoch = -1
@@ -293,6 +304,7 @@ class _Broker:
                     sessions=sessions,
                     metadata=metadata_cache,
                     fetch_max_bytes=config.fetch_max_bytes,
+                    access=self._access if self._access.authorizer else None,
                 ),
                 ApiKey.LIST_OFFSETS: _bind(list_offsets, replicas=self.replicas),
                 ApiKey.METADATA: _bind(
@@ -300,6 +312,7 @@ class _Broker:
                     metadata=metadata_cache,
                     cluster_id=self._identity.cluster_id,
                     auto_create=controller.auto_create if config.auto_create_topics_enable else None,
+                    access=self._access,
                 ),
                 ApiKey.FIND_COORDINATOR: _bind(find_coordinator),
                 ApiKey.CREATE_PARTITIONS: _bind(create_partitions, controller=controller),
@@ -310,37 +323,43 @@ class _Broker:
                     controller=controller,
                     metadata=metadata_cache,
                     delete_topic_enable=config.delete_topic_enable,
-                ),
-                ApiKey.DESCRIBE_CONFIGS: _bind(
-                    describe_configs,
-                    metadata=metadata_cache,
-                    topic_configs=self._topic_configs,
-                    config=config,
-                    log_defaults=self._log_defaults,
-                    broker_id=self._identity.broker_id,
+                    access=self._access,
                 ),
                 ApiKey.INIT_PRODUCER_ID: _bind(
                     init_producer_id,
                     producer_ids=producer_ids,
                     transaction_max_timeout_ms=config.transaction_max_timeout_ms,
                 ),
-            }
+            },
+            self._access,
         )
 
     def _describing(self) -> dict[ApiKey, tuple[Handler, ErrorResponse | None]]:
         """The handlers that only tell what there is."""
         return {
             ApiKey.OFFSET_FOR_LEADER_EPOCH: _bind(offset_for_leader_epoch, replicas=self.replicas),
+            ApiKey.DESCRIBE_CONFIGS: _bind(
+                describe_configs,
+                metadata=self._metadata,
+                topic_configs=self._topic_configs,
+                config=self._config,
+                log_defaults=self._log_defaults,
+                broker_id=self._identity.broker_id,
+            ),
             ApiKey.DESCRIBE_LOG_DIRS: _bind(describe_log_dirs, replicas=self.replicas),
             ApiKey.LIST_PARTITION_REASSIGNMENTS: _bind(list_partition_reassignments, controller=self._controller),
             ApiKey.DESCRIBE_CLUSTER: _bind(
-                describe_cluster, metadata=self._metadata, cluster_id=self._identity.cluster_id
+                describe_cluster,
+                metadata=self._metadata,
+                cluster_id=self._identity.cluster_id,
+                access=self._access,
             ),
             ApiKey.DESCRIBE_PRODUCERS: _bind(describe_producers, replicas=self.replicas, metadata=self._metadata),
             ApiKey.DESCRIBE_TOPIC_PARTITIONS: _bind(
                 describe_topic_partitions,
                 metadata=self._metadata,
                 max_partitions=self._config.max_request_partition_size_limit,
+                access=self._access,
             ),
         }
 
