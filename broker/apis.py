@@ -10,12 +10,14 @@ import logging
 import struct
 import time
 from collections.abc import Callable, Iterable, Mapping
-from enum import IntEnum
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from ottla.broker.authorizer import Access, Operation, ResourceType
+from ottla.broker.guards import guarded
 from ottla.broker.handlers import api_versions
 from ottla.broker.request_context import ClientSession, CloseConnection, Deferred, RequestContext
+from ottla.broker.request_logger import logged
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import (
     Chunk,
@@ -28,37 +30,12 @@ from ottla.wire.codec import (
 from ottla.wire.errors import DecodeError, ErrorCode, KafkaError
 from ottla.wire.types import VersionRange
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.server.KafkaApis")
 
 # (request, context) -> response | Deferred | None. Typed where it is written; here all messages are alike.
 Handler = Callable[[Any, Any], Any]
 # (request, version, error) -> response
 ErrorResponse = Callable[[Any, int, ErrorCode], Any]
-
-
-class Operation(IntEnum):
-    """What a principal may be allowed to do. Counterpart: AclOperation."""
-
-    NONE = 0
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-
-
-class ResourceType(IntEnum):
-    """What it may be done to. Counterpart: ResourceType."""
-
-    NONE = 0
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
 
 
 class Row(NamedTuple):
@@ -206,9 +183,18 @@ def _failed(api: Api, request: Any, context: RequestContext, error: Exception) -
     return api.error_response(request, context.api_version, code)
 
 
-def build_apis(handlers: Mapping[ApiKey, tuple[Handler, ErrorResponse | None]]) -> Apis:
-    """The table with its handlers; a row without one is not offered. ApiVersions is answered from the table itself."""
+def build_apis(handlers: Mapping[ApiKey, tuple[Handler, ErrorResponse | None]], access: Access | None = None) -> Apis:
+    """The table with its handlers, guarded where there is access to be denied, and logged where that is wanted.
+
+    A row without a handler is not offered. ApiVersions is answered from the table itself.
+    """
     rows = [row for row in TABLE if row.key in handlers or row.key == ApiKey.API_VERSIONS]
     offered = {row.key: VersionRange.parse(row.advertised) for row in rows}
     own = (partial(api_versions.handle, offered=offered), api_versions.error_response)
-    return Apis(Api(row, *handlers.get(row.key, own)) for row in rows)
+    apis = []
+    for row in rows:
+        handler, error_response = handlers.get(row.key, own)
+        if access is not None and access.authorizer is not None:
+            handler = guarded(row.key, row.operation, row.resource, handler, error_response, access)
+        apis.append(Api(row, logged(row.key, handler), error_response))
+    return Apis(apis)

@@ -15,7 +15,7 @@ import trio
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("org.apache.kafka.server.util.KafkaScheduler")
 
 # Below this many, dead timers are not worth a sweep.
 _SWEEP_FROM: Final = 1024

@@ -25,7 +25,7 @@ from ottla.broker.transport import Chunk, Output, Transport
 from ottla.wire.errors import DecodeError
 from ottla.wire.framing import LEAST_ROOM, FrameBuffer
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.network.Processor")
 
 TURN_SECONDS: Final = 0.001
 # What one connection may have in the house before its further frames wait in the socket.

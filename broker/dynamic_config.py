@@ -18,7 +18,7 @@ from ottla.broker.unused_config import THROTTLE_CONFIG, check_refused, is_refuse
 from ottla.log.config import LogConfig
 from ottla.wire.config_def import ConfigDef, ConfigError, ConfigKey, invalid_value
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.server.DynamicBrokerConfig")
 
 CHANGEABLE: Final = ConfigDef(
     [*(key for key in BROKER_CONFIG.values() if key.dynamic != "read-only"), *THROTTLE_CONFIG.values()]

@@ -16,7 +16,7 @@ from ottla.log.manager import LogManager, remove_directories, write_checkpoints
 from ottla.wire.errors import KafkaError
 from ottla.wire.types import TopicPartition
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("org.apache.kafka.server.util.KafkaScheduler")
 
 # Kafka syncs a segment when it is rolled; here all that were rolled since the last look.
 _ROLLED_EVERY_MS: Final = 5_000

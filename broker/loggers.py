@@ -19,7 +19,7 @@ LEVELS: Final = {
     "FATAL": logging.CRITICAL,
 }
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.server.logger.RuntimeLoggerManager")
 
 
 def levels() -> dict[str, str]:

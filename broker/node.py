@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple
 import trio
 
 from ottla.broker.apis import Apis, ErrorResponse, Handler, build_apis
+from ottla.broker.authorizer import Access, Authorizer
 from ottla.broker.clock import Clock, Offload, thread_offload
 from ottla.broker.config import BrokerConfig
 from ottla.broker.connection_limits import CONNECTION_CONFIG, ConnectionLimits
@@ -84,7 +85,7 @@ from ottla.zk.znodes import BrokerInfo, Endpoint, encode_uuid
 
 __all__ = ["AddressInUse", "Node"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.server.KafkaServer")
 
 STORE_FILE: Final = "ottla-metadata.db"
 MAX_THREADS: Final = 8
@@ -108,8 +109,16 @@ class Identity(NamedTuple):
 class Node:
     """A broker, from `run` until `stop`."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock | None = None, offload: Offload | None = None) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock | None = None,
+        offload: Offload | None = None,
+        authorizer: Authorizer | None = None,
+    ) -> None:
+        """Without an authorizer everybody may do everything."""
         self._config = config
+        self._access = Access(authorizer)
         self._clock = clock or Clock()
         self._offload = offload or thread_offload(MAX_THREADS)
         self._validate = offload or thread_offload(VALIDATIONS)
@@ -122,6 +131,7 @@ class Node:
     async def run(self, ready: Callable[[str], None]) -> None:
         """Serve; `ready` is told where clients find the broker."""
         config = self._config
+        logger.info("starting")
         async with AsyncExitStack() as stack:
             sockets = _listen(config, stack)
             locks = DirectoryLocks(config.log_dirs)
@@ -150,7 +160,7 @@ class Node:
         if broker_id < 0:
             broker_id = await generate_broker_id(session, config.reserved_broker_max_id)
         await session.close()
-        logger.info("broker %s of cluster %s", broker_id, cluster_id)
+        logger.info("Cluster ID = %s", cluster_id)
         return Identity(broker_id, cluster_id)
 
     async def _read_dynamic_configs(self, identity: Identity, store: EmbeddedStore) -> DynamicConfig:
@@ -189,7 +199,16 @@ class Node:
     ) -> None:
         async with trio.open_nursery() as nursery:
             broker = _Broker(
-                dynamic, self._clock, self._offload, self._validate, identity, store, logs, limits, nursery
+                dynamic,
+                self._clock,
+                self._offload,
+                self._validate,
+                self._access,
+                identity,
+                store,
+                logs,
+                limits,
+                nursery,
             )
             nursery.start_soon(self._clock.run)
             await broker.start(_endpoints(dynamic.current, sockets))
@@ -201,14 +220,15 @@ class Node:
             nursery.start_soon(broker.server.run, [(name, sock) for name, sock in sockets.items()])
             gc.collect()
             gc.freeze()
+            logger.info("[KafkaServer id=%d] started", identity.broker_id)
             ready(_bootstrap(dynamic.current, sockets))
             await self._stopping.wait()
-            logger.info("stopping")
+            logger.info("[KafkaServer id=%d] shutting down", identity.broker_id)
             await broker.server.stop(GRACE_SECONDS)
             nursery.cancel_scope.cancel()
         await self._offload(_close, logs, broker.replicas.high_watermarks())
         await broker.session.close()
-        logger.info("stopped")
+        logger.info("[KafkaServer id=%d] shut down completed", identity.broker_id)
 
 
 class _Broker:
@@ -220,6 +240,7 @@ class _Broker:
         clock: Clock,
         offload: Offload,
         validate: Offload,
+        access: Access,
         identity: Identity,
         store: EmbeddedStore,
         logs: LogManager,
@@ -232,6 +253,7 @@ class _Broker:
         self._clock = clock
         self._offload = offload
         self._validate = validate
+        self._access = access
         self._identity = identity
         self._nursery = nursery
         self._epoch = -1
@@ -335,6 +357,7 @@ class _Broker:
                     sessions=sessions,
                     metadata=metadata_cache,
                     fetch_max_bytes=config.fetch_max_bytes,
+                    access=self._access if self._access.authorizer else None,
                 ),
                 ApiKey.LIST_OFFSETS: _bind(list_offsets, replicas=self.replicas),
                 ApiKey.METADATA: _bind(
@@ -342,22 +365,17 @@ class _Broker:
                     metadata=metadata_cache,
                     cluster_id=self._identity.cluster_id,
                     auto_create=self._controller.auto_create if config.auto_create_topics_enable else None,
+                    access=self._access,
                 ),
                 ApiKey.FIND_COORDINATOR: _bind(find_coordinator),
                 ApiKey.DELETE_RECORDS: _bind(delete_records, replicas=self.replicas, metadata=metadata_cache),
-                ApiKey.DESCRIBE_CONFIGS: _bind(
-                    describe_configs,
-                    metadata=metadata_cache,
-                    topic_configs=self._topic_configs,
-                    dynamic=self._dynamic,
-                    broker_id=self._identity.broker_id,
-                ),
                 ApiKey.INIT_PRODUCER_ID: _bind(
                     init_producer_id,
                     producer_ids=producer_ids,
                     transaction_max_timeout_ms=config.transaction_max_timeout_ms,
                 ),
-            }
+            },
+            self._access,
         )
 
     def _controlling(self) -> dict[ApiKey, tuple[Handler, ErrorResponse | None]]:
@@ -371,6 +389,7 @@ class _Broker:
                 controller=controller,
                 metadata=self._metadata,
                 delete_topic_enable=self._config.delete_topic_enable,
+                access=self._access,
             ),
             ApiKey.ELECT_LEADERS: _bind(elect_leaders, controller=controller, metadata=self._metadata),
         }
@@ -379,16 +398,27 @@ class _Broker:
         """The handlers that only tell what there is."""
         return {
             ApiKey.OFFSET_FOR_LEADER_EPOCH: _bind(offset_for_leader_epoch, replicas=self.replicas),
+            ApiKey.DESCRIBE_CONFIGS: _bind(
+                describe_configs,
+                metadata=self._metadata,
+                topic_configs=self._topic_configs,
+                dynamic=self._dynamic,
+                broker_id=self._identity.broker_id,
+            ),
             ApiKey.DESCRIBE_LOG_DIRS: _bind(describe_log_dirs, replicas=self.replicas),
             ApiKey.LIST_PARTITION_REASSIGNMENTS: _bind(list_partition_reassignments, controller=self._controller),
             ApiKey.DESCRIBE_CLUSTER: _bind(
-                describe_cluster, metadata=self._metadata, cluster_id=self._identity.cluster_id
+                describe_cluster,
+                metadata=self._metadata,
+                cluster_id=self._identity.cluster_id,
+                access=self._access,
             ),
             ApiKey.DESCRIBE_PRODUCERS: _bind(describe_producers, replicas=self.replicas, metadata=self._metadata),
             ApiKey.DESCRIBE_TOPIC_PARTITIONS: _bind(
                 describe_topic_partitions,
                 metadata=self._metadata,
                 max_partitions=self._config.max_request_partition_size_limit,
+                access=self._access,
             ),
         }
 

@@ -16,8 +16,9 @@ import trio
 
 from ottla.broker.config import BrokerConfig
 from ottla.broker.node import Node
+from ottla.broker.watchdog import Watchdog
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("org.apache.kafka.common.utils.LoggingSignalHandler")
 
 # Room for open log files and connections; more may still be opened.
 DESCRIPTORS: Final = 16_384
@@ -61,13 +62,14 @@ async def _serve_until_signal(config: BrokerConfig, ready: Callable[[str], None]
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_stop_at_signal, node, signals)
+            nursery.start_soon(Watchdog().run)
             await node.run(ready)
             nursery.cancel_scope.cancel()
 
 
 async def _stop_at_signal(node: Node, signals: AsyncIterator[int]) -> None:
     async for number in signals:
-        logger.info("%s: stopping", signal.Signals(number).name)
+        logger.info("Terminating process due to signal %s", signal.Signals(number).name)
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, signal.SIG_DFL)
         node.stop()

@@ -17,8 +17,9 @@ from ottla.broker.acks_wait import AcksWait
 from ottla.broker.clock import Clock, Offload, StartSoon
 from ottla.broker.config import BrokerConfig
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, LOG_END, OffsetSignal
-from ottla.broker.partition import TO_HIGH_WATERMARK, TO_LAST_STABLE_OFFSET, TO_LOG_END, Asked, Partition, ReadResult
+from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, OffsetSignal
+from ottla.broker.partition import Asked, Partition, ReadResult
+from ottla.broker.reader import Reader
 from ottla.broker.request_context import Deferred
 from ottla.broker.role_changes import RoleChanges
 from ottla.log.config import LogConfig
@@ -38,7 +39,8 @@ from ottla.wire.messages.stop_replica import StopReplicaPartitionError, StopRepl
 from ottla.wire.record_batch import Compression, ProducedBatch, RecordRules, TimestampType
 from ottla.wire.types import ZERO_UUID, TopicPartition
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.server.ReplicaManager")
+state_change_logger = logging.getLogger("state.change.logger")
 
 # Leader epochs of StopReplica that fence nothing: of an old controller, and of a topic that is being deleted.
 _NO_EPOCH: Final = -1
@@ -60,39 +62,6 @@ _CODECS: Final[Mapping[str, Compression | None]] = {
 
 # A topic's name and id, and the role in one of its partitions.
 _Role = tuple[str, bytes, LeaderAndIsrPartitionState]
-
-
-class Reader:
-    """Who reads, and how far that one may see."""
-
-    __slots__ = ("broker_epoch", "from_leader_only", "how_far", "replica_id")
-
-    def __init__(self, replica_id: int, broker_epoch: int, how_far: int, *, from_leader_only: bool) -> None:
-        self.replica_id = replica_id
-        self.broker_epoch = broker_epoch
-        self.how_far = how_far
-        self.from_leader_only = from_leader_only
-
-    @property
-    def is_follower(self) -> bool:
-        """A broker that replicates, not a consumer."""
-        return self.replica_id >= 0
-
-    @property
-    def reads_committed(self) -> bool:
-        """Records of open and aborted transactions are not for this one."""
-        return self.how_far == TO_LAST_STABLE_OFFSET
-
-    @property
-    def waits_for(self) -> int:
-        """What has to move to give this reader more. A follower also has to be told the high watermark."""
-        return HIGH_WATERMARK if self.how_far != TO_LOG_END else LOG_END | HIGH_WATERMARK
-
-
-def consumer(isolation_level: int, *, from_leader_only: bool) -> Reader:
-    """The reader that a consumer is; isolation level 1 is read_committed."""
-    how_far = TO_LAST_STABLE_OFFSET if isolation_level == 1 else TO_HIGH_WATERMARK
-    return Reader(-1, -1, how_far, from_leader_only=from_leader_only)
 
 
 class ReplicaManager:
@@ -270,7 +239,16 @@ class ReplicaManager:
 
     def delete_records(self, topic: str, index: int, offset: int) -> tuple[bool, int]:
         """Have a log start at `offset`; returns whether all replicas do, and the lowest of their starts."""
-        return self.partition(topic, index).delete_records(offset, self._metadata.brokers.keys())
+        partition = self.partition(topic, index)
+        before = partition.log.log_start_offset
+        outcome = partition.delete_records(offset, self._metadata.brokers.keys())
+        if partition.log.log_start_offset > before:
+            logger.info(
+                "%s begins at offset %d now, records were deleted",
+                partition.log.topic_partition,
+                partition.log.log_start_offset,
+            )
+        return outcome
 
     # Roles
 
@@ -345,6 +323,16 @@ class ReplicaManager:
         except OSError as error:
             logger.error("%s cannot be opened: %s", key, error)
             return ErrorCode.KAFKA_STORAGE_ERROR
+        state_change_logger.info(
+            "[Broker id=%d] %s %s from leader epoch %d on, at offset %d, high watermark %d, ISR %s",
+            self.broker_id,
+            "Leading" if partition.is_leader else "Following",
+            key,
+            partition.leader_epoch,
+            partition.log.log_end_offset,
+            partition.high_watermark,
+            list(state.isr),
+        )
         self.partitions[key] = partition
         self.signal.notify(key, moved)
         return ErrorCode.NONE
@@ -446,6 +434,7 @@ class ReplicaManager:
                 return ErrorCode.KAFKA_STORAGE_ERROR, None
             if leader_epoch not in (_NO_EPOCH, _EPOCH_DURING_DELETE) and leader_epoch < partition.leader_epoch:
                 return ErrorCode.FENCED_LEADER_EPOCH, None
+        state_change_logger.info("[Broker id=%d] Stopped replica of %s, to delete it: %s", self.broker_id, key, delete)
         renaming = None
         if delete:
             if partition is not None:

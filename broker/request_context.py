@@ -13,11 +13,6 @@ R = TypeVar("R")
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 
-# The bits of all operations that there are on a topic, and on the cluster. As there is no authorizer, everybody may do
-# everything, and is told so on request.
-ALL_TOPIC_OPERATIONS: Final = 0xDF8
-ALL_CLUSTER_OPERATIONS: Final = 0x1FA0
-
 
 class CloseConnection(Exception):  # noqa: N818 - not an error of ours
     """Raised by a handler where Kafka answers by closing, as for a failed Produce with acks=0."""
@@ -166,6 +161,12 @@ class Deferred(Generic[R]):
             callback(self._response)  # type: ignore[arg-type]
         elif on_close is not None:
             on_close(self._closed)
+
+    def map(self, change: Callable[[R], R]) -> "Deferred[R]":
+        """Return the reply that this one is when it is changed; whoever waits, waits for that one."""
+        changed: Deferred[R] = Deferred(self.applied, self.abandon)
+        self.then(lambda response: changed.complete(change(response)), changed.close)
+        return changed
 
     def _end(self) -> None:
         self.done = True

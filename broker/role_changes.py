@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 SLICE_SECONDS: Final = 0.001
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.server.ReplicaManager")
 
 
 class RoleChanges:

@@ -25,7 +25,8 @@ from ottla.broker.request_context import ClientSession
 from ottla.broker.transport import SocketTransport
 from ottla.wire.config_def import ConfigError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.network.SocketServer")
+acceptor_logger = logging.getLogger("kafka.network.DataPlaneAcceptor")
 
 # The process is out of descriptors or memory: other connections must end before a new one can begin.
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -111,6 +112,7 @@ class Server:
 
     async def stop(self, grace_seconds: float) -> None:
         """Accept no more, let owed replies leave, close everything."""
+        logger.info("Stopping, with %d connections open", len(self._connections))
         self._accepting.cancel()
         for connection in self._connections:
             connection.stop()
@@ -119,6 +121,7 @@ class Server:
         for connection in self._connections:
             connection.abort()
         await self._until_closed()
+        logger.info("Stopped")
 
     def use_limits(self, limits: ConnectionLimits) -> None:
         """Take connections within other bounds from now on."""
@@ -130,6 +133,8 @@ class Server:
             await self._ended.park()
 
     async def _accept(self, name: str, listener: socket.socket, nursery: trio.Nursery) -> None:
+        host, port = listener.getsockname()[:2]
+        acceptor_logger.info("Awaiting connections of listener %s on %s:%d", name, host, port)
         while True:
             await trio.lowlevel.wait_readable(listener)
             try:
@@ -140,7 +145,7 @@ class Server:
                 continue
             except OSError as error:
                 # Mostly a client that went away before its turn came.
-                logger.warning("%s: cannot accept: %s", name, error)
+                acceptor_logger.warning("%s: cannot accept: %s", name, error)
                 if error.errno in _EXHAUSTED:
                     await trio.sleep(_PAUSE_SECONDS)
 
@@ -200,7 +205,7 @@ class Server:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
             host, port = sock.getsockname()[:2]
         except OSError as gone:
-            logger.debug("a client left at once: %s", gone)
+            acceptor_logger.debug("a client left at once: %s", gone)
             sock.close()
             return
         self._opened += 1

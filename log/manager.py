@@ -7,6 +7,7 @@ Counterpart in Kafka: LogManager.
 import logging
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -41,7 +42,7 @@ DELETE_SUFFIX = "-delete"
 _PASSED_OVER = ("-future", "-stray")
 _LONGEST_NAME = 255
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.log.LogManager")
 
 OffsetsByFile = Mapping[Path, Mapping[TopicPartition, int]]
 
@@ -163,11 +164,15 @@ class LogManager:
 
     def load(self, now_ms: int) -> None:
         """Open all logs; recover those of directories that were not shut down cleanly. Takes its time."""
+        started = time.monotonic()
         for directory in self.directories:
             clean = take_clean_shutdown(directory)
             recovery_points = _read_or_none(directory / RECOVERY_POINT_FILE)
             log_start_offsets = _read_or_none(directory / LOG_START_OFFSET_FILE)
-            for path in sorted(path for path in directory.iterdir() if path.is_dir()):
+            paths = sorted(path for path in directory.iterdir() if path.is_dir())
+            how = "as they were shut down cleanly" if clean else "recovering them, as there was no clean shutdown"
+            logger.info("Loading %d logs from %s, %s", len(paths), directory, how)
+            for path in paths:
                 topic_partition = self._identify(path)
                 if topic_partition is None:
                     continue
@@ -179,8 +184,18 @@ class LogManager:
                     clean,
                     self._producer_id_expiration_ms,
                 )
-                self.logs[topic_partition] = PartitionLog(topic_partition, path, self.files, options)
+                began = time.monotonic()
+                log = self.logs[topic_partition] = PartitionLog(topic_partition, path, self.files, options)
                 self._log_counts[directory] += 1
+                logger.info(
+                    "Loaded %s with %d segments, log start offset %d and log end offset %d in %d ms",
+                    path,
+                    len(log.segments),
+                    log.log_start_offset,
+                    log.log_end_offset,
+                    (time.monotonic() - began) * 1000,
+                )
+        logger.info("Loaded %d logs in %d ms", len(self.logs), (time.monotonic() - started) * 1000)
 
     def _identify(self, path: Path) -> TopicPartition | None:
         """Whose log a directory is; those on their way out, and strangers, are nobody's."""
@@ -242,6 +257,7 @@ class LogManager:
                 self._log_counts[path.parent] -= 1
                 raise storage_error(error) from error
             self.logs[topic_partition] = log
+            logger.info("Created log for partition %s in %s", topic_partition, path)
         if topic_id is not None:
             log.set_topic_id(topic_id)
         return log
@@ -259,6 +275,7 @@ class LogManager:
 
     def renamed(self, renaming: Renaming) -> None:
         """Leave a renamed directory to be removed by whoever asks `take_deleted`."""
+        logger.info("%s is renamed to %s, to be deleted", renaming.old, renaming.new.name)
         self._deleted.append(renaming.new)
 
     def take_deleted(self) -> list[Path]:
@@ -335,6 +352,7 @@ class LogManager:
             for directory in self.directories:
                 if directory not in failed:
                     write_clean_shutdown(directory)
+            logger.info("Closed %d logs", len(self.logs))
         finally:
             self._locks.release()
 

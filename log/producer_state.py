@@ -27,7 +27,7 @@ NO_SEQUENCE = -1
 NO_OFFSET = -1
 _MAX_SEQUENCE = 2**31 - 1
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("org.apache.kafka.storage.internals.log.ProducerStateManager")
 
 
 class BatchMetadata(NamedTuple):

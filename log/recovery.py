@@ -36,7 +36,7 @@ _TXN_INDEX_SUFFIX = ".txnindex"
 _UNFINISHED_SUFFIXES = (".deleted", ".cleaned", ".swap")
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, _TXN_INDEX_SUFFIX)
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.log.LogLoader")
 
 
 class OldMessageFormatError(Exception):
@@ -195,10 +195,12 @@ def _recover(
     """Scan all segments from `first` on; behind a bad batch nothing stays."""
     log_start_offset = max(options.log_start_offset, segments[0].base_offset)
     rebuild_producers(producers, segments[:first], log_start_offset, segments[first].base_offset, options.now_ms)
+    count = len(segments) - first
     for slot in range(first, len(segments)):
         segment = segments[slot]
         producers.end_offset = max(producers.end_offset, segment.base_offset)
         producers.take_snapshot(sync=False)
+        logger.info("Recovering %s, segment %d of %d to recover", segment.file.path, slot - first + 1, count)
         cut = recover_segment(segment, epochs, producers)
         if cut:
             logger.warning("Cut %d bytes behind the last valid batch of %s", cut, segment.file.path)

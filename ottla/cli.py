@@ -6,8 +6,11 @@ Knows no broker: whatever is heavy is imported by the subcommand that needs it. 
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
+
+from ottla.loggers import FORMATS, LEVELS
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -21,21 +24,46 @@ def main() -> None:
 @click.option(
     "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a key over file and environment."
 )
-def serve(properties: Path | None, overrides: tuple[str, ...]) -> None:
+@click.option(
+    "--log-format",
+    type=click.Choice(list(FORMATS)),
+    default="text",
+    help="How the lines on stderr look: as Kafka's, or one JSON object each.",
+)
+@click.option(
+    "--log-level",
+    "levels",
+    multiple=True,
+    metavar="[LOGGER=]LEVEL",
+    help=f"The least level to tell of, one of {', '.join(LEVELS)}; with a logger's name, for that one. Default: INFO.",
+)
+def serve(properties: Path | None, overrides: tuple[str, ...], log_format: str, levels: tuple[str, ...]) -> None:
     """Serve Kafka clients until SIGTERM or SIGINT.
 
     Keys are Kafka's. They are read from the file, then from KAFKA_* environment variables as Kafka's container image
     maps them, then from --override; the last one counts.
     """
     pairs = dict(_pair(override) for override in overrides)
+    by_logger = dict(_level(level) for level in levels)
     from ottla.serving import run
 
-    sys.exit(run(properties, pairs, os.environ))
+    sys.exit(run(properties, pairs, os.environ, log_format, by_logger))
 
 
 def _pair(override: str) -> tuple[str, str]:
     name, equals, value = override.partition("=")
     if not equals or not name.strip():
-        click.echo(f"ottla: --override takes KEY=VALUE, not {override!r}", err=True)
-        sys.exit(1)
+        _refuse(f"--override takes KEY=VALUE, not {override!r}")
     return name.strip(), value
+
+
+def _level(text: str) -> tuple[str, int]:
+    logger, _, level = text.rpartition("=")
+    if level.strip().upper() not in LEVELS:
+        _refuse(f"--log-level takes one of {', '.join(LEVELS)}, or LOGGER= and one of them, not {text!r}")
+    return logger.strip(), LEVELS[level.strip().upper()]
+
+
+def _refuse(reason: str) -> NoReturn:
+    click.echo(f"ottla: {reason}", err=True)
+    sys.exit(1)

@@ -6,43 +6,60 @@ broker works. Counterpart: Kafka.scala, the main class.
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
+from ottla import loggers
 from ottla.broker.config import BrokerConfig
 from ottla.broker.node import AddressInUse
 from ottla.broker.process import serve
 from ottla.log.meta_properties import DirectoryInUse
-from ottla.wire.config_def import ConfigError
+from ottla.wire.config_def import ConfigError, render
 from ottla.wire.record_batch import SCAN_IS_COMPILED
 
-logger = logging.getLogger("ottla")
+logger = logging.getLogger("kafka.Kafka$")
+config_logger = logging.getLogger("kafka.server.KafkaConfig")
 
 
-def run(properties: Path | None, overrides: Mapping[str, str], environ: Mapping[str, str]) -> int:
+def run(
+    properties: Path | None,
+    overrides: Mapping[str, str],
+    environ: Mapping[str, str],
+    log_format: str = "text",
+    levels: Mapping[str, int] = MappingProxyType({}),
+) -> int:
     """Serve until a signal says to stop; return the exit code of the process."""
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s",
-        datefmt="%Y-%m-%dT%H:%M:%S",
-    )  # fmt: skip
+    writer = loggers.set_up(sys.stderr.fileno(), log_format, levels)
     served: list[str] = []
     try:
         config, warnings = BrokerConfig.load(properties, overrides, environ)
-        for warning in warnings:
-            logger.warning("%s", warning)
-        if config.without_effect:
-            logger.info("without effect in Ottla: %s", ", ".join(config.without_effect))
-        scan = "compiled" if SCAN_IS_COMPILED else "plain Python, slower (`make setup` compiles it where a compiler is)"
-        logger.info("record scan: %s", scan)
+        tell_config(config, warnings)
         serve(config, ready=lambda bootstrap: served.append(announce(bootstrap)))
     except (ConfigError, AddressInUse, DirectoryInUse) as error:
-        return refuse(str(error))
+        return refuse(str(error), writer)
     except OSError as error:
         # A file or socket that the system refuses at the start: its reason is the one clear line. Later it is a bug.
-        if served:
-            raise
-        return refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        if not served:
+            return refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error), writer)
+        logger.critical("the broker ends because of a bug", exc_info=error)
+        return 1
+    except Exception:
+        logger.critical("the broker ends because of a bug", exc_info=True)
+        return 1
     return 0
+
+
+def tell_config(config: BrokerConfig, warnings: Iterable[str]) -> None:
+    """Tell the operator what was understood of the configuration."""
+    for warning in warnings:
+        config_logger.warning("%s", warning)
+    texts = {name: render(config.values[name]) for name in sorted(config.texts) if name in config.values}
+    config_logger.info("configured: %s", ", ".join(f"{name}={text}" for name, text in texts.items()))
+    if config.without_effect:
+        config_logger.info("without effect in Ottla: %s", ", ".join(config.without_effect))
+    scan = "compiled" if SCAN_IS_COMPILED else "plain Python, slower (`make setup` compiles it where a compiler is)"
+    config_logger.info("record scan: %s", scan)
 
 
 def announce(bootstrap: str) -> str:
@@ -53,7 +70,8 @@ def announce(bootstrap: str) -> str:
     return line
 
 
-def refuse(reason: str) -> int:
-    """Say why no broker serves here."""
+def refuse(reason: str, writer: logging.Handler) -> int:
+    """Say why no broker serves here, after all else that was said."""
+    writer.flush()
     sys.stderr.write(f"ottla: {' '.join(reason.split())}\n")
     return 1

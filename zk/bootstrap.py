@@ -4,6 +4,8 @@ Owns these few steps over a session. Must not know which store it is, nor what a
 Counterpart in Kafka: the corresponding methods of KafkaZkClient, called by KafkaServer.startup.
 """
 
+import logging
+
 from ottla.zk.store import Create, NodeExistsError, Operation, Session, StoreError
 from ottla.zk.znodes import (
     BROKER_SEQUENCE_ID,
@@ -15,6 +17,8 @@ from ottla.zk.znodes import (
     encode_cluster_id,
     parents_of,
 )
+
+logger = logging.getLogger("kafka.zk.KafkaZkClient")
 
 
 async def prepare_tree(session: Session, proposed_cluster_id: str) -> str:
@@ -53,6 +57,8 @@ async def register_broker(session: Session, info: BrokerInfo, timestamp_ms: int)
             raise
         return stat.czxid
     assert result.stat is not None
+    places = ", ".join(each.connection_string for each in info.endpoints)
+    logger.info("Registered broker %d at %s with %s and epoch %d", info.broker_id, path, places, result.stat.czxid)
     return result.stat.czxid
 
 

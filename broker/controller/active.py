@@ -40,7 +40,8 @@ from ottla.wire.types import TopicPartition
 from ottla.zk.store import NodeExistsError, StoreError
 from ottla.zk.znodes import NO_LEADER
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.controller.KafkaController")
+deletion_logger = logging.getLogger("kafka.controller.TopicDeletionManager")
 
 UNCLEAN_KEY = "unclean.leader.election.enable"
 
@@ -110,7 +111,7 @@ class ActiveController:
         dead = sorted(before.keys() - now.keys())
         bounced = sorted(each for each in now.keys() & before.keys() if now[each].epoch > before[each].epoch)
         if new or dead or bounced:
-            logger.info("brokers: new %s, gone %s, back again %s, now %s", new, dead, bounced, sorted(now))
+            logger.info("Brokers: new %s, gone %s, back again %s, now %s", new, dead, bounced, sorted(now))
         for broker_id in (*dead, *bounced):
             self._queues.remove(broker_id)
         for broker_id in (*new, *bounced):
@@ -190,9 +191,12 @@ class ActiveController:
     async def topics_changed(self) -> None:
         """Take in topics that came, whoever made them, and topics that went."""
         names = await self._store.topic_names()
-        for topic in [each for each in self.context.topics if each not in names]:
+        gone = [each for each in self.context.topics if each not in names]
+        for topic in gone:
             self.context.remove_topic(topic)
         new = names.difference(self.context.topics)
+        if new or gone:
+            logger.info("Topics: new %s, gone %s", sorted(new), gone)
         await self._take_topics(new)
         await self._create_partitions([each for topic in new for each in self.context.partitions_of(topic)])
 
@@ -219,6 +223,7 @@ class ActiveController:
         if added and context.is_queued_for_deletion(topic):
             logger.warning("%s gets no partitions, it is being deleted", topic)
         elif added:
+            logger.info("Topic %s gets the partitions %s", topic, sorted(added))
             context.assignments[topic] |= added
             await self._create_partitions([TopicPartition(topic, index) for index in added])
 
@@ -324,9 +329,11 @@ class ActiveController:
             known = set()
         forgotten = set(names) - known
         if forgotten:
-            logger.warning("not deleting %s: unknown, or deletion is disabled", sorted(forgotten))
+            deletion_logger.warning("Not deleting %s: unknown, or deletion is disabled", sorted(forgotten))
             await self._store.unmark_for_deletion(forgotten)
-        topic_deletion.begin(self.context, known - self.context.topics_to_delete)
+        if new := known - self.context.topics_to_delete:
+            deletion_logger.info("Deleting the topics %s", sorted(new))
+        topic_deletion.begin(self.context, new)
 
     async def _resume_deletions(self) -> None:
         context = self.context
@@ -339,6 +346,7 @@ class ActiveController:
         if finished:
             await self._store.remove_topics(finished)
             for topic in finished:
+                deletion_logger.info("Topic %s is deleted", topic)
                 context.remove_topic(topic)
         self._topics_gone([*finished, *context.topics_ineligible_for_deletion])
 
@@ -364,7 +372,7 @@ class ActiveController:
         if response.error_code != ErrorCode.NONE:
             failed = to_delete
         if failed & to_delete:
-            logger.error("broker %s did not delete %s", broker_id, sorted(failed & to_delete))
+            deletion_logger.error("Broker %s did not delete %s", broker_id, sorted(failed & to_delete))
             topic_deletion.deletion_failed(self.context, [Replica(each, broker_id) for each in failed & to_delete])
         topic_deletion.replicas_deleted(self.context, broker_id, to_delete - failed)
         await self._resume_deletions()
@@ -373,7 +381,7 @@ class ActiveController:
         """Take in which replicas a broker cannot serve because their directory is gone."""
         context = self.context
         if response.error_code != ErrorCode.NONE:
-            logger.error("broker %s refused leaders: %s", broker_id, ErrorCode(response.error_code).name)
+            logger.error("Broker %s refused leaders: %s", broker_id, ErrorCode(response.error_code).name)
             return
         before = context.offline_directories.get(broker_id, set())
         now = set(before)
@@ -414,7 +422,7 @@ class ActiveController:
             written, conflicts = await self._store.write_states(writes)
             await trio.lowlevel.checkpoint()
             for write in conflicts:
-                logger.error("the state of %s was there already", write.partition)
+                logger.error("The state of %s was there already", write.partition)
             leaders_written(context, batch, written)
         offline = [each for each in to_stay if context.partition_phases.get(each) is PartitionPhase.OFFLINE]
         if offline:

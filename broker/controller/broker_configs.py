@@ -11,7 +11,7 @@ from ottla.broker.dynamic_config import DynamicConfig
 from ottla.zk.store import Session, Stat
 from ottla.zk.znodes import DEFAULT_ENTITY, ZnodeError, broker_config_path, decode_config
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.server.BrokerConfigHandler")
 
 
 class BrokerConfigs:

@@ -5,6 +5,7 @@ when it was elected, so that one that was replaced without knowing writes nothin
 Counterpart in Kafka: KafkaZkClient.
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -29,6 +30,8 @@ from ottla.zk.store import (
     StoreError,
 )
 from ottla.zk.znodes import BrokerInfo, PartitionState, ReplicaAssignment, TopicAssignment
+
+logger = logging.getLogger("kafka.zk.AdminZkClient")
 
 # Kafka's first controller of a cluster has epoch 1, because it counts up from this.
 _NO_CONTROLLER_YET: Final = 0
@@ -169,7 +172,12 @@ class ClusterStore:
                     Create(znodes.topic_path(topic.name), TopicAssignment(topic_id, replicas).encode()),
                 ]
             )
-        return [outcome if isinstance(outcome, StoreError) else None for outcome in await self._write(steps)]
+        errors = [outcome if isinstance(outcome, StoreError) else None for outcome in await self._write(steps)]
+        for (topic, topic_id), error in zip(topics, errors, strict=True):
+            if error is None:
+                id_text, count = znodes.encode_uuid(topic_id), len(topic.assignment)
+                logger.info("Created topic %s with id %s, %d partitions, %s", topic.name, id_text, count, topic.configs)
+        return errors
 
     async def set_assignment(self, topic: str, assignment: TopicAssignment, version: int) -> None:
         """Write an assignment that got an id or partitions."""

@@ -35,7 +35,7 @@ from ottla.zk.store import (
     StoreError,
 )
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.server.ZkAdminManager")
 
 R = TypeVar("R")
 

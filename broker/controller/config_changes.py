@@ -19,7 +19,7 @@ from ottla.broker.controller.topic_configs import TopicConfigs
 from ottla.zk.store import NoNodeError, Session, StoreError, WatchEvent
 from ottla.zk.znodes import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES, ZnodeError, decode_config_change
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.server.ZkConfigManager")
 
 _EXPIRES_AFTER_MS: Final = 15 * 60 * 1000
 _RETRY_AFTER_SECONDS: Final = 0.1
@@ -81,6 +81,7 @@ class ConfigChanges:
             entities = {_entity(data) for number, (data, _) in changes.items() if number > self._last}
             topics = sorted(each.removeprefix(_TOPICS) for each in entities if each.startswith(_TOPICS))
             for topic in await self._topic_configs.refresh(topics):
+                logger.info("Topic %s has new configs: %s", topic, dict(self._topic_configs.get(topic)))
                 self._changed(topic)
             if any(f"{_BROKERS}{entity}" in entities for entity in self._broker_configs.entities):
                 await self._broker_configs.refresh()

@@ -63,7 +63,7 @@ from ottla.wire.types import TopicPartition
 from ottla.zk import znodes
 from ottla.zk.store import EventType, Session, StoreError, WatchEvent
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.controller.KafkaController")
 
 _RESERVED_TOPIC_IDS: Final = (bytes(16), bytes(15) + b"\1")
 
@@ -228,7 +228,7 @@ class Controller:
                     await self._store.give_up()
                     await self._stand_for_election()
                 except Exception:
-                    logger.exception("the controller failed at %s", type(event).__name__)
+                    logger.exception("[Controller id=%d] Failed at %s", self._broker_id, type(event).__name__)
 
     def _put(self, event: _Event) -> None:
         self._sender.send_nowait(event)
@@ -289,12 +289,13 @@ class Controller:
         while await self._store.controller_id() is None:
             try:
                 epoch, version = await self._store.become_controller(self._broker_id, self._clock.now_ms())
-                logger.info("broker %s is the controller, epoch %s", self._broker_id, epoch)
+                logger.info("[Controller id=%d] Elected as the controller, with epoch %d", self._broker_id, epoch)
                 context = ControllerContext(epoch, version)
                 self._active = ActiveController(
                     self._settings, context, self._store, self._queues, self._waits.topics_gone
                 )
                 await self._active.begin()
+                logger.info("[Controller id=%d] Ready, with epoch %d", self._broker_id, epoch)
             except ControllerMovedError:
                 self._resign()
             except Exception:
@@ -312,7 +313,7 @@ class Controller:
 
     def _resign(self) -> None:
         if self._active is not None:
-            logger.info("broker %s is no longer the controller", self._broker_id)
+            logger.info("[Controller id=%d] Resigned", self._broker_id)
         self._active = None
         self._queues.clear()
         self._store.lose()
@@ -418,6 +419,6 @@ class Controller:
                 errors = await self._store.create_topics([(topic, new_topic_id()) for topic in topics])
             for topic, error in zip(topics, errors, strict=True):
                 if error is not None:
-                    logger.info("%s was not created: %r", topic.name, error)
+                    logger.warning("Topic %s was not created: %r", topic.name, error)
         finally:
             self._being_created.difference_update(topic.name for topic in topics)

@@ -15,7 +15,7 @@ from ottla.broker.controller.request_batch import ControlRequest
 from ottla.broker.request_context import Deferred
 from ottla.wire.schema import Response
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.controller.RequestSendThread")
 
 _RETRY_AFTER_SECONDS: Final = 0.1
 

@@ -17,7 +17,7 @@ from ottla.wire.types import MAX_INT64
 from ottla.zk.store import BadVersionError, Session, StoreError
 from ottla.zk.znodes import PRODUCER_ID_BLOCK, ProducerIdBlock
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.coordinator.transaction.ZkProducerIdManager")
 
 _BLOCK_SIZE: Final = 1000
 # The next block is taken when so few ids are left.

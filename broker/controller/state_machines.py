@@ -16,7 +16,9 @@ from ottla.broker.controller.request_batch import RequestBatch
 from ottla.wire.types import TopicPartition
 from ottla.zk.znodes import PartitionState
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("state.change.logger")
+
+_ILLEGAL: Final = "[Controller epoch=%d] %s cannot become %s, it is %s"
 
 # From which phases a partition may come to each.
 PARTITION_MOVES: Final[Mapping[PartitionPhase, frozenset[PartitionPhase]]] = {
@@ -97,7 +99,9 @@ def new_leaders(context: ControllerContext, partitions: Iterable[TopicPartition]
         if context.partition_phases.get(partition) is PartitionPhase.NEW:
             state = first_leader(context, partition)
             if state is None:
-                logger.error("no replica of %s is alive, so nobody leads it", partition)
+                logger.error(
+                    "[Controller epoch=%d] No replica of %s is alive, so nobody leads it", context.epoch, partition
+                )
             else:
                 writes.append(StateWrite(partition, state, True, state.isr))
     return writes
@@ -114,11 +118,11 @@ def elect(
     for partition in _legal_partitions(context, partitions, PartitionPhase.ONLINE):
         state = found.get(partition)
         if state is None:
-            logger.error("the state of %s is not in the store", partition)
+            logger.error("[Controller epoch=%d] The state of %s is not in the store", context.epoch, partition)
         elif state.controller_epoch > context.epoch:
-            logger.error("the state of %s was written by a later controller", partition)
+            logger.error("[Controller epoch=%d] A later one wrote the state of %s", context.epoch, partition)
         elif (chosen := choose(partition, state)) is None:
-            logger.error("no replica can lead %s: %s", partition, state)
+            logger.error("[Controller epoch=%d] No replica can lead %s: %s", context.epoch, partition, state)
         else:
             replicas = context.assignment(partition).replicas
             live = tuple(each for each in replicas if context.is_online(each, partition, or_shutting_down=True))
@@ -129,6 +133,15 @@ def elect(
 def leaders_written(context: ControllerContext, batch: RequestBatch, written: Iterable[StateWrite]) -> None:
     """End an election: `state.version` is now the version of the znode written."""
     for partition, state, is_new, recipients in written:
+        logger.info(
+            "[Controller epoch=%d] Partition %s is online, was %s: leader %d with epoch %d, ISR %s",
+            context.epoch,
+            partition,
+            context.partition_phases[partition].value,
+            state.leader,
+            state.leader_epoch,
+            list(state.isr),
+        )
         context.leadership[partition] = state
         context.partition_phases[partition] = PartitionPhase.ONLINE
         batch.add_leader_and_isr(context, recipients, partition, is_new=is_new)
@@ -139,7 +152,7 @@ def replicas_new(context: ControllerContext, batch: RequestBatch, replicas: Iter
     for replica in _legal_replicas(context, replicas, ReplicaPhase.NEW):
         state = context.leadership.get(replica.partition)
         if state is not None and state.leader == replica.broker_id:
-            logger.error("%s leads its partition, so it cannot be new", replica)
+            logger.error("[Controller epoch=%d] %s leads its partition, so it cannot be new", context.epoch, replica)
             continue
         context.replica_phases[replica] = ReplicaPhase.NEW
         if state is not None:
@@ -182,7 +195,7 @@ def shrink_isr(
         partition, broker_id = replica
         state = found.get(partition)
         if state is None or state.controller_epoch > context.epoch:
-            logger.error("the state of %s is not in the store, or a later controller's", partition)
+            logger.error("[Controller epoch=%d] No state of %s, or a later one's", context.epoch, partition)
         elif broker_id in state.isr:
             recipients = tuple(each for each in context.assignment(partition).replicas if each != broker_id)
             writes.append(StateWrite(partition, without_replica(context, state, broker_id), False, recipients))
@@ -226,7 +239,7 @@ def _legal_partitions(
         if phase in PARTITION_MOVES[to]:
             legal.append(partition)
         else:
-            logger.error("%s cannot become %s, it is %s", partition, to.value, phase.value)
+            logger.error(_ILLEGAL, context.epoch, partition, to.value, phase.value)
     return legal
 
 
@@ -237,5 +250,5 @@ def _legal_replicas(context: ControllerContext, replicas: Iterable[Replica], to:
         if phase in REPLICA_MOVES[to]:
             legal.append(replica)
         else:
-            logger.error("%s cannot become %s, it is %s", replica, to.value, phase.value)
+            logger.error(_ILLEGAL, context.epoch, replica, to.value, phase.value)
     return legal

@@ -16,7 +16,7 @@ from ottla.broker.request_context import Deferred
 from ottla.zk.store import Session, StoreError
 from ottla.zk.znodes import ZnodeError, decode_config, topic_config_path
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.server.TopicConfigHandler")
 
 T = TypeVar("T")
 

@@ -11,6 +11,7 @@ Counterpart in Kafka: KafkaApis.handleDeleteTopicsRequest.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from ottla.broker.authorizer import EVERYBODY, Access, Operation, ResourceType
 from ottla.broker.controller.event_loop import Controller
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.request_context import Deferred, RequestContext
@@ -34,6 +35,7 @@ def handle(
     controller: Controller,
     metadata: MetadataCache,
     delete_topic_enable: bool,
+    access: Access = EVERYBODY,
 ) -> DeleteTopicsResponse | Deferred[DeleteTopicsResponse]:
     """Delete topics."""
     version = context.api_version
@@ -45,6 +47,7 @@ def handle(
             request, version, ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST
         )
     results = [_find(topic, metadata) for topic in _topics(request, version)]
+    _refuse_denied(results, context, access)
     names = {result.name for result in results if result.error_code == ErrorCode.NONE and result.name is not None}
     if not names:
         return DeleteTopicsResponse(responses=results)
@@ -81,6 +84,20 @@ def _find(topic: DeleteTopicState, metadata: MetadataCache) -> DeletableTopicRes
     if name is not None and not metadata.contains(name):
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return DeletableTopicResult(name=name, topic_id=topic.topic_id, error_code=code)
+
+
+def _refuse_denied(results: Sequence[DeletableTopicResult], context: RequestContext, access: Access) -> None:
+    """Who may not see a topic is not told the name that belongs to an id, nor whether there is one of some name."""
+    names = [result.name for result in results if result.name is not None]
+    by_id = {result.name for result in results if result.name is not None and result.topic_id != ZERO_UUID}
+    seen = access.allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, by_id)
+    deletable = access.allowed(context, Operation.DELETE, ResourceType.TOPIC, names)
+    for result in results:
+        is_hidden = result.name in by_id and result.topic_id != ZERO_UUID and result.name not in seen
+        if result.name is not None and (is_hidden or result.name not in deletable):
+            result.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if is_hidden:
+            result.name = None
 
 
 def error_response(request: DeleteTopicsRequest, version: int, code: ErrorCode) -> DeleteTopicsResponse:

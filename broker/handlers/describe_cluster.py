@@ -6,8 +6,9 @@ Counterpart in Kafka: KafkaApis.handleDescribeCluster, AuthHelper.computeDescrib
 
 from typing import Final
 
+from ottla.broker.authorizer import EVERYBODY, Access
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.request_context import ALL_CLUSTER_OPERATIONS, RequestContext
+from ottla.broker.request_context import RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -21,7 +22,12 @@ _CONTROLLERS: Final = 2
 
 
 def handle(
-    request: DescribeClusterRequest, context: RequestContext, *, metadata: MetadataCache, cluster_id: str
+    request: DescribeClusterRequest,
+    context: RequestContext,
+    *,
+    metadata: MetadataCache,
+    cluster_id: str,
+    access: Access = EVERYBODY,
 ) -> DescribeClusterResponse:
     """Tell the brokers at the listener that was asked."""
     if request.endpoint_type == _CONTROLLERS:
@@ -34,7 +40,9 @@ def handle(
     nodes = metadata.nodes(context.listener_name)
     controller_id = metadata.controller_id
     is_told = any(node.broker_id == controller_id for node in nodes)
-    tell_operations = request.include_cluster_authorized_operations
+    operations = OPERATIONS_OMITTED
+    if request.include_cluster_authorized_operations:
+        operations = access.cluster_operations(context)
     return DescribeClusterResponse(
         error_code=ErrorCode.NONE,
         cluster_id=cluster_id,
@@ -43,7 +51,7 @@ def handle(
             DescribeClusterBroker(broker_id=node.broker_id, host=node.host, port=node.port, rack=node.rack)
             for node in nodes
         ],
-        cluster_authorized_operations=ALL_CLUSTER_OPERATIONS if tell_operations else OPERATIONS_OMITTED,
+        cluster_authorized_operations=operations,
     )
 
 

@@ -22,7 +22,7 @@ from ottla.wire.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.server.ReplicaManager")
 
 _LAG_NOT_KNOWN: Final = -1
 

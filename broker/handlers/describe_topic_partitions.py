@@ -9,9 +9,10 @@ Counterpart in Kafka: DescribeTopicPartitionsRequestHandler, KRaftMetadataCache.
 
 from typing import Final
 
+from ottla.broker.authorizer import EVERYBODY, Access, Operation, ResourceType
 from ottla.broker.controller.topics import is_internal, name_fault
 from ottla.broker.metadata_cache import MetadataCache, PartitionMetadata
-from ottla.broker.request_context import ALL_TOPIC_OPERATIONS, RequestContext
+from ottla.broker.request_context import RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -26,16 +27,22 @@ _NO_LEADER: Final = -1
 
 
 def handle(
-    request: DescribeTopicPartitionsRequest, context: RequestContext, *, metadata: MetadataCache, max_partitions: int
+    request: DescribeTopicPartitionsRequest,
+    context: RequestContext,
+    *,
+    metadata: MetadataCache,
+    max_partitions: int,
+    access: Access = EVERYBODY,
 ) -> DescribeTopicPartitionsResponse:
     """Tell a page of at most `max_partitions`."""
     cursor = request.cursor
     names = _names(request, metadata)
+    shown = access.allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, names, is_told=bool(request.topics))
     listener = context.listener_name
     remaining = max(min(max_partitions, request.response_partition_limit), 1)
     topics = []
     next_cursor = None
-    for name in names:
+    for name in [each for each in names if each in shown]:
         if not remaining:
             next_cursor = Cursor(topic_name=name, partition_index=0)
             break
@@ -51,6 +58,10 @@ def handle(
             next_cursor = Cursor(topic_name=name, partition_index=end)
             break
         remaining -= len(told)
+    for topic in topics:
+        topic.topic_authorized_operations = access.operations(context, ResourceType.TOPIC, topic.name or "")
+    if request.topics:
+        topics += [_denied(name) for name in names if name not in shown]
     return DescribeTopicPartitionsResponse(topics=topics, next_cursor=next_cursor)
 
 
@@ -78,8 +89,12 @@ def _topic(
         topic_id=topic_id,
         is_internal=is_internal(name),
         partitions=partitions,
-        topic_authorized_operations=ALL_TOPIC_OPERATIONS,
     )
+
+
+def _denied(name: str) -> DescribeTopicPartitionsResponseTopic:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, topic_id=ZERO_UUID, partitions=())
 
 
 def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:

@@ -6,9 +6,12 @@ Consumers are never sent to another replica, and there are no snapshots.
 Counterpart in Kafka: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages, DelayedFetch.
 """
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
+from ottla.broker.authorizer import Access, Operation, ResourceType
 from ottla.broker.clock import Timer
 from ottla.broker.fetch_session import (
     FINAL_EPOCH,
@@ -20,7 +23,8 @@ from ottla.broker.fetch_session import (
 )
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.partition import TO_LOG_END, ReadResult
-from ottla.broker.replica_manager import Reader, ReplicaManager, consumer
+from ottla.broker.reader import Reader, consumer
+from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.request_context import Deferred, RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import (
@@ -47,7 +51,9 @@ _OLD_CONSUMERS: Final = tuple(consumer(level, from_leader_only=True) for level i
 _CONSUMERS: Final = tuple(consumer(level, from_leader_only=False) for level in (0, 1))
 
 # Nothing was looked for, so it does not end a wait.
-_UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+_UNKNOWN: Final = frozenset(
+    {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+)
 _MOVED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
@@ -59,14 +65,15 @@ def handle(
     sessions: FetchSessionCache,
     metadata: MetadataCache,
     fetch_max_bytes: int,
+    access: Access | None = None,
 ) -> Answer:
-    """Read, and answer now or later."""
+    """Read, and answer now or later. `access` is None where nobody is denied anything."""
     version = context.api_version
     reader = _reader(request, version)
     maker = _Answers(version, context.listener_name, reader, replicas, metadata)
     max_bytes = min(request.max_bytes, fetch_max_bytes)
     topics = request.topics
-    if request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION and _is_one(topics):
+    if access is None and request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION and _is_one(topics):
         # The way of consumers without sessions, and worth some care.
         topic = topics[0]
         asked = topic.partitions[0]
@@ -91,7 +98,8 @@ def handle(
     )
     if isinstance(begun, ErrorCode):
         return FetchResponse(error_code=begun, responses=())
-    return _Fetch(request, max_bytes, reader, begun, maker, replicas).start()
+    may_read = None if access is None else _permission(context, access, reader)
+    return _Fetch(request, max_bytes, reader, begun, maker, replicas, may_read).start()
 
 
 def error_response(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse:
@@ -112,6 +120,14 @@ def error_response(request: FetchRequest, version: int, code: ErrorCode) -> Fetc
             for topic in request.topics
         ],
     )
+
+
+def _permission(context: RequestContext, access: Access, reader: Reader) -> Callable[[str], bool]:
+    """Who replicates needs the cluster's permission for all, who consumes one for each topic."""
+    if reader.is_follower:
+        may_replicate = access.allows(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+        return lambda topic: may_replicate
+    return functools.cache(partial(access.allows, context, Operation.READ, ResourceType.TOPIC))
 
 
 def _is_one(topics: Sequence[FetchTopic]) -> bool:
@@ -223,6 +239,7 @@ class _Fetch:
         "_maker",
         "_max_bytes",
         "_max_wait_ms",
+        "_may_read",
         "_min_bytes",
         "_reader",
         "_replicas",
@@ -242,7 +259,9 @@ class _Fetch:
         context: FetchContext,
         maker: _Answers,
         replicas: ReplicaManager,
+        may_read: Callable[[str], bool] | None,
     ) -> None:
+        self._may_read = may_read
         self._max_bytes = max_bytes
         self._min_bytes = min(request.min_bytes, max_bytes)
         self._max_wait_ms = request.max_wait_ms
@@ -287,6 +306,8 @@ class _Fetch:
     def _read(self, partition: SessionPartition, limit: int, at_least_one: bool, is_first_look: bool) -> ReadResult:
         if partition.topic is None:
             return ReadResult(ErrorCode.UNKNOWN_TOPIC_ID)
+        if self._may_read is not None and not self._may_read(partition.topic):
+            return ReadResult(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return self._replicas.read(
             self._reader,
             partition.topic,
@@ -301,6 +322,8 @@ class _Fetch:
     def _moved(self, partition: SessionPartition) -> None:
         """One partition moved while this fetch waits: no other is looked at."""
         result = self._read(partition, self._max_bytes, True, False)
+        if result.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            return
         self._size += result.size - self._sizes.get(partition, 0)
         self._sizes[partition] = result.size
         if self._size >= self._min_bytes or result.error or result.is_diverging:

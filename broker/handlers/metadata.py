@@ -3,21 +3,23 @@
 Topics are asked for by name, from version 12 by id too, all or none of them. One that there is not is created on the
 way where client and broker allow it; it is answered LEADER_NOT_AVAILABLE then, so that the client asks again.
 
-As there is no authorizer, everybody may do everything, and is told so on request.
+Of topics that a client may not see, it is told only that, and not even that if it asks for all.
 
 Deviations: Kafka's internal topics are not created on the way: nothing would make them as their coordinators need them.
 A topic with neither name nor id gets INVALID_REQUEST, where Kafka fails with UNKNOWN_SERVER_ERROR.
 Counterpart in Kafka: KafkaApis.handleTopicMetadataRequest, ZkMetadataCache.getTopicMetadata.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
+from ottla.broker.authorizer import EVERYBODY, Access, Operation, ResourceType
 from ottla.broker.controller.topics import is_internal, name_fault
 from ottla.broker.metadata_cache import MetadataCache, PartitionMetadata
-from ottla.broker.request_context import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS, RequestContext
+from ottla.broker.request_context import RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.metadata import (
+    OPERATIONS_OMITTED,
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
@@ -29,7 +31,6 @@ from ottla.wire.types import ZERO_UUID
 _IDS_FROM_VERSION: Final = 12
 _LISTENER_ERROR_FROM_VERSION: Final = 6
 _NO_LEADER: Final = -1
-_NOT_TOLD: Final = -0x80000000
 
 
 def handle(
@@ -39,14 +40,14 @@ def handle(
     metadata: MetadataCache,
     cluster_id: str,
     auto_create: Callable[[Iterable[str]], dict[str, ErrorCode]] | None,
+    access: Access = EVERYBODY,
 ) -> MetadataResponse:
     """Tell what this broker knows. `auto_create` is None where topics are not created on the way."""
     version = context.api_version
-    answers = []
     wanted = _read(request, version)
+    answers: list[MetadataResponseTopic] = []
     if wanted is None:
         names: Iterable[str] = sorted(metadata.topics)
-        auto_create = None
     elif wanted.ids:
         found = {topic_id: metadata.topic_name(topic_id) for topic_id in wanted.ids}
         unknown = ErrorCode.UNKNOWN_TOPIC_ID
@@ -54,20 +55,22 @@ def handle(
         names = [name for name in found.values() if name is not None]
     else:
         names = wanted.names
-    missing = []
-    for name in names:
-        if metadata.contains(name):
-            answers.append(_known_topic(metadata, name, context.listener_name, version))
-        else:
-            missing.append(name)
+    shown = access.allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, names, is_told=wanted is not None)
+    known = [name for name in names if name in shown and metadata.contains(name)]
+    missing = [name for name in names if name in shown and not metadata.contains(name)]
+    told = [_known_topic(metadata, name, context.listener_name, version) for name in known]
     if missing:
-        may_create = auto_create is not None and request.allow_auto_topic_creation
-        codes = auto_create(missing) if auto_create is not None and may_create else _refuse(missing)
-        answers += [_topic(name, code, ZERO_UUID) for name, code in codes.items()]
+        may_create = wanted is not None and request.allow_auto_topic_creation
+        codes = _create(missing, auto_create if may_create else None, context, access)
+        told += [_topic(name, code, ZERO_UUID) for name, code in codes.items()]
     if request.include_topic_authorized_operations:
-        for answer in answers:
-            if answer.name is not None:
-                answer.topic_authorized_operations = ALL_TOPIC_OPERATIONS
+        for topic in told:
+            if topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                operations = access.operations(context, ResourceType.TOPIC, topic.name or "")
+                topic.topic_authorized_operations = operations
+    answers += told
+    if wanted is not None:
+        answers += [_denied(name, metadata, by_id=bool(wanted.ids)) for name in names if name not in shown]
     tell_cluster = request.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=[
@@ -77,7 +80,35 @@ def handle(
         cluster_id=cluster_id,
         controller_id=-1 if metadata.controller_id is None else metadata.controller_id,
         topics=answers,
-        cluster_authorized_operations=ALL_CLUSTER_OPERATIONS if tell_cluster else _NOT_TOLD,
+        cluster_authorized_operations=access.cluster_operations(context) if tell_cluster else OPERATIONS_OMITTED,
+    )
+
+
+def _create(
+    names: Collection[str],
+    auto_create: Callable[[Iterable[str]], dict[str, ErrorCode]] | None,
+    context: RequestContext,
+    access: Access,
+) -> dict[str, ErrorCode]:
+    """Have topics created that the client may create; what it is answered of all that there are not."""
+    if auto_create is None:
+        return _refuse(names)
+    creatable = set(names)
+    if not access.allows(context, Operation.CREATE, ResourceType.CLUSTER, is_told=False):
+        creatable = access.allowed(context, Operation.CREATE, ResourceType.TOPIC, names)
+    codes = auto_create([name for name in names if name in creatable]) if creatable else {}
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return codes | {name: denied for name in names if name not in creatable}
+
+
+def _denied(name: str, metadata: MetadataCache, *, by_id: bool) -> MetadataResponseTopic:
+    """Return what is told of a topic to whom it is not shown: not the name of an id, nor the id of a name."""
+    return MetadataResponseTopic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        name=None if by_id else name,
+        topic_id=metadata.topic_id(name) if by_id else ZERO_UUID,
+        is_internal=False,
+        partitions=(),
     )
 
 

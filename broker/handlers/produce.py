@@ -39,7 +39,7 @@ from ottla.wire.record_batch import (
     validate_produced,
 )
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.server.KafkaApis")
 
 Key = tuple[str, int]
 _OrNone = ProduceResponse | None

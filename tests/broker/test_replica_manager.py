@@ -8,7 +8,7 @@ import trio.testing
 
 from ottla.broker.offset_signal import HIGH_WATERMARK
 from ottla.broker.partition import Partition
-from ottla.broker.replica_manager import Reader, consumer
+from ottla.broker.reader import Reader, consumer
 from ottla.log.flushing import FlushJob
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import FetchPartition

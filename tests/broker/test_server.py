@@ -15,7 +15,8 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.apis import Api, Operation, ResourceType, Row
+from ottla.broker.apis import Api, Row
+from ottla.broker.authorizer import Operation, ResourceType
 from ottla.broker.clock import Clock
 from ottla.broker.connection_limits import ConnectionLimits, Limits
 from ottla.broker.request_context import RequestContext

@@ -13,7 +13,8 @@ from typing import TypeVar, TypeVarTuple
 import trio
 import trio.testing
 
-from ottla.broker.apis import Api, Apis, Operation, ResourceType, Row
+from ottla.broker.apis import Api, Apis, Row
+from ottla.broker.authorizer import Operation, ResourceType
 from ottla.broker.clock import Clock
 from ottla.broker.connection import Buffers, Connection, Outbox, RequestMemory
 from ottla.broker.request_context import ClientSession, CloseConnection, Deferred, RequestContext

@@ -1,5 +1,6 @@
 """The command line: what it says and how it ends."""
 
+import json
 import os
 import re
 import signal
@@ -16,7 +17,7 @@ from click.testing import CliRunner
 from ottla.cli import main
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
-HEAVY = ("trio", "construct", "asyncio", "ottla.broker", "ottla.wire", "ottla.log")
+HEAVY = ("trio", "construct", "asyncio", "ottla.broker", "ottla.wire", "ottla.log.")
 
 
 def command(folder: Path, settings: Sequence[str]) -> list[str]:
@@ -26,10 +27,12 @@ def command(folder: Path, settings: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def serving(folder: Path, *settings: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(
+    folder: Path, *settings: str, options: Sequence[str] = (), **environment: str
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A broker process and where it says that it serves."""
     process = subprocess.Popen(
-        command(folder, settings),
+        [*command(folder, settings), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -139,6 +142,60 @@ def test_a_missing_file_is_one_clear_line(tmp_path: Path) -> None:
 def test_a_data_directory_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert "Not a directory" in refused(tmp_path, f"log.dirs={tmp_path / 'file' / 'data'}")
+
+
+@pytest.mark.slow
+def test_what_the_broker_says_can_be_had_as_json(tmp_path: Path) -> None:
+    with serving(tmp_path, options=["--log-format", "json", "--log-level", "kafka.server=warn"]) as (process, _):
+        process.terminate()
+        _, stderr = process.communicate(timeout=30)
+    said = [json.loads(line) for line in stderr.splitlines()]
+    assert {each["level"] for each in said} == {"INFO"}
+    loggers = {each["logger"] for each in said}
+    assert {"kafka.controller.KafkaController", "kafka.log.LogManager", "kafka.network.DataPlaneAcceptor"} <= loggers
+    assert "kafka.server.KafkaServer" not in loggers
+
+
+@pytest.mark.slow
+def test_a_stderr_that_nobody_reads_stops_no_client(tmp_path: Path) -> None:
+    with serving(tmp_path, options=["--log-level", "kafka.request.logger=debug"]) as (process, bootstrap):
+        host, port = bootstrap.split(":")
+        with socket.create_connection((host, int(port)), 10) as client:
+            # ApiVersions of version 0: each is told of in more than a kilobyte.
+            for _ in range(3000):
+                client.sendall(bytes.fromhex("0000000a 0012 0000 00000001 ffff"))
+                size = int.from_bytes(client.recv(4, socket.MSG_WAITALL), "big")
+                assert len(client.recv(size, socket.MSG_WAITALL)) == size > 0
+        process.terminate()
+        assert process.wait(timeout=30) == 0
+
+
+@pytest.mark.slow
+def test_what_blocks_a_brokers_loop_is_told_with_its_stack(tmp_path: Path) -> None:
+    script = f"""if True:
+        import os, signal, time
+        from ottla import serving
+
+        def announce(bootstrap):
+            time.sleep(0.5)
+            os.kill(os.getpid(), signal.SIGTERM)
+            return ""
+
+        serving.announce = announce
+        serving.run(None, {{"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": {str(tmp_path)!r}}}, {{}})
+    """
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    said = re.search(r"WARN The loop is blocked, for \d+ ms so far \(ottla\.watchdog\)\n((?:\t.*\n)+)", done.stderr)
+    assert said
+    assert ", in announce\n" in said[1]
+
+
+@pytest.mark.parametrize("level", ["LOUD", "kafka.server=", "kafka.server=LOUD"])
+def test_an_unknown_level_is_one_clear_line(level: str) -> None:
+    result = CliRunner().invoke(main, ["serve", "--log-level", level])
+    assert result.exit_code == 1
+    assert result.output.startswith("ottla: --log-level takes one of TRACE, DEBUG, INFO, WARN, ERROR, FATAL, ")
+    assert result.output.endswith(f"not {level!r}\n")
 
 
 def test_an_override_without_a_value_is_one_clear_line() -> None:

@@ -2,7 +2,7 @@
 
 from ottla.broker.handlers import produce
 from ottla.broker.partition import TO_LOG_END, Partition
-from ottla.broker.replica_manager import Reader
+from ottla.broker.reader import Reader
 from ottla.broker.request_context import Deferred
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.messages.fetch import FetchPartition

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.broker.handlers import delete_records
 from ottla.broker.partition import TO_LOG_END
-from ottla.broker.replica_manager import Reader, consumer
+from ottla.broker.reader import Reader, consumer
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.delete_records import (

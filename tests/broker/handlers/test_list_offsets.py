@@ -5,7 +5,7 @@ import pytest
 
 from ottla.broker.handlers import list_offsets
 from ottla.broker.partition import TO_LOG_END
-from ottla.broker.replica_manager import Reader
+from ottla.broker.reader import Reader
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchPartition

@@ -1,0 +1,181 @@
+"""What the process says about itself: lines in Kafka's console format or as JSON, written by a thread of their own.
+
+Owns the form of a line, the levels, and the way to stderr. Must not know what is said: who speaks takes the name of
+Kafka's logger for it. Counterpart in Kafka: log4j.properties, with its PatternLayout and ConsoleAppender.
+
+Nothing that a client sends can look like a line of ours: characters that do not print are escaped, and the lines of a
+traceback are indented. Nobody waits for stderr: who speaks makes the line and leaves it in a bounded queue; what
+finds the queue full is lost, and how much that was is said. The queue and listener of the standard library wait for
+ever at the end for a reader who is stuck, and hand over what cannot be formatted as JSON any more.
+"""
+
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+TRACE: Final = 5
+LEVELS: Final = {
+    "TRACE": TRACE,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+}
+ROOT: Final = ""
+# A level of the root does not begin to log requests: that has to be said of their logger, as in Kafka.
+DEFAULT_LEVELS: Final = {ROOT: logging.INFO, "kafka.request.logger": logging.WARNING}
+
+# The most that one line says, tracebacks apart.
+MOST_CHARACTERS: Final = 16_384
+# What may wait for a stderr that takes nothing: some 10,000 lines.
+MOST_WAITING: Final = 1 << 20
+PATIENCE_SECONDS: Final = 1.0
+GATHER_SECONDS: Final = 0.01
+
+_LEVEL_NAMES: Final = {number: name for name, number in LEVELS.items()}
+
+
+def said(record: logging.LogRecord) -> str:
+    """What a record says, cut where it is endless: names of thousands of topics, or one name of a client's."""
+    message = record.getMessage()
+    left = len(message) - MOST_CHARACTERS
+    return message if left <= 0 else f"{message[:MOST_CHARACTERS]}... and {left} characters more"
+
+
+def printable(text: str) -> str:
+    """The text as one line, with escapes for what does not print."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+class TextFormatter(logging.Formatter):
+    """Kafka's console format: `[time] LEVEL message (logger)`; a traceback follows, indented."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, and those of a traceback."""
+        level = _LEVEL_NAMES.get(record.levelno, record.levelname)
+        line = f"[{self.formatTime(record)}] {level} {printable(said(record))} ({record.name})"
+        trace = _trace(self, record)
+        return line if trace is None else "\n\t".join([line, *map(printable, trace.split("\n"))])
+
+
+class JsonFormatter(logging.Formatter):
+    """One object a line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Not above: the command line imports this module, and has to be quick.
+        from trio import lowlevel
+
+        self._trio = lowlevel
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the object."""
+        seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        fields = {
+            "time": f"{seconds}.{int(record.msecs):03d}Z",
+            "level": _LEVEL_NAMES.get(record.levelno, record.levelname),
+            "logger": record.name,
+            "thread": record.threadName,
+            "task": self._trio.current_task().name if self._trio.in_trio_task() else None,
+            "message": said(record),
+            "exception": _trace(self, record),
+        }
+        return json.dumps({name: value for name, value in fields.items() if value is not None})
+
+
+def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str | None:
+    """The traceback, or the stack of another thread, that belongs to a record."""
+    if record.exc_info:
+        return formatter.formatException(record.exc_info)
+    return record.stack_info.rstrip("\n") if record.stack_info else None
+
+
+FORMATS: Final[Mapping[str, Callable[[], logging.Formatter]]] = {"text": TextFormatter, "json": JsonFormatter}
+
+
+class LineWriter(logging.Handler):
+    """Writes lines to a descriptor, in a thread that may be kept waiting there."""
+
+    def __init__(self, fd: int, formatter: logging.Formatter) -> None:
+        super().__init__()
+        self.setFormatter(formatter)
+        self._fd = fd
+        self._lines: list[str] = []
+        self._waiting = 0
+        self._lost = 0
+        self._is_closed = False
+        self._changed = threading.Condition()
+        threading.Thread(target=self._run, name="line-writer", daemon=True).start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Leave a line in the queue."""
+        try:
+            line = self.format(record)
+        except Exception:
+            self.handleError(record)
+            return
+        with self._changed:
+            if self._waiting + len(line) > MOST_WAITING:
+                self._lost += 1
+                return
+            self._lines.append(line)
+            self._waiting += len(line)
+            self._changed.notify_all()
+
+    def flush(self) -> None:
+        """Return when all is written, or when that takes too long."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting, PATIENCE_SECONDS)
+
+    def close(self) -> None:
+        """Write what is left, and end."""
+        self.flush()
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        super().close()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._lines or self._lost or self._is_closed)
+            # Lines come in bursts; a thread that woke for each would take the interpreter from the loop every time.
+            time.sleep(GATHER_SECONDS)
+            with self._changed:
+                lines, self._lines = self._lines, []
+                lost, self._lost = self._lost, 0
+            if lost:
+                lines.append(self._say_lost(lost))
+            if not lines:
+                return
+            self._write("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
+            with self._changed:
+                self._waiting = sum(map(len, self._lines))
+                self._changed.notify_all()
+
+    def _say_lost(self, count: int) -> str:
+        message = "%d lines are missing here: what was said before was not read in time"
+        return self.format(logging.LogRecord("ottla", logging.WARNING, __file__, 0, message, (count,), None))
+
+    def _write(self, data: bytes) -> None:
+        try:
+            while data:
+                data = data[os.write(self._fd, data) :]
+        except OSError:
+            pass  # Nobody reads any more, and there is nobody else to tell.
+
+
+def set_up(fd: int, form: str, levels: Mapping[str, int]) -> LineWriter:
+    """Have all that the process says about itself written to `fd`; `levels` are by logger, over the defaults."""
+    for name, level in {**DEFAULT_LEVELS, **levels}.items():
+        logging.getLogger(name).setLevel(level)
+    writer = LineWriter(fd, FORMATS[form]())
+    logging.getLogger().addHandler(writer)
+    return writer

@@ -1,0 +1,235 @@
+"""For each API a request that is denied in part, or as a whole, and how its entries are answered."""
+
+from typing import Any, NamedTuple
+
+from ottla.broker.authorizer import Operation, ResourceType
+from ottla.wire.api_keys import ApiKey
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages import alter_configs, describe_producers, describe_topic_partitions, incremental_alter_configs
+from ottla.wire.messages.api_versions import ApiVersionsRequest
+from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.wire.messages.describe_cluster import DescribeClusterRequest
+from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from ottla.wire.messages.elect_leaders import ElectLeadersRequest
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest
+from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.wire.record_batch import NewRecord, build_batch
+from ottla.wire.schema import Request
+
+TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+TRANSACTION = ResourceType.TRANSACTIONAL_ID
+NONE = ErrorCode.NONE
+TOPIC_FAILED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+CLUSTER_FAILED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+Denied = tuple[Operation, ResourceType, str]
+
+
+def on_cluster(*operations: Operation) -> set[Denied]:
+    return {(operation, CLUSTER, "kafka-cluster") for operation in operations}
+
+
+def producing(*topics: str, acks: int = -1, transactional_id: str | None = None) -> ProduceRequest:
+    records = build_batch([NewRecord(value=b"x", timestamp=1)])
+    data = [
+        TopicProduceData(name=each, partition_data=[PartitionProduceData(index=0, records=records)]) for each in topics
+    ]
+    return ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=data, transactional_id=transactional_id)
+
+
+def fetching_all(*topics: str, **others: Any) -> FetchRequest:
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    asked = [FetchTopic(topic=each, partitions=[partition]) for each in topics]
+    wanted: dict[str, Any] = {"max_wait_ms": 50, "min_bytes": 1, "topics": asked}
+    return FetchRequest(**wanted | others)
+
+
+def new_topics(*names: str) -> CreateTopicsRequest:
+    topics = [
+        CreatableTopic(name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()) for name in names
+    ]
+    return CreateTopicsRequest(topics=topics, timeout_ms=10_000)
+
+
+RESOURCES = [(2, "open"), (2, "secret"), (4, "1001")]
+DENIED_CONFIGS = {"open": NONE, "secret": TOPIC_FAILED, "1001": CLUSTER_FAILED}
+
+
+class Case(NamedTuple):
+    """What is denied, who asks for what, and how each of its entries ("" for the whole) is answered."""
+
+    denied: set[Denied]
+    request: Request
+    version: int
+    answers: dict[str, ErrorCode]
+
+
+CASES = {
+    ApiKey.PRODUCE: Case(
+        {(Operation.WRITE, TOPIC, "secret")}, producing("secret", "open"), 9, {"open": NONE, "secret": TOPIC_FAILED}
+    ),
+    ApiKey.FETCH: Case(
+        {(Operation.READ, TOPIC, "secret")}, fetching_all("secret", "open"), 12, {"open": NONE, "secret": TOPIC_FAILED}
+    ),
+    ApiKey.LIST_OFFSETS: Case(
+        {(Operation.DESCRIBE, TOPIC, "secret")},
+        ListOffsetsRequest(
+            replica_id=-1,
+            topics=[
+                ListOffsetsTopic(name=each, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
+                for each in ("open", "secret")
+            ],
+        ),
+        7,
+        {"open": NONE, "secret": TOPIC_FAILED},
+    ),
+    ApiKey.METADATA: Case(
+        {(Operation.DESCRIBE, TOPIC, "secret"), (Operation.DESCRIBE, TOPIC, "unknown")},
+        MetadataRequest(topics=[MetadataRequestTopic(name=each) for each in ("unknown", "secret", "open")]),
+        9,
+        {"open": NONE, "secret": TOPIC_FAILED, "unknown": TOPIC_FAILED},
+    ),
+    ApiKey.FIND_COORDINATOR: Case(
+        {(Operation.DESCRIBE, GROUP, "secret")},
+        FindCoordinatorRequest(coordinator_keys=["open", "secret"]),
+        4,
+        {"open": ErrorCode.COORDINATOR_NOT_AVAILABLE, "secret": ErrorCode.GROUP_AUTHORIZATION_FAILED},
+    ),
+    ApiKey.API_VERSIONS: Case(
+        on_cluster(*Operation), ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3, {"": NONE}
+    ),
+    ApiKey.CREATE_TOPICS: Case(
+        {(Operation.CREATE, TOPIC, "hidden"), *on_cluster(Operation.CREATE)},
+        new_topics("hidden", "fresh"),
+        7,
+        {"fresh": NONE, "hidden": TOPIC_FAILED},
+    ),
+    ApiKey.DELETE_TOPICS: Case(
+        {(Operation.DELETE, TOPIC, "secret"), (Operation.DELETE, TOPIC, "unknown")},
+        DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=each) for each in ("open", "secret", "unknown")], timeout_ms=9999
+        ),
+        6,
+        {"open": NONE, "secret": TOPIC_FAILED, "unknown": TOPIC_FAILED},
+    ),
+    ApiKey.DELETE_RECORDS: Case(
+        {(Operation.DELETE, TOPIC, "secret")},
+        DeleteRecordsRequest(
+            topics=[
+                DeleteRecordsTopic(name=each, partitions=[DeleteRecordsPartition(partition_index=0, offset=0)])
+                for each in ("open", "secret")
+            ],
+            timeout_ms=1000,
+        ),
+        2,
+        {"open": NONE, "secret": TOPIC_FAILED},
+    ),
+    ApiKey.INIT_PRODUCER_ID: Case(
+        {(Operation.WRITE, TRANSACTION, "secret")},
+        InitProducerIdRequest(transactional_id="secret", transaction_timeout_ms=1000),
+        4,
+        {"": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED},
+    ),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Case(
+        {(Operation.DESCRIBE, TOPIC, "secret"), *on_cluster(Operation.CLUSTER_ACTION)},
+        OffsetForLeaderEpochRequest(
+            topics=[
+                OffsetForLeaderTopic(topic=each, partitions=[OffsetForLeaderPartition(partition=0, leader_epoch=0)])
+                for each in ("open", "secret")
+            ]
+        ),
+        4,
+        {"open": NONE, "secret": TOPIC_FAILED},
+    ),
+    ApiKey.DESCRIBE_CONFIGS: Case(
+        {(Operation.DESCRIBE_CONFIGS, TOPIC, "secret"), *on_cluster(Operation.DESCRIBE_CONFIGS)},
+        DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+                for kind, name in RESOURCES
+            ]
+        ),
+        4,
+        DENIED_CONFIGS,
+    ),
+    ApiKey.ALTER_CONFIGS: Case(
+        {(Operation.ALTER_CONFIGS, TOPIC, "secret"), *on_cluster(Operation.ALTER_CONFIGS)},
+        alter_configs.AlterConfigsRequest(
+            resources=[
+                alter_configs.AlterConfigsResource(resource_type=kind, resource_name=name, configs=())
+                for kind, name in RESOURCES
+            ],
+            validate_only=True,
+        ),
+        2,
+        DENIED_CONFIGS,
+    ),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Case(
+        {(Operation.ALTER_CONFIGS, TOPIC, "secret"), *on_cluster(Operation.ALTER_CONFIGS)},
+        incremental_alter_configs.IncrementalAlterConfigsRequest(
+            resources=[
+                incremental_alter_configs.AlterConfigsResource(resource_type=kind, resource_name=name, configs=())
+                for kind, name in RESOURCES
+            ],
+            validate_only=True,
+        ),
+        1,
+        DENIED_CONFIGS,
+    ),
+    ApiKey.DESCRIBE_LOG_DIRS: Case(
+        on_cluster(Operation.DESCRIBE), DescribeLogDirsRequest(topics=None), 4, {"": CLUSTER_FAILED}
+    ),
+    ApiKey.CREATE_PARTITIONS: Case(
+        {(Operation.ALTER, TOPIC, "secret")},
+        CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=each, count=2, assignments=None) for each in ("open", "secret")],
+            timeout_ms=1000,
+            validate_only=True,
+        ),
+        3,
+        {"open": NONE, "secret": TOPIC_FAILED},
+    ),
+    ApiKey.ELECT_LEADERS: Case(
+        on_cluster(Operation.ALTER),
+        ElectLeadersRequest(topic_partitions=None, timeout_ms=10_000),
+        2,
+        {"": CLUSTER_FAILED},
+    ),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: Case(
+        on_cluster(Operation.DESCRIBE), ListPartitionReassignmentsRequest(), 0, {"": CLUSTER_FAILED}
+    ),
+    # Anybody may know the brokers; what may be done to the cluster is another test.
+    ApiKey.DESCRIBE_CLUSTER: Case(
+        on_cluster(*Operation), DescribeClusterRequest(include_cluster_authorized_operations=False), 1, {"": NONE}
+    ),
+    ApiKey.DESCRIBE_PRODUCERS: Case(
+        {(Operation.READ, TOPIC, "secret")},
+        describe_producers.DescribeProducersRequest(
+            topics=[describe_producers.TopicRequest(name=each, partition_indexes=[0]) for each in ("open", "secret")]
+        ),
+        0,
+        {"open": NONE, "secret": TOPIC_FAILED},
+    ),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Case(
+        {(Operation.DESCRIBE, TOPIC, "secret")},
+        describe_topic_partitions.DescribeTopicPartitionsRequest(
+            topics=[describe_topic_partitions.TopicRequest(name=each) for each in ("open", "secret")]
+        ),
+        0,
+        {"open": NONE, "secret": TOPIC_FAILED},
+    ),
+}
