@@ -6,6 +6,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections import defaultdict
 from pathlib import Path
 
@@ -83,8 +84,10 @@ def main() -> None:
     for _ in range(arguments.rounds):
         for system in SYSTEMS:
             measure(system, workloads, figures)
-            if not arguments.only:
-                for row, figure in footprint.measure(system):
+    if not arguments.only:
+        with tempfile.TemporaryDirectory(prefix="footprint-") as folder:
+            for system in SYSTEMS * arguments.rounds:
+                for row, figure in footprint.measure(system, Path(folder)):
                     figures[system.name, row.name].append(figure)
                     print(f"{system.name:6} {row.name:45} {figure:14,.2f} {row.unit}", flush=True)
     rows = table(workloads, figures)

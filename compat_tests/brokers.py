@@ -142,9 +142,14 @@ def answers(host: str, port: int) -> bool:
 
 
 @contextlib.contextmanager
-def running(kind: type[Broker], overrides: Sequence[str] = ()) -> Iterator[Broker]:
-    """Run a broker on fresh data for as long as the block lasts."""
-    with tempfile.TemporaryDirectory(prefix="compat-", ignore_cleanup_errors=True) as folder:
+def running(kind: type[Broker], overrides: Sequence[str] = (), parent: Path | None = None) -> Iterator[Broker]:
+    """Run a broker on fresh data for as long as the block lasts; with a `parent` the data stays there."""
+    with contextlib.ExitStack() as stack:
+        if parent is None:
+            made = tempfile.TemporaryDirectory(prefix="compat-", ignore_cleanup_errors=True)
+            folder = stack.enter_context(made)
+        else:
+            folder = tempfile.mkdtemp(dir=parent)
         broker = kind(Path(folder), overrides)
         broker.start()
         try:
