@@ -284,7 +284,14 @@ class Partition:
         return min(self.high_watermark, max(undecided, log.log_start_offset))
 
     def read(
-        self, asked: Asked, max_bytes: int, at_least_one: bool, how_far: int, *, from_leader_only: bool
+        self,
+        asked: Asked,
+        max_bytes: int,
+        at_least_one: bool,
+        how_far: int,
+        *,
+        from_leader_only: bool,
+        may_copy: bool = True,
     ) -> ReadResult:
         """Read records from the position asked for; KafkaError where that is not possible."""
         log = self._log_for(asked.current_leader_epoch, from_leader_only)
@@ -306,7 +313,7 @@ class Partition:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"cannot read {max_bytes} bytes")
         if max_bytes == 0 and not at_least_one:
             return ReadResult(ErrorCode.NONE, b"", high_watermark, stable, start, False)
-        records = log.read(offset, max_bytes, bound, at_least_one)
+        records = log.read(offset, max_bytes, bound, at_least_one, may_copy)
         return ReadResult(ErrorCode.NONE, records, high_watermark, stable, start, False)
 
     def _divergence(self, log: PartitionLog, epoch: int, offset: int) -> tuple[int, int] | None:
@@ -320,7 +327,15 @@ class Partition:
         return None
 
     def read_as_follower(
-        self, broker_id: int, broker_epoch: int, asked: Asked, max_bytes: int, at_least_one: bool, now_ms: int | None
+        self,
+        broker_id: int,
+        broker_epoch: int,
+        asked: Asked,
+        max_bytes: int,
+        at_least_one: bool,
+        now_ms: int | None,
+        *,
+        may_copy: bool = True,
     ) -> tuple[ReadResult, int]:
         """Read for a follower; returns what it gets, and what moved.
 
@@ -335,7 +350,7 @@ class Partition:
             code = ErrorCode.UNKNOWN_LEADER_EPOCH if has_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
             raise KafkaError(code, f"broker {broker_id} is no replica of {self.topic_partition}")
         end = log.log_end_offset
-        result = self.read(asked, max_bytes, at_least_one, TO_LOG_END, from_leader_only=True)
+        result = self.read(asked, max_bytes, at_least_one, TO_LOG_END, from_leader_only=True, may_copy=may_copy)
         if now_ms is None or result.is_diverging:
             return result, NOTHING
         replica.fetched(asked.fetch_offset, asked.log_start_offset, now_ms, end, broker_epoch)

@@ -214,8 +214,12 @@ class ReplicaManager:
         *,
         at_least_one: bool,
         is_first_look: bool = True,
+        may_copy: bool = True,
     ) -> ReadResult:
-        """Read from one partition. A follower's position counts at the first look, not when it is woken."""
+        """Read from one partition. A follower's position counts at the first look, not when it is woken.
+
+        Without `may_copy` no records come as bytes in memory.
+        """
         partition = self.partitions.get((topic, index))
         if partition is None:
             return ReadResult(self._not_hosted(topic, index).code)
@@ -225,12 +229,17 @@ class ReplicaManager:
             if reader.replica_id >= 0:
                 now_ms = self.clock.now_ms() if is_first_look else None
                 result, moved = partition.read_as_follower(
-                    reader.replica_id, reader.broker_epoch, asked, max_bytes, at_least_one, now_ms
+                    reader.replica_id, reader.broker_epoch, asked, max_bytes, at_least_one, now_ms, may_copy=may_copy
                 )
                 self.signal.notify(partition.topic_partition, moved)
                 return result
             return partition.read(
-                asked, max_bytes, at_least_one, reader.how_far, from_leader_only=reader.from_leader_only
+                asked,
+                max_bytes,
+                at_least_one,
+                reader.how_far,
+                from_leader_only=reader.from_leader_only,
+                may_copy=may_copy,
             )
         except KafkaError as error:
             return ReadResult(error.code)

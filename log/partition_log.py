@@ -309,11 +309,11 @@ class PartitionLog:
     # Reading
 
     def read(
-        self, offset: int, max_bytes: int, end_offset_exclusive: int, min_one_message: bool
+        self, offset: int, max_bytes: int, end_offset_exclusive: int, min_one_message: bool, may_copy: bool = True
     ) -> FileRegion | bytes | bytearray:
         """Batches from the one with `offset` on, of one segment, the last one possibly cut by `max_bytes`.
 
-        What is small comes as bytes, if no disk has to be waited for, what is large as a region of a file. With
+        What is small may come as bytes, if no disk has to be waited for; all else is a region of a file. With
         `min_one_message` the first batch is there as a whole however large; without, a first batch larger than
         `max_bytes` is left out. Nothing at or behind `end_offset_exclusive` is there. KafkaError OFFSET_OUT_OF_RANGE.
         """
@@ -334,7 +334,7 @@ class PartitionLog:
             at_end = end_offset_exclusive >= self.log_end_offset
             end = segment.size if at_end else self._segments.end_position(segment, end_offset_exclusive)
             length = min(end - position, max_bytes)
-            if HEADER_SIZE <= length <= _SMALL:
+            if may_copy and HEADER_SIZE <= length <= _SMALL:
                 batches = self._segments.read_small(segment, position, length)
                 if batches is not None:
                     return batches

@@ -45,6 +45,8 @@ _ZSTD_FROM_VERSION: Final = 10
 _FOLLOWERS_SERVE_FROM_VERSION: Final = 11
 _LEADERS_FROM_VERSION: Final = 16
 _READ_COMMITTED: Final = 1
+# What one response holds in memory; whoever asks for a thousand partitions and does not read gets regions of files.
+_COPY_AT_MOST: Final = 1 << 18
 
 # By isolation level; the newer one may read from followers too (KIP-392).
 _OLD_CONSUMERS: Final = tuple(consumer(level, from_leader_only=True) for level in (0, 1))
@@ -294,16 +296,20 @@ class _Fetch:
     def _look(self, *, is_first_look: bool) -> list[tuple[SessionPartition, ReadResult]]:
         readings = []
         limit = self._max_bytes
+        may_copy = _COPY_AT_MOST
         nothing_yet = True
         for partition in tuple(self._context.session.to_look_at):
-            result = self._read(partition, limit, nothing_yet, is_first_look)
+            result = self._read(partition, limit, nothing_yet, is_first_look, may_copy > 0)
             if result.size:
                 nothing_yet = False
                 limit = max(0, limit - result.size)
+                may_copy -= result.size
             readings.append((partition, result))
         return readings
 
-    def _read(self, partition: SessionPartition, limit: int, at_least_one: bool, is_first_look: bool) -> ReadResult:
+    def _read(
+        self, partition: SessionPartition, limit: int, at_least_one: bool, is_first_look: bool, may_copy: bool = False
+    ) -> ReadResult:
         if partition.topic is None:
             return ReadResult(ErrorCode.UNKNOWN_TOPIC_ID)
         if self._may_read is not None and not self._may_read(partition.topic):
@@ -317,6 +323,7 @@ class _Fetch:
             min(limit, partition.max_bytes),
             at_least_one=at_least_one,
             is_first_look=is_first_look,
+            may_copy=may_copy,
         )
 
     def _moved(self, partition: SessionPartition) -> None:

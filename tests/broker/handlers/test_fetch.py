@@ -2,6 +2,7 @@ import pytest
 
 from ottla.broker.handlers import fetch
 from ottla.broker.request_context import Deferred
+from ottla.log.open_files import FileRegion
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import (
@@ -46,6 +47,16 @@ def test_records_come_with_the_offsets_around_them(house: House, version: int) -
     assert values(data) == [b"a", b"b"]
     assert (response.session_id, response.error_code) == (0, 0)
     assert response.responses[0].topic_id == topic_id(TOPIC)
+
+
+def test_however_many_partitions_are_asked_for_little_of_them_is_held_in_memory(house: House) -> None:
+    house.lead("wide", range(100))
+    for index in range(100):
+        append(house, bytes(10_000), name="wide", index=index)
+    response = now(house, request(topic("wide", *(position(index, 0) for index in range(100)))))
+    copied = [data for data in told(response) if not isinstance(data.records, FileRegion)]
+    assert 20 < len(copied) < 30
+    assert all(values(data) == [bytes(10_000)] for data in told(response))
 
 
 def test_who_reads_committed_records_is_told_of_no_aborted_ones(house: House) -> None:
