@@ -23,7 +23,7 @@ run: $(VENV)/scan.stamp ## Set up, then serve Kafka clients on localhost:9092 wi
 
 setup: $(VENV)/scan.stamp $(VENV)/test.stamp ## Set up for work on the code, without Java.
 
-test: $(VENV)/scan.stamp $(VENV)/test.stamp $(VENV)/jars.stamp ## Set up all that tests need, then run every test.
+test: $(VENV)/scan.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/spark.stamp ## Set up all that tests need, then run every test.
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(VENV)/scan.stamp $(VENV)/test.stamp ## The checks for every change, in under two minutes.
@@ -33,7 +33,7 @@ check: $(VENV)/scan.stamp $(VENV)/test.stamp ## The checks for every change, in 
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests
 
-soak: $(VENV)/scan.stamp $(VENV)/test.stamp $(VENV)/jars.stamp ## Every test with many more trials of what is random.
+soak: $(VENV)/scan.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/spark.stamp ## Every test with many more trials of what is random.
 	$(BIN)/python -m pytest --timeout 0 --trials $(SOAK_TRIALS)
 
 bench: ## Apache Kafka and Ottla, side by side.
@@ -64,6 +64,11 @@ $(VENV)/scan.stamp: $(VENV)/run.stamp wire/record_scan.py wire/build_scan.py
 
 $(VENV)/test.stamp: $(VENV)/run.stamp
 	@$(PIP) install --no-build-isolation --editable '.[test]'
+	@touch $@
+
+# Half a gigabyte, which only the tests of Spark's connector need.
+$(VENV)/spark.stamp: $(VENV)/test.stamp
+	@$(PIP) install --no-build-isolation --editable '.[spark]'
 	@touch $@
 
 # Apache Kafka is what Ottla is tested against.

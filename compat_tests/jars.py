@@ -18,6 +18,13 @@ BROKER = "org.apache.kafka:kafka_2.13:4.3.1"
 TOOLS = "org.apache.kafka:kafka-tools:4.3.1"
 ZOOKEEPER_BROKER = "org.apache.kafka:kafka_2.13:3.9.2"
 JACKSON = "com.fasterxml.jackson.core:jackson-databind:2.21.2"
+# Spark's Kafka source and sink with what its own installation lacks, each without what it depends on.
+SPARK = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+    "org.apache.kafka:kafka-clients:3.9.2",
+    "org.apache.commons:commons-pool2:2.13.1",
+)
 
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / "jars"
 # What binds Kafka's logging: to nothing but errors, on stderr. The last broker with ZooKeeper insists on log4j 1.
@@ -40,14 +47,15 @@ POM = """\
   <dependencies>{dependencies}</dependencies>
 </project>
 """
-DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>"
+ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 
 
 def jar(coordinates: str) -> Path:
     """Return one jar, without what it depends on."""
     _, artifact, version = coordinates.split(":")
     name = f"{artifact}-{version}.jar"
-    return next(path for path in _resolved(coordinates) if path.name == name)
+    return next(path for path in _with_all_it_needs(coordinates) if path.name == name)
 
 
 def classpath(coordinates: str) -> str:
@@ -57,7 +65,12 @@ def classpath(coordinates: str) -> str:
     for name, text in QUIET.items():
         if not (quiet / name).exists():
             (quiet / name).write_text(text)
-    return os.pathsep.join(str(path) for path in (quiet, *_resolved(coordinates)))
+    return os.pathsep.join(str(path) for path in (quiet, *_with_all_it_needs(coordinates)))
+
+
+def spark_jars() -> list[Path]:
+    """Return what Spark needs beyond its own installation to speak with Kafka."""
+    return _resolved("spark", "".join(_dependency(each, ALONE) for each in SPARK))
 
 
 def require(tool: str) -> str:
@@ -70,15 +83,24 @@ def require(tool: str) -> str:
     return found
 
 
-def _resolved(coordinates: str) -> list[Path]:
-    folder = CACHE / coordinates.replace(":", "_")
+def _with_all_it_needs(coordinates: str) -> list[Path]:
+    logging = LOG4J_1 if coordinates == ZOOKEEPER_BROKER else SIMPLE_LOGGING
+    return _resolved(coordinates.replace(":", "_"), _dependency(coordinates) + _dependency(logging))
+
+
+def _dependency(coordinates: str, exclusions: str = "") -> str:
+    return DEPENDENCY.format(*coordinates.split(":"), exclusions)
+
+
+def _resolved(name: str, dependencies: str) -> list[Path]:
+    folder = CACHE / name
     folder.mkdir(parents=True, exist_ok=True)
     listing = folder / "classpath"
     with (folder / "lock").open("w") as lock:  # test processes run side by side
         fcntl.flock(lock, fcntl.LOCK_EX)
         paths = _read(listing)
         if not paths or not all(path.exists() for path in paths):
-            _resolve(coordinates, folder, listing)
+            _resolve(dependencies, folder, listing)
             paths = _read(listing)
     return paths
 
@@ -88,16 +110,14 @@ def _read(listing: Path) -> list[Path]:
     return [Path(entry) for entry in text.split(os.pathsep) if entry]
 
 
-def _resolve(coordinates: str, folder: Path, listing: Path) -> None:
+def _resolve(dependencies: str, folder: Path, listing: Path) -> None:
     mvn = require("mvn")
-    logging = LOG4J_1 if coordinates == ZOOKEEPER_BROKER else SIMPLE_LOGGING
-    dependencies = "".join(DEPENDENCY.format(*each.split(":")) for each in (coordinates, logging))
     pom = folder / "pom.xml"
     pom.write_text(POM.format(dependencies=dependencies))
     options = ["-q", "-B", "-f", str(pom), "-DincludeScope=runtime", f"-Dmdep.outputFile={listing}"]
     done = subprocess.run([mvn, *options, "dependency:build-classpath"], capture_output=True, text=True, timeout=600)
     if done.returncode:
-        raise RuntimeError(f"mvn could not fetch {coordinates}:\n{done.stdout}{done.stderr}")
+        raise RuntimeError(f"mvn could not fetch {dependencies}:\n{done.stdout}{done.stderr}")
 
 
 def main() -> None:
@@ -107,6 +127,7 @@ def main() -> None:
         return
     for coordinates in (*SPECIFICATIONS, JACKSON, BROKER, TOOLS):
         classpath(coordinates)
+    spark_jars()
 
 
 if __name__ == "__main__":
