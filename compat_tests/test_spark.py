@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,8 @@ RECORDS = [
     Sent(b"headers", b"some", (("trace", b"1"), ("trace", b"2"), ("empty", None))),
 ]
 SCHEMA = "key binary, value binary, headers array<struct<key: string, value: binary>>, partition int"
-# Milliseconds since 1970; records of a test are a second apart.
-NOON = 1_700_000_000_000
+# An hour ago, in milliseconds; what is older than a week may be deleted at any time.
+NOON = int(time.time()) * 1000 - 3_600_000
 
 
 @pytest.fixture(scope="module")
