@@ -83,7 +83,8 @@ def _result(
     keys = resource.configuration_keys
     return DescribeConfigsResult(
         error_code=ErrorCode.NONE if error is None else error.code,
-        error_message=(error.detail if error else "") or None,
+        # Never null here, unlike in its sisters.
+        error_message=error.detail if error else "",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=[_entry(each, request) for each in found if not keys or each.name in keys],

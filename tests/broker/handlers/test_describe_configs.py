@@ -193,7 +193,7 @@ async def test_what_cannot_be_described_is_told_resource_by_resource(tmp_path: P
             resource(BROKER, "0"),
         )
         assert [(ErrorCode(result.error_code), result.error_message) for result in results] == [
-            (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None),
+            (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""),
             (
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 "Topic name is invalid: 'bad name' contains one or more characters other than ASCII alphanumerics, "
@@ -204,7 +204,7 @@ async def test_what_cannot_be_described_is_told_resource_by_resource(tmp_path: P
             (ErrorCode.INVALID_REQUEST, "Unsupported resource type: GROUP"),
             (ErrorCode.INVALID_REQUEST, "Broker id must not be empty"),
             (ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 0 but received 1"),
-            (ErrorCode.NONE, None),
+            (ErrorCode.NONE, ""),
         ]
         assert [bool(result.configs) for result in results] == [False] * 7 + [True]
 
