@@ -52,6 +52,7 @@ class Broker:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.data)
         while not answers("127.0.0.1", self.port):
             if self.process.poll() is not None or time.perf_counter() - began > self.start_timeout_s:
+                self.kill()
                 raise RuntimeError(f"{self.name} did not start:\n{self.output()[-4000:]}")
             time.sleep(0.002)
         self.started_in_s = time.perf_counter() - began

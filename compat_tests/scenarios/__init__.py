@@ -1,0 +1,33 @@
+"""What both brokers are asked: requests of one API, run in every version that both advertise."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from compat_tests.both import TEXT, Both, Deviation
+
+UNKNOWN_ID = "11111111-2222-3333-4444-555555555555"
+
+# Why answers differ that are meant to.
+ZOOKEEPER = "Ottla answers as Kafka 3.9 does with ZooKeeper; 4.3.1 knows only KRaft"
+WORDS = Deviation(r"error_message", TEXT, TEXT, "the words of Kafka 3.9 with ZooKeeper; KRaft has others")
+
+
+class Scenario(NamedTuple):
+    """Requests of one API, and the deviations that their answers are known for."""
+
+    api: str
+    run: Callable[[Both], None]
+    deviations: tuple[Deviation, ...]
+
+
+SCENARIOS: list[Scenario] = []
+
+
+def scenario(api: str, *deviations: Deviation) -> Callable[[Callable[[Both], None]], Callable[[Both], None]]:
+    """Have a function run in every version of an API."""
+
+    def register(run: Callable[[Both], None]) -> Callable[[Both], None]:
+        SCENARIOS.append(Scenario(api, run, deviations))
+        return run
+
+    return register

@@ -1,0 +1,38 @@
+"""The same requests to Ottla and to Apache Kafka 4.3.1, in every version that both advertise; the same answers."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from compat_tests.both import Both, api_key, unexplained
+from compat_tests.brokers import ApacheKafka, Ottla, running
+from compat_tests.scenarios import SCENARIOS, Scenario, cluster, records, topics
+
+pytestmark = pytest.mark.slow
+assert {cluster, records, topics}  # that they were imported is what fills SCENARIOS
+# Kafka makes its topic of offsets when it is asked for a coordinator, and the others ask for all topics.
+ORDERED = sorted(SCENARIOS, key=lambda each: each.api == "FindCoordinator")
+
+
+@pytest.fixture(scope="module")
+def both() -> Iterator[Both]:
+    """Run both brokers, fresh, and asked by nobody else."""
+    with running(Ottla) as ottla, running(ApacheKafka) as kafka:
+        both = Both(ottla, kafka)
+        yield both
+        both.close()
+
+
+@pytest.mark.parametrize("scenario", ORDERED, ids=[each.run.__name__ for each in ORDERED])
+def test_both_answer_alike(both: Both, scenario: Scenario) -> None:
+    both.differences.clear()
+    for version in both.common_versions(scenario.api):
+        both.begin(scenario.api, version)
+        scenario.run(both)
+    found = unexplained(both.differences, scenario.deviations)
+    assert not found, "\n".join(found)
+
+
+def test_every_api_that_ottla_advertises_is_asked(both: Both) -> None:
+    asked = {api_key(each.api) for each in SCENARIOS}
+    assert asked == set(both.ottla.versions)
