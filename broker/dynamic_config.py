@@ -185,8 +185,8 @@ def _is_per_broker(name: str) -> bool:
 
 
 def _set(names: Collection[str]) -> str:
-    """Write a set as Scala does."""
-    return f"{'Set' if len(names) < 5 else 'HashSet'}({', '.join(sorted(names))})"
+    """Write a set as Java does."""
+    return f"[{', '.join(sorted(names))}]"
 
 
 def _level(per_broker: bool) -> str:

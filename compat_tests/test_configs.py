@@ -132,9 +132,8 @@ def test_what_a_topic_cannot_have_is_refused(client: AdminClient, broker: Broker
     create_topic(broker.bootstrap, topic)
     unknown = refusal(client, TOPIC, topic, ("bogus.key", SET, "1"))
     assert unknown == ("INVALID_CONFIG", "Unknown topic config name: bogus.key")
-    name, text = refusal(client, TOPIC, topic, ("retention.ms", SET, "x"))
-    assert name == "INVALID_CONFIG"
-    assert text.endswith("Invalid value x for configuration retention.ms: Not a number of type LONG")
+    malformed = refusal(client, TOPIC, topic, ("retention.ms", SET, "x"))
+    assert malformed == ("INVALID_CONFIG", "Invalid value x for configuration retention.ms: Not a number of type LONG")
     assert refusal(client, TOPIC, f"{topic}-gone", ("retention.ms", SET, "1"))[0] == "UNKNOWN_TOPIC_OR_PART"
 
 
@@ -254,7 +253,7 @@ def test_kafkas_tool_changes_configs_and_tells_them(
     assert "STATIC_BROKER_CONFIG:listeners=" in every
     for entity, change, text in (
         (("--topic", topic), "bogus.key=1", r"InvalidConfigurationException: Unknown topic config name: bogus\.key"),
-        (("--broker", broker_id), "num.partitions=5", r"Cannot update these configs dynamically: (Set\(|\[)num"),
+        (("--broker", broker_id), "num.partitions=5", r"Cannot update these configs dynamically: \[num"),
         (("--broker-defaults",), "listener.name.a.b=5", "broker id must be specified: .*listener.name.a.b"),
     ):
         with pytest.raises(RuntimeError, match=text):

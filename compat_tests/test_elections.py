@@ -48,7 +48,7 @@ def test_kafkas_tool_is_told_that_no_election_is_needed(broker: Broker, kind: st
 def test_kafkas_tool_is_told_of_a_partition_that_there_is_not(broker: Broker) -> None:
     with pytest.raises(RuntimeError) as caught:
         tool(broker, "--election-type", "preferred", "--topic", "t", "--partition", "7")
-    error = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: The partition does not exist."
+    error = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: No such partition as t-7"
     assert f"Error completing leader election (PREFERRED) for partition: t-7: {error}\n" in str(caught.value)
 
 

@@ -40,7 +40,7 @@ def test_librdkafka_adds_partitions(broker: Broker) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_partitions([NewPartitions("librdkafka", 3)])["librdkafka"].result(PATIENCE_S)
     assert count_partitions(broker, "librdkafka") == 3
-    with pytest.raises(KafkaException, match="higher than the requested 2"):
+    with pytest.raises(KafkaException, match="2 would not be an increase"):
         admin.create_partitions([NewPartitions("librdkafka", 2)])["librdkafka"].result(PATIENCE_S)
 
 
@@ -57,7 +57,7 @@ def test_kafkas_tool_adds_partitions(broker: Broker) -> None:
     arguments = ("--bootstrap-server", broker.bootstrap, "--alter", "--topic", "tool", "--partitions")
     assert run_tool(TOPICS_TOOL, *arguments, "4") == ""
     assert count_partitions(broker, "tool") == 4
-    with pytest.raises(RuntimeError, match="which is higher than the requested 1"):
+    with pytest.raises(RuntimeError, match="1 would not be an increase"):
         run_tool(TOPICS_TOOL, *arguments, "1")
 
 

@@ -5,11 +5,13 @@ Counterpart in Kafka: LogConfig, TopicConfig, ServerLogConfigs, ServerTopicConfi
 """
 
 import random
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 from ottla.wire.config_def import (
     Between,
+    Check,
     ConfigDef,
     ConfigError,
     ConfigKey,
@@ -122,9 +124,23 @@ _BOTH = [
           "Whether a replica that misses records may lead as a last resort.", _HIGH),
 ]  # fmt: skip
 
+_THROTTLED_REPLICA = re.compile(r"([0-9]+:[0-9]+)?")
+
+
+def _throttled_replicas(name: str, doc: str) -> ConfigKey[tuple[str, ...]]:
+    form = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+
+    def fault(items: tuple[str, ...]) -> str | None:
+        if "".join(items) == "*" or all(_THROTTLED_REPLICA.fullmatch(item) for item in items):
+            return None
+        return f"{name} must be the literal '*' or a list of replicas in the following format: {form}"
+
+    return ConfigKey(name, _LIST, (), Check(form, fault), doc)
+
+
 _TOPIC_ONLY = [
-    ConfigKey("follower.replication.throttled.replicas", _LIST, (), None, "Followers whose fetching is throttled."),
-    ConfigKey("leader.replication.throttled.replicas", _LIST, (), None, "Leaders whose answers to followers are."),
+    _throttled_replicas("follower.replication.throttled.replicas", "Followers whose fetching is throttled."),
+    _throttled_replicas("leader.replication.throttled.replicas", "Leaders whose answers to followers are."),
     ConfigKey("remote.log.copy.disable", _BOOLEAN, False, None, "Part of remote storage, which there is none of."),
     ConfigKey("remote.log.delete.on.disable", _BOOLEAN, False, None, "Part of remote storage."),
     ConfigKey("remote.storage.enable", _BOOLEAN, False, None, "Remote storage; it cannot be enabled."),

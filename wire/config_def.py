@@ -116,11 +116,8 @@ class OneOf:
         return f"[{', '.join(self.allowed)}]"
 
     def fault(self, value: Any) -> str | None:
-        """Check each item."""
-        items = (value,) if isinstance(value, str) else value
-        if all(item in self.allowed for item in items):
-            return None
-        return f"String must be one of: {', '.join(self.allowed)}"
+        """Check a string, or one item of a list."""
+        return None if value in self.allowed else f"String must be one of: {', '.join(self.allowed)}"
 
 
 class Check:
@@ -156,9 +153,13 @@ class ConfigKey(Generic[T_co]):
     def parse(self, text: str) -> T_co:
         """Read a value from text and check it."""
         value = parse_type(self.name, text, self.type)
-        fault = self.validator.fault(value) if self.validator else None
-        if fault:
-            raise invalid_value(self.name, render(value), fault)
+        if self.validator is not None:
+            each_item = isinstance(self.validator, OneOf) and self.type is ConfigType.LIST
+            for checked in value if each_item else (value,):
+                fault = self.validator.fault(checked)
+                if fault:
+                    shown = f"[{', '.join(checked)}]" if isinstance(checked, tuple) else render(checked)
+                    raise invalid_value(self.name, shown, fault)
         return value  # type: ignore[no-any-return]
 
     @overload

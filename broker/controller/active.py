@@ -46,7 +46,6 @@ deletion_logger = logging.getLogger("kafka.controller.TopicDeletionManager")
 UNCLEAN_KEY = "unclean.leader.election.enable"
 
 # Why there is no election. Not one for each of thousands of partitions.
-_NO_PARTITION = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
 _BEING_DELETED = KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
 _NOT_NEEDED = KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
 
@@ -294,7 +293,9 @@ class ActiveController:
     def _why_no_election(self, partition: TopicPartition, unclean: bool) -> KafkaError | None:
         replicas = self.context.assignment(partition).replicas
         if not replicas:
-            return _NO_PARTITION
+            is_known = partition.topic in self.context.topics
+            missing = f"partition as {partition}" if is_known else f"topic as {partition.topic}"
+            return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {missing}")
         if self.context.is_queued_for_deletion(partition.topic):
             return _BEING_DELETED
         state = self.context.leadership.get(partition)

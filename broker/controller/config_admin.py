@@ -16,6 +16,7 @@ from ottla.broker import loggers
 from ottla.broker.clock import StartSoon
 from ottla.broker.controller.config_changes import ConfigChanges
 from ottla.broker.controller.config_entries import Resource, broker_id_of
+from ottla.broker.controller.topics import check_name
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.request_context import Deferred
@@ -38,9 +39,6 @@ from ottla.zk.store import (
 logger = logging.getLogger("kafka.server.ZkAdminManager")
 
 R = TypeVar("R")
-
-# Kafka tells these as they are, and of other errors whose config it is too.
-_PLAIN_ERRORS = ("Unknown topic config name", "conflict topic config")
 
 Configs = Mapping[str, str]
 
@@ -154,12 +152,13 @@ class ConfigAdmin:
         topic = wanted.name
         if not topic:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+        check_name(topic)
         if not self._metadata.contains(topic):
             raise _unknown(topic)
 
         def change(old: Configs) -> Configs:
             new = wanted.change(old)
-            self._check_topic(topic, new)
+            self._check_topic(new)
             return new
 
         try:
@@ -169,14 +168,11 @@ class ConfigAdmin:
         except NoNodeError as error:
             raise _unknown(topic) from error
 
-    def _check_topic(self, topic: str, configs: Configs) -> None:
+    def _check_topic(self, configs: Configs) -> None:
         try:
             LogConfig.from_topic(configs, self._dynamic.log_defaults)
         except ConfigError as error:
-            text = str(error)
-            if not text.startswith(_PLAIN_ERRORS):
-                text = f"Invalid config value for resource ConfigResource(type=TOPIC, name='{topic}'): {text}"
-            raise KafkaError(ErrorCode.INVALID_CONFIG, text) from error
+            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
     async def _alter_broker(self, wanted: Alteration, validate_only: bool) -> None:
         per_broker = bool(wanted.name)

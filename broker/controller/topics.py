@@ -5,7 +5,7 @@ org.apache.kafka.common.internals.Topic, createTopics and createPartitions of Zk
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla.broker.controller.assignment import BrokerPlace, assign_replicas
@@ -129,7 +129,7 @@ def _check_collision(name: str, topics: Collection[str]) -> None:
     colliding = sorted(each for each in topics if each != name and each.replace(".", "_") == unified)
     if colliding:
         raise KafkaError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topics: {', '.join(colliding)}"
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {colliding[0]}"
         )
 
 
@@ -138,21 +138,14 @@ def _manual_assignment(
 ) -> dict[int, tuple[int, ...]]:
     found: dict[int, tuple[int, ...]] = {}
     for each in assignments:
-        replicas = tuple(each.broker_ids)
-        fault = None
         if each.partition_index in found:
-            fault = f"Found multiple manual partition assignments for partition {each.partition_index}"
-        elif not replicas:
-            fault = "The manual partition assignment includes an empty replica list."
-        elif len(set(replicas)) < len(replicas):
-            fault = f"Duplicate replica assignment found: {list(replicas)}"
-        elif unknown := [broker_id for broker_id in replicas if broker_id not in brokers]:
-            fault = f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
-        if fault is not None:
-            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {each.partition_index}",
+            )
+        replicas = tuple(each.broker_ids)
+        _check_replicas(replicas, brokers, len(next(iter(found.values()), replicas)))
         found[each.partition_index] = replicas
-    if len({len(replicas) for replicas in found.values()}) != 1:
-        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "All partitions should have the same number of replicas")
     if sorted(found) != list(range(len(found))):
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
@@ -173,13 +166,13 @@ def plan_partitions(
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     count = len(found.partitions)
     added = wanted.count - count
+    if added == 0:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
     if added < 0:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS,
-            f"Topic currently has {count} partitions, which is higher than the requested {wanted.count}.",
+            f"The topic {name} currently has {count} partition(s); {wanted.count} would not be an increase.",
         )
-    if added == 0:
-        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partitions.")
     if added > MAX_PARTITIONS_PER_REQUEST:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     like = found.partitions[0].replicas
@@ -190,37 +183,34 @@ def plan_partitions(
         replicas = assign_replicas(places, added, len(like), lambda _: start, count)
     else:
         manual = [tuple(each.broker_ids) for each in wanted.assignments]
-        _check_added(manual, added, count, len(like), {each.broker_id for each in brokers})
+        if len(manual) != added:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {added} additional partition(s), but only {len(manual)} assignment(s) "
+                "were specified.",
+            )
+        for each in manual:
+            _check_replicas(each, {place.broker_id for place in brokers}, len(like))
         replicas = dict(enumerate(manual, count))
     new = {index: ReplicaAssignment(each) for index, each in replicas.items()}
     return found._replace(partitions={**found.partitions, **new})
 
 
-def _check_added(
-    manual: Sequence[tuple[int, ...]], added: int, first: int, replication_factor: int, brokers: Collection[int]
-) -> None:
-    """Refuse a manual assignment of added partitions that does not fit the topic or the cluster."""
-    fault = None
-    numbered = list(enumerate(manual, first))
-    different = [(index, len(replicas)) for index, replicas in numbered if len(replicas) != replication_factor]
-    if unknown := sorted({broker_id for replicas in manual for broker_id in replicas}.difference(brokers)):
-        fault = f"Unknown broker(s) in replica assignment: {_listed(unknown)}."
-    elif len(manual) != added:
-        fault = f"Increasing the number of partitions by {added} but {len(manual)} assignments provided."
-    elif empty := [index for index, replicas in numbered if not replicas]:
-        fault = f"Cannot have replication factor of 0 for partition id {empty[0]}."
-    elif twice := [each for each in numbered if len(set(each[1])) < len(each[1])]:
-        index, replicas = twice[0]
-        fault = f"Duplicate brokers not allowed in replica assignment: {_listed(replicas)} for partition id {index}."
-    elif different:
+def _check_replicas(replicas: Sequence[int], brokers: Collection[int], replication_factor: int) -> None:
+    """Refuse replicas that a client chose for a partition if they do not fit the cluster or its other partitions."""
+    wrong = "The manual partition assignment includes"
+    fault = None if replicas else f"{wrong} an empty replica list."
+    for broker_id in sorted(replicas):
+        if broker_id not in brokers:
+            fault = f"{wrong} broker {broker_id}, but no such broker is registered."
+        elif replicas.count(broker_id) > 1:
+            fault = f"{wrong} the broker {broker_id} more than once."
+        if fault is not None:
+            break
+    if fault is None and len(replicas) != replication_factor:
         fault = (
-            f"Inconsistent replication factor between partitions, partition 0 has {replication_factor} "
-            f"while partitions [{_listed(index for index, _ in different)}] have "
-            f"replication factors [{_listed(count for _, count in different)}], respectively."
+            f"{wrong} a partition with {len(replicas)} replica(s), but this is not consistent with previous "
+            f"partitions, which have {replication_factor} replica(s)."
         )
     if fault is not None:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
-
-
-def _listed(numbers: Iterable[int]) -> str:
-    return ", ".join(map(str, numbers))

@@ -103,17 +103,17 @@ async def test_values_that_cannot_stand_together_leave_all_as_it_was(caplog: pyt
 @pytest.mark.parametrize(
     ("wanted", "text"),
     [
-        ({"broker.id": "1"}, "Cannot update these configs dynamically: Set(broker.id)"),
-        ({"log.retention.hours": "1"}, "Cannot update these configs dynamically: Set(log.retention.hours)"),
-        ({"zookeeper.connect": "a"}, "Cannot update these configs dynamically: Set(zookeeper.connect)"),
+        ({"broker.id": "1"}, "Cannot update these configs dynamically: [broker.id]"),
+        ({"log.retention.hours": "1"}, "Cannot update these configs dynamically: [log.retention.hours]"),
+        ({"zookeeper.connect": "a"}, "Cannot update these configs dynamically: [zookeeper.connect]"),
         (
             {"num.partitions": "1", "broker.rack": "r", "log.dirs": "x"},
-            "Cannot update these configs dynamically: Set(broker.rack, log.dirs, num.partitions)",
+            "Cannot update these configs dynamically: [broker.rack, log.dirs, num.partitions]",
         ),
         (
             {"ssl.keystore.location": "x"},
             "These security configs can be dynamically updated only per-listener using the listener prefix: "
-            "Set(ssl.keystore.location)",
+            "[ssl.keystore.location]",
         ),
         ({"log.segment.bytes": "x"}, "Invalid value x for configuration log.segment.bytes: Not a number of type INT"),
         (
@@ -167,7 +167,7 @@ def test_a_listeners_own_configs_are_those_of_one_broker_but_for_its_limits() ->
     other = {"listener.name.plaintext.custom": "5"}
     config.check(other, per_broker=True)
     text = "Cannot update these configs at default cluster level, broker id must be specified: "
-    assert fault(config, other, per_broker=False) == text + "Set(listener.name.plaintext.custom)"
+    assert fault(config, other, per_broker=False) == text + "[listener.name.plaintext.custom]"
 
 
 def test_what_nobody_knows_may_be_set() -> None:

@@ -38,6 +38,12 @@ def test_a_topic_inherits_from_its_broker(texts: dict[str, str], key: str, value
     assert LogConfig.from_topic({}, _defaults(**texts)).values[key] == value
 
 
+@pytest.mark.parametrize("text", ["", "*", "0:1", "0:1,12:345"])
+def test_throttled_replicas_are_pairs_or_all(text: str) -> None:
+    config = LogConfig.from_topic({"leader.replication.throttled.replicas": text}, _defaults())
+    assert ",".join(config.values["leader.replication.throttled.replicas"]) == text
+
+
 def test_a_topics_own_value_stands() -> None:
     config = LogConfig.from_topic(
         {"segment.bytes": "500", "cleanup.policy": "compact"}, _defaults(log_segment_bytes="900")
@@ -52,7 +58,12 @@ def test_a_topics_own_value_stands() -> None:
         ({"segment.byte": "1"}, "Unknown topic config name: segment.byte"),
         ({"segment.bytes": "13"}, "segment.bytes"),
         ({"segment.bytes": "many"}, "segment.bytes"),
-        ({"cleanup.policy": "shred"}, "cleanup.policy"),
+        (
+            {"cleanup.policy": "compact,shred"},
+            "Invalid value shred for configuration cleanup.policy: String must be one",
+        ),
+        ({"leader.replication.throttled.replicas": "0:1,x"}, r"Invalid value \[0:1, x\] for .* must be the literal"),
+        ({"follower.replication.throttled.replicas": "*,0:1"}, r"Invalid value \[\*, 0:1\]"),
         ({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"}, "min.compaction.lag.ms"),
         ({"remote.storage.enable": "true"}, "Tiered Storage"),
         ({"remote.log.copy.disable": "true"}, "under Zookeeper's mode"),

@@ -53,14 +53,14 @@ def test_a_manual_assignment_is_taken_as_it_is() -> None:
     [
         (topic("taken"), ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'taken' already exists."),
         (topic("going"), ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'going' is marked for deletion."),
-        (topic("a_b"), ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic 'a_b' collides with existing topics: a.b"),
+        (topic("a_b"), ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic 'a_b' collides with existing topic: a.b"),
         (topic(""), ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: the empty string is not allowed"),
         (topic("t", 0), ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0."),
         (topic("", 0), ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0."),
         (
             assigned_topic("a_b", ()),
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            "Topic 'a_b' collides with existing topics: a.b",
+            "Topic 'a_b' collides with existing topic: a.b",
         ),
         (
             topic("t", 1, 3),
@@ -76,12 +76,13 @@ def test_a_manual_assignment_is_taken_as_it_is() -> None:
         (
             assigned_topic("t", (0,), (0, 1)),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "All partitions should have the same number of replicas",
+            "The manual partition assignment includes a partition with 2 replica(s), but this is not consistent with "
+            "previous partitions, which have 1 replica(s).",
         ),
         (
             assigned_topic("t", (0, 0)),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "Duplicate replica assignment found: [0, 0]",
+            "The manual partition assignment includes the broker 0 more than once.",
         ),
         (
             assigned_topic("t", (7,)),

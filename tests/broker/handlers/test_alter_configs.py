@@ -69,7 +69,7 @@ async def test_all_configs_of_a_broker_are_replaced(tmp_path: Path) -> None:
             assert await alter(broker, name, {"log.retention.ms": "7"}, kind=BROKER) == (ErrorCode.NONE, None)
         assert await alter(broker, "0", {"message.max.bytes": "9"}, kind=BROKER) == (ErrorCode.NONE, None)
         assert (broker.dynamic.own, broker.dynamic.default) == ({"message.max.bytes": "9"}, {"log.retention.ms": "7"})
-        refused = ErrorCode.INVALID_REQUEST, "Cannot update these configs dynamically: Set(broker.id)"
+        refused = ErrorCode.INVALID_REQUEST, "Cannot update these configs dynamically: [broker.id]"
         assert await alter(broker, "0", {"broker.id": "9"}, kind=BROKER) == refused
         assert broker.dynamic.own == {"message.max.bytes": "9"}
 

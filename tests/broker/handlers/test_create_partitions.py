@@ -76,9 +76,9 @@ async def test_what_cannot_be_is_told_topic_by_topic_and_the_others_grow(tmp_pat
         assert await add(broker, *wanted, more("twice", 3), more("twice", 4)) == {
             "fewer": (
                 ErrorCode.INVALID_PARTITIONS,
-                "Topic currently has 2 partitions, which is higher than the requested 1.",
+                "The topic fewer currently has 2 partition(s); 1 would not be an increase.",
             ),
-            "same": (ErrorCode.INVALID_PARTITIONS, "Topic already has 2 partitions."),
+            "same": (ErrorCode.INVALID_PARTITIONS, "Topic already has 2 partition(s)."),
             "many": (ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."),
             "gone": (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'gone' does not exist."),
             "good": (ErrorCode.NONE, None),
@@ -106,12 +106,12 @@ async def test_a_manual_assignment_is_taken_or_refused_as_kafka_does(tmp_path: P
         assert answers.pop("a") == (ErrorCode.NONE, None)
         assert {code for code, _ in answers.values()} == {ErrorCode.INVALID_REPLICA_ASSIGNMENT}
         assert [message for _, message in answers.values()] == [
-            "Unknown broker(s) in replica assignment: 7.",
-            "Increasing the number of partitions by 2 but 1 assignments provided.",
-            "Cannot have replication factor of 0 for partition id 1.",
-            "Duplicate brokers not allowed in replica assignment: 1, 1 for partition id 1.",
-            "Inconsistent replication factor between partitions, partition 0 has 2 while partitions [1] have "
-            "replication factors [1], respectively.",
+            "The manual partition assignment includes broker 7, but no such broker is registered.",
+            "Attempted to add 2 additional partition(s), but only 1 assignment(s) were specified.",
+            "The manual partition assignment includes an empty replica list.",
+            "The manual partition assignment includes the broker 1 more than once.",
+            "The manual partition assignment includes a partition with 1 replica(s), but this is not consistent with "
+            "previous partitions, which have 2 replica(s).",
         ]
         assert [each.replicas for each in broker.metadata.partitions("a").values()] == [(0, 1), (1, 0), (0, 1)]
 

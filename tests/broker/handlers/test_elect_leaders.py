@@ -112,9 +112,9 @@ async def test_what_cannot_be_elected_is_told_partition_by_partition(tmp_path: P
         assert await elect(broker, [("t", [0, 1, 2, 0]), ("gone", [0]), ("t", [-1])]) == {
             "t-0": (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "Failed to elect leader for partition t-0"),
             "t-1": (ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."),
-            "t-2": (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."),
-            "t--1": (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."),
-            "gone-0": (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."),
+            "t-2": (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "No such partition as t-2"),
+            "t--1": (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "No such partition as t--1"),
+            "gone-0": (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "No such topic as gone"),
         }
         assert await elect(broker, []) == {}
         assert await elect(broker, [("t", [])]) == {}

@@ -1,0 +1,66 @@
+import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.lang.reflect.InvocationTargetException;
+import java.util.Arrays;
+import java.util.Base64;
+
+import org.apache.kafka.common.utils.Exit;
+
+/** Runs Kafka's tools one after another in one JVM: a line is a class and its arguments, tabs between them. */
+public class Tools {
+    /** Ends a tool where it would end its process. */
+    private static final class Ended extends Error {
+        Ended() {
+            super("exit", null, false, false);
+        }
+    }
+
+    private static final ByteArrayOutputStream OUT = new ByteArrayOutputStream();
+    private static final ByteArrayOutputStream ERR = new ByteArrayOutputStream();
+    /** What a process that ended here would have left: its code and what it had printed; null while it runs. */
+    private static String ended;
+
+    public static void main(String[] args) throws Exception {
+        PrintStream answers = System.out;
+        // Scala's console remembers the first stream it sees, so that there is one for all tools.
+        System.setOut(new PrintStream(OUT, true));
+        System.setErr(new PrintStream(ERR, true));
+        Exit.setExitProcedure((code, message) -> {
+            end(code);
+            throw new Ended();
+        });
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            OUT.reset();
+            ERR.reset();
+            ended = null;
+            run(line.split("\t"));
+            answers.println(ended);
+        }
+    }
+
+    private static void run(String[] words) throws Exception {
+        String[] rest = Arrays.copyOfRange(words, 1, words.length);
+        try {
+            Class.forName(words[0]).getMethod("main", String[].class).invoke(null, (Object) rest);
+            end(0);
+        } catch (InvocationTargetException thrown) {
+            if (!(thrown.getCause() instanceof Ended)) {
+                thrown.getCause().printStackTrace();
+            }
+            end(1);
+        }
+    }
+
+    /** Only the first end counts: a tool may take the error that stands for it for one of its own. */
+    private static void end(int code) {
+        if (ended == null) {
+            System.out.flush();
+            System.err.flush();
+            Base64.Encoder encoder = Base64.getEncoder();
+            ended = code + "\t" + encoder.encodeToString(OUT.toByteArray()) + "\t" + encoder.encodeToString(ERR.toByteArray());
+        }
+    }
+}
