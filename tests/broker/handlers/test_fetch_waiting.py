@@ -72,7 +72,8 @@ async def test_a_fetch_ends_with_what_there_is_when_its_time_is_over(running: Ho
     pending = waits(running, request(topic(TOPIC, position(0, 0), position(1, 0)), min_bytes=5000, max_wait_ms=300))
     while not pending.done:
         await trio.sleep(0.01)
-    assert trio.current_time() - began == pytest.approx(0.3, abs=0.02)
+    # Late by as much as the machine is busy, but never early.
+    assert 0.3 <= trio.current_time() - began < 2
     assert [values(data) for data in told(pending.response)] == [[b"a"], []]
     assert len(running.replicas.signal) == 0
 
