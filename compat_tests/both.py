@@ -57,13 +57,19 @@ class Difference(NamedTuple):
 
 
 class Text:
-    """Equals any text but the empty one: for words that differ."""
+    """Equals any text that starts so, but the empty one: for words that differ."""
+
+    def __init__(self, start: str = "") -> None:
+        self.start = start
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, str) and bool(other)
+        return isinstance(other, str) and other.startswith(self.start) and bool(other)
 
     def __hash__(self) -> int:
         return 0
+
+    def __repr__(self) -> str:
+        return f"'{self.start}...'"
 
 
 TEXT: Final = Text()

@@ -17,7 +17,8 @@ ORDERED = sorted(SCENARIOS, key=lambda each: each.api == "FindCoordinator")
 @pytest.fixture(scope="module")
 def both() -> Iterator[Both]:
     """Run both brokers, fresh, and asked by nobody else."""
-    with running(Ottla) as ottla, running(ApacheKafka) as kafka:
+    # The same id as Kafka's, as messages speak of it.
+    with running(Ottla, ["broker.id=1"]) as ottla, running(ApacheKafka) as kafka:
         both = Both(ottla, kafka)
         yield both
         both.close()

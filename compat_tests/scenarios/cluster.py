@@ -3,8 +3,8 @@
 from typing import Any
 
 from compat_tests.both import TEXT, Both, Deviation, PerSide
-from compat_tests.scenarios import WORDS, ZOOKEEPER, scenario
-from compat_tests.scenarios.topics import CONFIGS_OF_4
+from compat_tests.scenarios import scenario, words
+from compat_tests.scenarios.topics import CONFIGS_OF_4, SMALLEST_SEGMENT
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -82,7 +82,7 @@ def shown(both: Both, topic: str) -> None:
     both.ask("DescribeConfigs", settle=True, resources=[resource(topic, configuration_keys=keys)])
 
 
-@scenario("AlterConfigs", WORDS, Deviation(r"bad name.error_code", 3, 17, ZOOKEEPER))
+@scenario("AlterConfigs", SMALLEST_SEGMENT)
 def alter_configs(both: Both) -> None:
     topic = both.topic(segment_ms="70000")
     retention = {"name": "retention.ms", "value": "9000"}
@@ -105,10 +105,10 @@ def alter_configs(both: Both) -> None:
 
 @scenario(
     "IncrementalAlterConfigs",
-    WORDS,
+    SMALLEST_SEGMENT,
+    *words("Config value append is not allowed", "Config value subtract is not allowed"),
     Deviation(r"error_code", 42, -1, "an operation that there is not: Kafka fails"),
     Deviation(r"error_message", "Unknown operations type 9", None, "as above"),
-    Deviation(r"bad name.error_code", 3, 17, ZOOKEEPER),
 )
 def incremental_alter_configs(both: Both) -> None:
     topic = both.topic(segment_ms="70000")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from compat_tests.both import NOBODY, TEXT, Both, Deviation
-from compat_tests.scenarios import UNKNOWN_ID, WORDS, ZOOKEEPER, scenario
+from compat_tests.scenarios import UNKNOWN_ID, ZOOKEEPER, scenario, words
 
 ON_THE_WAY = Deviation(r"Metadata.*error_code", 5, 3, ZOOKEEPER)
 # What a topic's configs are, told since CreateTopics v5.
@@ -90,7 +90,7 @@ def create_topics(both: Both) -> None:
     both.ask("Metadata", topics=[{"name": name} for name in (one, two, three, manual)])
 
 
-@scenario("CreateTopics", WORDS, *CONFIGS_OF_4, Deviation(r"CreateTopics v\d+.topics$", ..., ..., ZOOKEEPER))
+@scenario("CreateTopics", *CONFIGS_OF_4, Deviation(r"CreateTopics v\d+.topics$", ..., ..., ZOOKEEPER))
 def create_topics_with_wrong_names(both: Both) -> None:
     taken = both.topic()
     for name in ("", ".", "..", "a" * 249 + "b", "sp ace", "sl/ash", "\u00fcmlaut", taken, "__cluster_metadata"):
@@ -104,7 +104,15 @@ def create_topics_with_wrong_names(both: Both) -> None:
     both.ask("CreateTopics", topics=[new(dotted.replace(".", "_"))], timeout_ms=30000)
 
 
-@scenario("CreateTopics", WORDS)
+@scenario(
+    "CreateTopics",
+    *words(
+        "Number of partitions must be larger than 0.",
+        "Replication factor must be larger than 0.",
+        "Replication factor: 2 larger than available brokers: 1.",
+        "Both numPartitions or replicationFactor and replicasAssignments were set.",
+    ),
+)
 def create_topics_with_wrong_numbers(both: Both) -> None:
     for fields in (
         {"num_partitions": 0},
@@ -125,7 +133,17 @@ def create_topics_with_wrong_numbers(both: Both) -> None:
         both.ask("CreateTopics", topics=[new(both.new_name(), **fields)], timeout_ms=30000)
 
 
-@scenario("CreateTopics", WORDS, VALIDATED, *CONFIGS_OF_4)
+SMALLEST_SEGMENT = Deviation(
+    r"error_message",
+    "Invalid value 1 for configuration segment.bytes: Value must be at least 14",
+    "Invalid value 1 for configuration segment.bytes: Value must be at least 1048576",
+    "Kafka 4.0 raised it",
+)
+
+
+@scenario(
+    "CreateTopics", VALIDATED, SMALLEST_SEGMENT, *CONFIGS_OF_4, *words("Tiered Storage functionality is disabled")
+)
 def create_topics_with_wrong_configs(both: Both) -> None:
     for name, value in WRONG_CONFIGS:
         wanted = new(both.new_name(), configs=[{"name": name, "value": value}])
@@ -188,7 +206,7 @@ def delete_topics_by_id(both: Both) -> None:
     both.ask_without_comparing("DeleteTopics", 6, topics=twice[1:], timeout_ms=30000)
 
 
-@scenario("CreatePartitions", WORDS, Deviation(r"error_message", TEXT, None, ZOOKEEPER))
+@scenario("CreatePartitions", *words("Duplicate topic in request."), Deviation(r"error_message", TEXT, None, ZOOKEEPER))
 def create_partitions(both: Both) -> None:
     topic = both.topic(partitions=2)
     here = {"broker_ids": [both.broker_id]}
@@ -224,7 +242,6 @@ def produced(name: str, records: Any, partition: int = 0, **fields: Any) -> dict
 
 @scenario(
     "ElectLeaders",
-    WORDS,
     Deviation(r"replica_election_results(.topic-\d+)?$", ..., ..., f"all asked for, none elected; {ZOOKEEPER}"),
     Deviation(r"partition_result.*error_message", None, "Unknown election type 7", ZOOKEEPER),
     Deviation(r"ElectLeaders v\d+.error_code", 42, 0, ZOOKEEPER),
