@@ -26,6 +26,11 @@ from ottla.wire.types import ZERO_UUID
 
 _TOPICS_FROM_VERSION: Final = 6
 _DISABLED_FROM_VERSION: Final = 3
+_REASONS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+    ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
+    ErrorCode.INVALID_REQUEST: "Neither topic name nor id were specified.",
+}
 
 
 def handle(
@@ -83,7 +88,7 @@ def _find(topic: DeleteTopicState, metadata: MetadataCache) -> DeletableTopicRes
         code = ErrorCode.INVALID_REQUEST
     if name is not None and not metadata.contains(name):
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return DeletableTopicResult(name=name, topic_id=topic.topic_id, error_code=code)
+    return DeletableTopicResult(name=name, topic_id=topic.topic_id, error_code=code, error_message=_REASONS.get(code))
 
 
 def _refuse_denied(results: Sequence[DeletableTopicResult], context: RequestContext, access: Access) -> None:

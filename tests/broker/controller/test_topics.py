@@ -55,8 +55,8 @@ def test_a_manual_assignment_is_taken_as_it_is() -> None:
         (topic("going"), ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'going' is marked for deletion."),
         (topic("a_b"), ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic 'a_b' collides with existing topic: a.b"),
         (topic(""), ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: the empty string is not allowed"),
-        (topic("t", 0), ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0."),
-        (topic("", 0), ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0."),
+        (topic("t", 0), ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."),
+        (topic("", 0), ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."),
         (
             assigned_topic("a_b", ()),
             ErrorCode.INVALID_TOPIC_EXCEPTION,
