@@ -22,7 +22,7 @@ from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.partition import TO_LOG_END, ReadResult
 from ottla.broker.replica_manager import Reader, ReplicaManager, consumer
 from ottla.broker.request_context import Deferred, RequestContext
-from ottla.wire.errors import ErrorCode
+from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -40,11 +40,10 @@ _STORAGE_ERROR_FROM_VERSION: Final = 6
 _ZSTD_FROM_VERSION: Final = 10
 _FOLLOWERS_SERVE_FROM_VERSION: Final = 11
 _LEADERS_FROM_VERSION: Final = 16
-_READ_COMMITTED: Final = 1
 
 # By isolation level; the newer one may read from followers too (KIP-392).
-_OLD_CONSUMERS: Final = tuple(consumer(level, from_leader_only=True) for level in (0, 1))
-_CONSUMERS: Final = tuple(consumer(level, from_leader_only=False) for level in (0, 1))
+_OLD_CONSUMERS: Final = {level: consumer(level, from_leader_only=True) for level in (0, 1)}
+_CONSUMERS: Final = {level: consumer(level, from_leader_only=False) for level in (0, 1)}
 
 # Nothing was looked for, so it does not end a wait.
 _UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
@@ -123,7 +122,11 @@ def _reader(request: FetchRequest, version: int) -> Reader:
     if replica_id >= 0:
         return Reader(replica_id, request.replica_state.replica_epoch, TO_LOG_END, from_leader_only=True)
     consumers = _OLD_CONSUMERS if version < _FOLLOWERS_SERVE_FROM_VERSION else _CONSUMERS
-    return consumers[request.isolation_level == _READ_COMMITTED]
+    found = consumers.get(request.isolation_level)
+    if found is None:
+        # Kafka calls it so too.
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"isolation level {request.isolation_level}")
+    return found
 
 
 class _Answers:

@@ -46,6 +46,9 @@ def handle(request: ListOffsetsRequest, context: RequestContext, *, replicas: Re
     version = context.api_version
     asked = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     how_far = TO_LOG_END
+    if not 0 <= request.isolation_level <= _READ_COMMITTED:
+        # Kafka calls it so too.
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"isolation level {request.isolation_level}")
     if request.replica_id == _CONSUMER:
         how_far = TO_LAST_STABLE_OFFSET if request.isolation_level == _READ_COMMITTED else TO_HIGH_WATERMARK
 
