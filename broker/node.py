@@ -63,6 +63,7 @@ from ottla.broker.handlers import (
     update_metadata,
 )
 from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.large_requests import LargeRequests
 from ottla.broker.listeners import Listener
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.replica_manager import ReplicaManager
@@ -297,7 +298,6 @@ class _Broker:
                     cluster_id=self._identity.cluster_id,
                     auto_create=controller.auto_create if config.auto_create_topics_enable else None,
                 ),
-                ApiKey.FIND_COORDINATOR: _bind(find_coordinator),
                 ApiKey.CREATE_PARTITIONS: _bind(create_partitions, controller=controller),
                 ApiKey.CREATE_TOPICS: _bind(create_topics, controller=controller, log_defaults=self._log_defaults),
                 ApiKey.DELETE_RECORDS: _bind(delete_records, replicas=self.replicas, metadata=metadata_cache),
@@ -320,12 +320,14 @@ class _Broker:
                     producer_ids=producer_ids,
                     transaction_max_timeout_ms=config.transaction_max_timeout_ms,
                 ),
-            }
+            },
+            LargeRequests(self.replicas.offload, self._start_soon),
         )
 
     def _describing(self) -> dict[ApiKey, tuple[Handler, ErrorResponse | None]]:
         """The handlers that only tell what there is."""
         return {
+            ApiKey.FIND_COORDINATOR: _bind(find_coordinator),
             ApiKey.OFFSET_FOR_LEADER_EPOCH: _bind(offset_for_leader_epoch, replicas=self.replicas),
             ApiKey.DESCRIBE_LOG_DIRS: _bind(describe_log_dirs, replicas=self.replicas),
             ApiKey.LIST_PARTITION_REASSIGNMENTS: _bind(list_partition_reassignments, controller=self._controller),

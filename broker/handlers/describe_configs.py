@@ -20,6 +20,7 @@ from ottla.broker.request_context import Deferred, RequestContext
 from ottla.log.config import BROKER_SYNONYMS, TOPIC_CONFIG, LogConfig
 from ottla.wire.config_def import ConfigError, ConfigKey, ConfigType, Password, render
 from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.large_arrays import ManyElements
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -28,6 +29,8 @@ from ottla.wire.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+
+MOST_RESOURCES: Final = 10
 
 _TOPIC: Final = 2
 _BROKER: Final = 4
@@ -73,7 +76,12 @@ def handle(
     log_defaults: LogConfig,
     broker_id: int,
 ) -> DescribeConfigsResponse | Deferred[DescribeConfigsResponse]:
-    """Describe configs; those of topics that are hosted elsewhere are read first."""
+    """Describe configs; those of topics that are hosted elsewhere are read first.
+
+    ManyElements for more than a few resources at once: a broker alone has hundreds of configs.
+    """
+    if len(request.resources) > MOST_RESOURCES:
+        raise ManyElements(f"{len(request.resources)} resources")
     for resource in request.resources:
         if resource.resource_type not in (_TOPIC, _BROKER, *_UNSUPPORTED):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource.resource_type}")
