@@ -12,6 +12,7 @@ from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -98,6 +99,23 @@ LARGE_REQUESTS: list[tuple[Request, int]] = [
             ],
         ),
         9,
+    ),
+    (
+        FetchRequest(
+            max_wait_ms=TIMEOUT_MS,
+            min_bytes=1,
+            session_id=0,
+            session_epoch=0,
+            topics=[
+                FetchTopic(
+                    topic="many",
+                    partitions=[
+                        FetchPartition(partition=each, fetch_offset=0, partition_max_bytes=MANY) for each in range(MANY)
+                    ],
+                )
+            ],
+        ),
+        12,
     ),
     (
         DescribeConfigsRequest(

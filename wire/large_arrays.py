@@ -16,7 +16,7 @@ from ottla.wire.errors import DecodeError
 SMALL_FRAME: Final = 1 << 15
 # What is decoded at once, on the loop.
 FEW_ELEMENTS: Final = 4096
-# What is kept of a request of more.
+# What is kept of an element of a request of more.
 _KEPT_ELEMENTS: Final = 1024
 # What one request may hold in all. Kafka's clusters end at 200,000 partitions, each with a few replicas.
 MAX_ELEMENTS: Final = 1_000_000
@@ -30,13 +30,14 @@ class ManyElements(DecodeError):  # noqa: N818
 
 
 class Budget:
-    """How many elements may still come, and how many of them may be kept."""
+    """How many elements may still come, and how many may be kept: of the request, and of each that is not kept."""
 
-    __slots__ = ("_elements", "_kept", "_left", "kept")
+    __slots__ = ("_elements", "_kept_of_each", "_left", "kept")
 
-    def __init__(self, elements: int, kept: int) -> None:
+    def __init__(self, elements: int, kept: int, kept_of_each: int) -> None:
         self._elements = self._left = elements
-        self._kept = self.kept = kept
+        self._kept_of_each = kept_of_each
+        self.kept = kept
 
     def spend(self, count: int) -> None:
         """Take note of elements. ManyElements if they are too many."""
@@ -54,17 +55,17 @@ class Budget:
 
     def renew(self) -> None:
         """The next element of an array that is not kept may keep as much as the one before."""
-        self.kept = self._kept
+        self.kept = self._kept_of_each
 
 
 def few() -> Budget:
     """For a request that is decoded at once."""
-    return Budget(FEW_ELEMENTS, FEW_ELEMENTS)
+    return Budget(FEW_ELEMENTS, FEW_ELEMENTS, 0)
 
 
 def many() -> Budget:
-    """For a request of many elements."""
-    return Budget(MAX_ELEMENTS, _KEPT_ELEMENTS)
+    """For a request of many elements: no array of it is kept."""
+    return Budget(MAX_ELEMENTS, 0, _KEPT_ELEMENTS)
 
 
 class LargeArray(Sequence[Any]):

@@ -108,16 +108,16 @@ def _result(
     resource: DescribeConfigsResource,
     find: Callable[[DescribeConfigsResource], list[_Described]],
 ) -> DescribeConfigsResult:
-    error: KafkaError | None = None
+    code, message = ErrorCode.NONE, ""
     found: list[_Described] = []
     try:
         found = find(resource)
-    except KafkaError as caught:
-        error = caught
+    except KafkaError as error:
+        code, message = error.code, error.detail
     keys = resource.configuration_keys
     return DescribeConfigsResult(
-        error_code=ErrorCode.NONE if error is None else error.code,
-        error_message=(error.detail if error else "") or None,
+        error_code=code,
+        error_message=message or None,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=[_entry(each, request) for each in found if not keys or each.name in keys],

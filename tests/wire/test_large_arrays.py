@@ -82,7 +82,7 @@ def test_a_request_is_read_alike_however_much_of_it_is_kept(
     random = Random(f"{seed} {message.__name__} {version}")
     request = random_message(message, version, random)
     encoded = request.encode(version)
-    found, end = large_decoder(message, version)(memoryview(encoded), 0, Budget(MAX_ELEMENTS, kept))
+    found, end = large_decoder(message, version)(memoryview(encoded), 0, Budget(MAX_ELEMENTS, kept, kept))
     assert end == len(encoded)
     assert found == request
     assert found == request, "a second time"
