@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from ottla.broker.authorizer import Access, Operation, ResourceType
 from ottla.broker.guards import guarded
 from ottla.broker.handlers import api_versions
+from ottla.broker.large_requests import LargeRequests
 from ottla.broker.request_context import ClientSession, CloseConnection, Deferred, RequestContext
 from ottla.broker.request_logger import logged
 from ottla.wire.api_keys import ApiKey
@@ -28,6 +29,7 @@ from ottla.wire.codec import (
     encode_response,
 )
 from ottla.wire.errors import DecodeError, ErrorCode, KafkaError
+from ottla.wire.large_arrays import ManyElements
 from ottla.wire.types import VersionRange
 
 logger = logging.getLogger("kafka.server.KafkaApis")
@@ -110,14 +112,31 @@ class Owed:
         return reply
 
 
+class _Encoded(Owed):
+    """A reply that will come as bytes."""
+
+    __slots__ = ()
+
+    def encode(self, response: list[Chunk]) -> list[Chunk]:
+        self.reply = response
+        return response
+
+
 _KEY_AND_VERSION: Final = struct.Struct(">I")
 
 
 class Apis:
     """What can be reached from the network."""
 
-    def __init__(self, apis: Iterable[Api], clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        apis: Iterable[Api],
+        large_requests: LargeRequests | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """Without `large_requests`, requests of many elements end the connection."""
         self.apis = tuple(apis)
+        self._large_requests = large_requests
         self._clock = clock
         # By both numbers as they stand at the head of a frame: one look-up says whether a request is served.
         self._served: dict[int, Api] = {
@@ -134,10 +153,13 @@ class Apis:
         api = self._served.get(_KEY_AND_VERSION.unpack_from(frame)[0])
         if api is None:
             return self._unsupported(frame)
-        header, request = decode_request(frame)
+        api.requests += 1
+        try:
+            header, request = decode_request(frame)
+        except ManyElements:
+            return self._dispatch_large(session, api, frame)
         version = header.api_version
         context = session.context(header.api_key, version, header.client_id)
-        api.requests += 1
         try:
             response = api.handler(request, context)
             if isinstance(response, Deferred):
@@ -147,12 +169,33 @@ class Apis:
             if response is None:
                 return None
             return encode_response(header.correlation_id, response, version)
+        except ManyElements:
+            return self._dispatch_large(session, api, frame)
         except (CloseConnection, DecodeError):
             raise
         except Exception as error:
             return encode_response(header.correlation_id, _failed(api, request, context, error), version)
         finally:
             api.seconds += self._clock() - started
+
+    def _dispatch_large(self, session: ClientSession, api: Api, frame: memoryview) -> Owed:
+        """Have it answered later; the connection is muted until then."""
+        if self._large_requests is None:
+            raise DecodeError("a request of many elements")
+
+        def respond(header: RequestHeader, request: Any) -> Any:
+            context = session.context(header.api_key, header.api_version, header.client_id)
+            started = self._clock()
+            try:
+                return api.handler(request, context)
+            except (CloseConnection, DecodeError):
+                raise
+            except Exception as error:
+                return _failed(api, request, context, error)
+            finally:
+                api.seconds += self._clock() - started
+
+        return _Encoded(self._large_requests.carry_out(frame, respond), -1, -1)
 
     def _unsupported(self, frame: memoryview) -> list[Chunk]:
         """Close, unless a client asks for the versions in a version that is not known yet."""
@@ -183,7 +226,11 @@ def _failed(api: Api, request: Any, context: RequestContext, error: Exception) -
     return api.error_response(request, context.api_version, code)
 
 
-def build_apis(handlers: Mapping[ApiKey, tuple[Handler, ErrorResponse | None]], access: Access | None = None) -> Apis:
+def build_apis(
+    handlers: Mapping[ApiKey, tuple[Handler, ErrorResponse | None]],
+    access: Access | None = None,
+    large_requests: LargeRequests | None = None,
+) -> Apis:
     """The table with its handlers, guarded where there is access to be denied, and logged where that is wanted.
 
     A row without a handler is not offered. ApiVersions is answered from the table itself.
@@ -197,4 +244,4 @@ def build_apis(handlers: Mapping[ApiKey, tuple[Handler, ErrorResponse | None]], 
         if access is not None and access.authorizer is not None:
             handler = guarded(row.key, row.operation, row.resource, handler, error_response, access)
         apis.append(Api(row, logged(row.key, handler), error_response))
-    return Apis(apis)
+    return Apis(apis, large_requests)

@@ -267,15 +267,21 @@ class FetchContext:
         if self.kind is FetchKind.INCREMENTAL and session.epoch != self.epoch:
             # Another request of this session came while this one waited.
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id, []
-        named = []
-        for partition, reading in readings:
-            if self.kind is FetchKind.FULL or partition.is_news(reading):
-                named.append((partition, reading))
-            partition.told(reading)
-            session.looked_at(partition, reading)
+        named = self.tell(readings)
         if self.kind is FetchKind.FULL:
             self._cache.maybe_add(session, now_ms)
         return ErrorCode.NONE, session.id, named
+
+    def tell(self, readings: Iterable[tuple[SessionPartition, Read]]) -> list[tuple[SessionPartition, Read]]:
+        """Have the session learn what is told; the partitions that the response names."""
+        session, is_full = self.session, self.kind is FetchKind.FULL
+        named = []
+        for partition, reading in readings:
+            if is_full or partition.is_news(reading):
+                named.append((partition, reading))
+            partition.told(reading)
+            session.looked_at(partition, reading)
+        return named
 
     def end(self) -> None:
         """The fetch waits no more. A session that is in no cache has nobody left."""

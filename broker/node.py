@@ -65,6 +65,7 @@ from ottla.broker.handlers import (
     update_metadata,
 )
 from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.large_requests import LargeRequests
 from ottla.broker.listeners import Listener
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.replica_manager import ReplicaManager
@@ -376,6 +377,7 @@ class _Broker:
                 ),
             },
             self._access,
+            LargeRequests(self.replicas.offload, self._start_soon),
         )
 
     def _controlling(self) -> dict[ApiKey, tuple[Handler, ErrorResponse | None]]:
@@ -397,6 +399,7 @@ class _Broker:
     def _describing(self) -> dict[ApiKey, tuple[Handler, ErrorResponse | None]]:
         """The handlers that only tell what there is."""
         return {
+            ApiKey.FIND_COORDINATOR: _bind(find_coordinator),
             ApiKey.OFFSET_FOR_LEADER_EPOCH: _bind(offset_for_leader_epoch, replicas=self.replicas),
             ApiKey.DESCRIBE_CONFIGS: _bind(
                 describe_configs,

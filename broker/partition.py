@@ -362,7 +362,7 @@ class Partition:
         self, timestamp: int, how_far: int, current_leader_epoch: int, *, from_leader_only: bool
     ) -> TimestampAndOffset | None:
         """The first offset with a timestamp not below the given one, or where a special timestamp points to."""
-        log = self._log_for(current_leader_epoch, from_leader_only)
+        log = self._log_for_lookup(current_leader_epoch, from_leader_only)
         if timestamp == LATEST_TIMESTAMP:
             self._check_offsets_are_available(how_far)
             return TimestampAndOffset(NO_TIMESTAMP, self._bound(how_far), self.leader_epoch)
@@ -394,9 +394,15 @@ class Partition:
 
     def end_offset_for_epoch(self, epoch: int, current_leader_epoch: int) -> EpochEndOffset:
         """Where a leader epoch ends in the leader's log."""
-        return self._log_for(current_leader_epoch, True).end_offset_for_epoch(epoch)
+        return self._log_for_lookup(current_leader_epoch, True).end_offset_for_epoch(epoch)
 
     # Fencing
+
+    def _log_for_lookup(self, current_leader_epoch: int, from_leader_only: bool) -> PartitionLog:
+        """As `_log_for`; but only -1 is no epoch, where fetches take every negative one for none, as in Kafka."""
+        if current_leader_epoch < NO_EPOCH:
+            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {current_leader_epoch}")
+        return self._log_for(current_leader_epoch, from_leader_only)
 
     def _log_for(self, current_leader_epoch: int, from_leader_only: bool) -> PartitionLog:
         if self.is_offline:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from compat_tests.jars import classpath
+from compat_tests.jars import ZOOKEEPER_BROKER, classpath
 
 KAFKA = "org.apache.kafka:kafka_2.13:4.3.1"
 TOOLS = "org.apache.kafka:kafka-tools:4.3.1"
@@ -124,6 +124,53 @@ class ApacheKafka(Broker):
                 timeout=60,
             )
         return [*java, "kafka.Kafka", str(properties)]
+
+
+class ZooKeeperKafka(Broker):
+    """Apache Kafka 3.9.2 with a ZooKeeper of its own: the last release of its kind, and Ottla's reference."""
+
+    name = "Kafka 3.9"
+
+    def start(self) -> None:
+        """Start ZooKeeper, then the broker."""
+        self.zookeeper_port = free_port()
+        settings = self.data / "zookeeper.properties"
+        settings.write_text(
+            f"dataDir={self.data / 'zookeeper'}\nclientPort={self.zookeeper_port}\nclientPortAddress=127.0.0.1\n"
+            "admin.enableServer=false\nmaxClientCnxns=0\n"
+        )
+        main_class = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        command = ["java", "-Xmx256M", "-cp", classpath(ZOOKEEPER_BROKER), main_class, str(settings)]
+        with self.log_file.open("ab") as log:
+            self.zookeeper = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            # The broker itself waits until ZooKeeper is there.
+            super().start()
+        except BaseException:
+            self.zookeeper.kill()
+            self.zookeeper.wait()
+            raise
+
+    def stop(self) -> None:
+        """End the broker, then ZooKeeper."""
+        super().stop()
+        self.zookeeper.kill()
+        self.zookeeper.wait()
+
+    def command(self) -> list[str]:
+        properties = self.data / "server.properties"
+        lines = [
+            "broker.id=1",
+            f"zookeeper.connect=127.0.0.1:{self.zookeeper_port}",
+            f"listeners=PLAINTEXT://127.0.0.1:{self.port}",
+            f"log.dirs={self.data / 'log'}",
+            "offsets.topic.replication.factor=1",
+            "transaction.state.log.replication.factor=1",
+            "transaction.state.log.min.isr=1",
+            *self.overrides,
+        ]
+        properties.write_text("\n".join(lines) + "\n")
+        return ["java", *KAFKA_JVM, "-cp", classpath(ZOOKEEPER_BROKER), "kafka.Kafka", str(properties)]
 
 
 def free_port() -> int:

@@ -125,7 +125,7 @@ def main() -> None:
     if shutil.which("mvn") is None and not os.environ.get("CI"):
         sys.stderr.write("mvn is missing: tests against Apache Kafka are skipped\n")
         return
-    for coordinates in (*SPECIFICATIONS, JACKSON, BROKER, TOOLS):
+    for coordinates in (*SPECIFICATIONS, JACKSON, BROKER, TOOLS, ZOOKEEPER_BROKER):
         classpath(coordinates)
     spark_jars()
 

@@ -165,9 +165,11 @@ class ProducerState:
         KafkaError INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE otherwise.
         """
         entry = self._entries.get(header.producer_id)
-        if entry is None:
-            return None
         epoch = header.producer_epoch
+        if entry is None:
+            if epoch < NO_EPOCH:
+                raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, f"{epoch} of producer {header.producer_id} is none")
+            return None
         first = header.base_sequence
         if not header.attributes & 0x20:  # a marker has no sequence
             duplicate = entry.duplicate(epoch, first, (first + header.last_offset_delta) & _MAX_SEQUENCE)

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from ottla.wire import messages
 from ottla.wire.api_keys import ApiKey
-from ottla.wire.compiler import Decoder, Encoder, decoder, encoder
+from ottla.wire.compiler import Decoder, Encoder, decoder, encoder, large_decoder
 from ottla.wire.decoder_source import skip_tagged_fields, uvarint_rest
 from ottla.wire.errors import DecodeError
+from ottla.wire.large_arrays import many
 from ottla.wire.schema import Request, Response
 from ottla.wire.types import Region
 
@@ -76,9 +77,18 @@ def decode_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
 
 
 def decode_request(frame: memoryview) -> tuple[RequestHeader, Request]:
-    """The header and the body of a request."""
+    """The header and the body of a request. ManyElements if there are many in it."""
     header, pos, route = _decode_header(frame)
     return header, route.decode(frame, pos)[0]
+
+
+def decode_large_request(frame: memoryview) -> tuple[RequestHeader, Request]:
+    """As `decode_request`, for one of many elements: its arrays may be views of the frame. This takes its time."""
+    header, pos, _ = _decode_header(frame)
+    request_type = messages.request_type(header.api_key)
+    if request_type is None:
+        raise DecodeError(f"unknown API key {header.api_key}")
+    return header, large_decoder(request_type, header.api_version)(frame, pos, many())[0]
 
 
 def _decode_header(frame: memoryview) -> tuple[RequestHeader, int, _RequestRoute]:

@@ -6,14 +6,17 @@ Counterpart in Kafka: org.apache.kafka.message.MessageGenerator.
 """
 
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 from ottla.wire.decoder_source import DecoderSource
 from ottla.wire.encoder_source import EncoderSource
+from ottla.wire.large_arrays import Budget
 from ottla.wire.schema import Message
 
 Encoder = Callable[[Any, list[Any]], None]
 Decoder = Callable[[memoryview, int], tuple[Any, int]]
+LargeDecoder = Callable[[memoryview, int, Budget], tuple[Any, int]]
 
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
@@ -30,13 +33,27 @@ def encoder(message: type[Message], version: int) -> Encoder:
 
 
 def decoder(message: type[Message], version: int) -> Decoder:
-    """`decode(buf, pos)`: the message at `pos` and the position behind it."""
+    """`decode(buf, pos)`: the message at `pos` and the position behind it. ManyElements if it is a request of many."""
     found = _decoders.get((message, version))
     if found is None:
         _check(message, version)
-        source = DecoderSource(message, version)
+        source = DecoderSource(message, version, partial(_decode_large, message, version))
         found = _decoders[message, version] = source.compile(f"<decode {message.__name__} v{version}>", "decode")
     return found
+
+
+@cache
+def large_decoder(message: type[Message], version: int) -> LargeDecoder:
+    """`decode(buf, pos, budget)`: as `decoder`; what the budget does not let it keep stays in `buf`."""
+    _check(message, version)
+    decode: LargeDecoder = DecoderSource(message, version).compile(
+        f"<decode large {message.__name__} v{version}>", "decode"
+    )
+    return decode
+
+
+def _decode_large(message: type[Message], version: int, buf: memoryview, pos: int, budget: Budget) -> tuple[Any, int]:
+    return large_decoder(message, version)(buf, pos, budget)
 
 
 def _check(message: type[Message], version: int) -> None:

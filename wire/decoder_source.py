@@ -2,20 +2,25 @@
 
 Fixed-width fields, and the first byte or the fixed width of a length that follows them, are unpacked by one fused
 struct; nested structs and arrays are written out in place; known tagged fields go to functions of their own, since
-they are rare. No count that the bytes announce is trusted: it is held against the bytes that are left first.
+they are rare. No count that the bytes announce is trusted: it is held against the bytes that are left first. Of a
+large request there is a second function, which counts elements and need not keep them (`large_arrays`).
 Counterpart in Kafka: the readers that org.apache.kafka.message.MessageDataGenerator writes.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from ottla.wire.errors import DecodeError
-from ottla.wire.schema import ArrayOf, Field, Message, Struct, StructOf, WireType, fields
+from ottla.wire.large_arrays import SMALL_FRAME, few, read_array
+from ottla.wire.schema import ArrayOf, Field, Message, Request, Struct, StructOf, WireType, fields
 from ottla.wire.source import Source
 from ottla.wire.types import Primitive
 
 _MAX_STRING = 0x7FFF
+# In one struct. Kafka's messages have less than a dozen.
+_MAX_UNKNOWN_TAGS = 4096
 _LENGTH_CODES = {"string": "h", "bytes": "i", "records": "i"}
 
 
@@ -52,6 +57,8 @@ def skip_tagged_field(buf: memoryview, pos: int, limit: int) -> int:
 
 def skip_tagged_fields(buf: memoryview, pos: int, limit: int, count: int) -> int:
     """The position behind a section of tagged fields in a struct that knows none."""
+    if count > _MAX_UNKNOWN_TAGS:
+        raise DecodeError(f"{count} tagged fields")
     for _ in range(count):
         tag = buf[pos]
         pos += 1
@@ -80,14 +87,20 @@ def minimum_size(wire_type: WireType, message: type[Message], version: int) -> i
 
 
 class DecoderSource(Source):
-    """The source of `decode(buf, pos)` for one message and version."""
+    """The source of `decode(buf, pos)` for one message and version.
 
-    def __init__(self, message: type[Message], version: int) -> None:
+    Given another decoder, it leaves large requests to that; without one, it writes such: `decode(buf, pos, budget)`.
+    """
+
+    def __init__(self, message: type[Message], version: int, decode_large: Callable[..., Any] | None = None) -> None:
         super().__init__(
             {
                 "DecodeError": DecodeError,
+                "decode_large": decode_large,
                 "failures": (struct.error, IndexError),
+                "few": few,
                 "new": object.__new__,
+                "read_array": read_array,
                 "skip_tagged_field": skip_tagged_field,
                 "skip_tagged_fields": skip_tagged_fields,
                 "string_length_rest": string_length_rest,
@@ -98,12 +111,17 @@ class DecoderSource(Source):
         self._message = message
         self._version = version
         self._flexible = version in message.flexible
+        self._is_large = decode_large is None
+        self._budget = ", budget" if self._is_large else ""
         self._label = f"{message.__name__} v{version}"
         # Fields read at fixed distances from `pos`, waiting to be unpacked together: format codes and targets.
         self._codes = ""
         self._targets: list[str] = []
-        with self.function("def decode(buf, pos):"):
+        with self.function(f"def decode(buf, pos{self._budget}):"):
             self.emit("limit = len(buf)")
+            if not self._is_large and issubclass(message, Request):
+                with self.block(f"if limit > {SMALL_FRAME}:"):
+                    self.emit("return decode_large(buf, pos, few())")
             with self.block("try:"):
                 root = self._struct(message)
                 self._flush()
@@ -231,7 +249,11 @@ class DecoderSource(Source):
             size = max(1, minimum_size(element, self._message, self._version))
             with self.block(f"if {count} * {size} > limit - pos:"):
                 self._fail(f"{label} announces more than there is")
-            self._elements(element, target, label, count, flexible)
+            if self._is_large:
+                reader = self._reader(element, label, flexible)
+                self.emit(f"{target}, pos = read_array({reader}, buf, pos, limit, {count}, budget)")
+            else:
+                self._elements(element, target, label, count, flexible)
         with self.block(f"elif {count} == {none}:"):
             self.emit(f"{target} = ()")
         if not flexible:
@@ -255,18 +277,32 @@ class DecoderSource(Source):
             self._flush()
             self.emit(f"{items}.append({item})")
 
+    def _reader(self, element: Primitive | StructOf, label: str, flexible: bool) -> str:
+        """Write the function that reads one element: the name it has."""
+        function, item = self.name("read_element_"), self.name("item")
+        with self.function(f"def {function}(buf, pos, limit, budget):"):
+            if isinstance(element, StructOf):
+                item = self._struct(element.struct)
+            else:
+                self._value(element, item, label, False, flexible)
+            self._flush()
+            self.emit(f"return {item}, pos")
+        return function
+
     def _tagged_section(self, cls: type[Struct], name: str, tagged: list[Field]) -> None:
         count = self._uvarint()
         with self._branch(f"if {count}:"):
+            if self._is_large:
+                self.emit(f"budget.spend({count})")
             if tagged:
                 function = self._tagged_function(cls, tagged)
-                self.emit(f"pos = {function}(buf, pos, limit, {count}, {name})")
+                self.emit(f"pos = {function}(buf, pos, limit, {count}, {name}{self._budget})")
             else:
                 self.emit(f"pos = skip_tagged_fields(buf, pos, limit, {count})")
 
     def _tagged_function(self, cls: type[Struct], tagged: list[Field]) -> str:
         function = self.name(f"read_tags_of_{cls.__name__}_")
-        with self.function(f"def {function}(buf, pos, limit, count, o):"):
+        with self.function(f"def {function}(buf, pos, limit, count, o{self._budget}):"):
             with self._branch("for _ in range(count):"):
                 tag = self._uvarint()
                 for field in tagged:

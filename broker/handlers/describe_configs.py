@@ -6,6 +6,7 @@ Counterpart in Kafka: ConfigHelper.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from ottla.broker.controller.config_entries import (
     Entry,
@@ -22,6 +23,7 @@ from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.request_context import Deferred, RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.large_arrays import ManyElements
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -30,6 +32,8 @@ from ottla.wire.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+
+MOST_RESOURCES: Final = 10
 
 Configs = Mapping[str, Mapping[str, str]]
 
@@ -43,7 +47,12 @@ def handle(
     dynamic: DynamicConfig,
     broker_id: int,
 ) -> DescribeConfigsResponse | Deferred[DescribeConfigsResponse]:
-    """Describe configs; those of topics that are hosted elsewhere are read first."""
+    """Describe configs; those of topics that are hosted elsewhere are read first.
+
+    ManyElements for more than a few resources at once: a broker alone has hundreds of configs.
+    """
+    if len(request.resources) > MOST_RESOURCES:
+        raise ManyElements(f"{len(request.resources)} resources")
     kinds = set(Resource)
     for resource in request.resources:
         if resource.resource_type not in kinds:

@@ -2,14 +2,18 @@
 
 A request is answered at once if there is enough to read, or something went wrong; else after `max_wait_ms`, or as soon
 as its own partitions bring enough. Partitions nobody knows are told with the rest, as in Kafka: they do not end a wait.
-Consumers are never sent to another replica, and there are no snapshots.
+Consumers are never sent to another replica, and there are no snapshots. A request of thousands of partitions is carried
+out a part at a time, and does not wait.
 Counterpart in Kafka: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages, DelayedFetch.
 """
 
 import functools
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
+
+import trio
 
 from ottla.broker.authorizer import Access, Operation, ResourceType
 from ottla.broker.clock import Timer
@@ -18,15 +22,18 @@ from ottla.broker.fetch_session import (
     NO_SESSION,
     TOPIC_IDS_FROM_VERSION,
     FetchContext,
+    FetchKind,
     FetchSessionCache,
     SessionPartition,
 )
+from ottla.broker.large_requests import Cut, batched, join, parts
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.partition import TO_LOG_END, ReadResult
 from ottla.broker.reader import Reader, consumer
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.request_context import Deferred, RequestContext
-from ottla.wire.errors import ErrorCode
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.large_arrays import LargeArray
 from ottla.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -38,19 +45,22 @@ from ottla.wire.messages.fetch import (
     PartitionData,
 )
 
+logger = logging.getLogger("kafka.server.KafkaApis")
+
 Answer = FetchResponse | Deferred[FetchResponse]
+
+_PART: Final = Cut("topics", "responses", "partitions", "partitions")
 
 _STORAGE_ERROR_FROM_VERSION: Final = 6
 _ZSTD_FROM_VERSION: Final = 10
 _FOLLOWERS_SERVE_FROM_VERSION: Final = 11
 _LEADERS_FROM_VERSION: Final = 16
-_READ_COMMITTED: Final = 1
 # What one response holds in memory; whoever asks for a thousand partitions and does not read gets regions of files.
 _COPY_AT_MOST: Final = 1 << 18
 
 # By isolation level; the newer one may read from followers too (KIP-392).
-_OLD_CONSUMERS: Final = tuple(consumer(level, from_leader_only=True) for level in (0, 1))
-_CONSUMERS: Final = tuple(consumer(level, from_leader_only=False) for level in (0, 1))
+_OLD_CONSUMERS: Final = {level: consumer(level, from_leader_only=True) for level in (0, 1)}
+_CONSUMERS: Final = {level: consumer(level, from_leader_only=False) for level in (0, 1)}
 
 # Nothing was looked for, so it does not end a wait.
 _UNKNOWN: Final = frozenset(
@@ -90,6 +100,14 @@ def handle(
                 or result.is_diverging
             ):
                 return maker.single(topic, name, asked.partition, result)
+    may_read = None if access is None else _permission(context, access, reader)
+    if isinstance(topics, LargeArray):
+        reply: Deferred[FetchResponse] = Deferred(applied=False)
+        large = _LargeFetch(
+            request, version, max_bytes, reader, maker, replicas, sessions, metadata.topic_name, may_read
+        )
+        replicas.start_soon(large.run, reply)
+        return reply
     begun = sessions.begin(
         request,
         version,
@@ -100,7 +118,6 @@ def handle(
     )
     if isinstance(begun, ErrorCode):
         return FetchResponse(error_code=begun, responses=())
-    may_read = None if access is None else _permission(context, access, reader)
     return _Fetch(request, max_bytes, reader, begun, maker, replicas, may_read).start()
 
 
@@ -141,7 +158,11 @@ def _reader(request: FetchRequest, version: int) -> Reader:
     if replica_id >= 0:
         return Reader(replica_id, request.replica_state.replica_epoch, TO_LOG_END, from_leader_only=True)
     consumers = _OLD_CONSUMERS if version < _FOLLOWERS_SERVE_FROM_VERSION else _CONSUMERS
-    return consumers[request.isolation_level == _READ_COMMITTED]
+    found = consumers.get(request.isolation_level)
+    if found is None:
+        # Kafka calls it so too.
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"isolation level {request.isolation_level}")
+    return found
 
 
 class _Answers:
@@ -277,7 +298,7 @@ class _Fetch:
 
     def start(self) -> Answer:
         """Look at all that may have something to tell; wait if that is too little."""
-        readings = self._look(is_first_look=True)
+        readings = self.look(tuple(self._context.session.to_look_at), self._max_bytes, is_first_look=True)
         unknown = sum(result.error in _UNKNOWN for _, result in readings)
         self._sizes = {partition: result.size for partition, result in readings if result.size}
         self._size = sum(self._sizes.values())
@@ -293,12 +314,18 @@ class _Fetch:
         self._context.wait(self._moved)
         return self._deferred
 
-    def _look(self, *, is_first_look: bool) -> list[tuple[SessionPartition, ReadResult]]:
+    def look(
+        self,
+        partitions: Sequence[SessionPartition],
+        limit: int,
+        *,
+        is_first_look: bool,
+        nothing_yet: bool = True,
+        may_copy: int = _COPY_AT_MOST,
+    ) -> list[tuple[SessionPartition, ReadResult]]:
+        """Read some partitions; at least something of one, if nothing was read yet, and else up to a limit."""
         readings = []
-        limit = self._max_bytes
-        may_copy = _COPY_AT_MOST
-        nothing_yet = True
-        for partition in tuple(self._context.session.to_look_at):
+        for partition in partitions:
             result = self._read(partition, limit, nothing_yet, is_first_look, may_copy > 0)
             if result.size:
                 nothing_yet = False
@@ -339,7 +366,8 @@ class _Fetch:
     def _finish(self) -> None:
         """Read once more, all that moved, and answer."""
         self._timer.cancel()
-        response = self._respond(self._look(is_first_look=False))
+        readings = self.look(tuple(self._context.session.to_look_at), self._max_bytes, is_first_look=False)
+        response = self._respond(readings)
         self._deferred.complete(response)
 
     def _respond(self, readings: Sequence[tuple[SessionPartition, ReadResult]]) -> FetchResponse:
@@ -350,6 +378,112 @@ class _Fetch:
     def _abandon(self) -> None:
         self._timer.cancel()
         self._context.end()
+
+
+def _is_same_topic(one: FetchableTopicResponse, other: FetchableTopicResponse) -> bool:
+    return (one.topic, one.topic_id) == (other.topic, other.topic_id)
+
+
+class _LargeFetch:
+    """A fetch of many partitions: between its parts others have the loop."""
+
+    def __init__(
+        self,
+        request: FetchRequest,
+        version: int,
+        max_bytes: int,
+        reader: Reader,
+        maker: _Answers,
+        replicas: ReplicaManager,
+        sessions: FetchSessionCache,
+        name_of: Callable[[bytes], str | None],
+        may_read: Callable[[str], bool] | None,
+    ) -> None:
+        self._may_read = may_read
+        self._request = request
+        self._version = version
+        self._max_bytes = max_bytes
+        self._reader = reader
+        self._maker = maker
+        self._replicas = replicas
+        self._sessions = sessions
+        self._name_of = name_of
+
+    async def run(self, reply: Deferred[FetchResponse]) -> None:
+        """Carry it out and reply."""
+        try:
+            response = await self._fetch()
+        except Exception:
+            logger.exception("A bug: a large Fetch failed")
+            response = error_response(self._request, self._version, ErrorCode.UNKNOWN_SERVER_ERROR)
+        reply.complete(response)
+
+    async def _fetch(self) -> FetchResponse:
+        context = await self._begin()
+        if isinstance(context, ErrorCode):
+            return FetchResponse(error_code=context, responses=())
+        try:
+            named = await self._look(context)
+            error, session_id, _ = context.conclude((), self._replicas.clock.now_ms())
+        finally:
+            context.end()
+        if error:
+            named = []
+        whole: list[FetchableTopicResponse] = []
+        endpoints: dict[int, NodeEndpoint] = {}
+        for some in batched(named, _PART.size):
+            response = self._maker.response(error, session_id, some)
+            more = response.responses
+            goes_on = bool(whole and more) and (whole[-1].topic, whole[-1].topic_id) == (
+                more[0].topic,
+                more[0].topic_id,
+            )
+            join(whole, more, _PART, goes_on)
+            endpoints |= {each.node_id: each for each in response.node_endpoints}
+            await trio.lowlevel.checkpoint()
+        return FetchResponse(
+            error_code=error, session_id=session_id, responses=whole, node_endpoints=list(endpoints.values())
+        )
+
+    async def _begin(self) -> FetchContext | ErrorCode:
+        """Take what is asked into the session, a part after the other; the first one says which it is."""
+        context: FetchContext | None = None
+        for part, _ in parts(self._request, _PART):
+            if context is not None:
+                context.session.update(part.topics, (), self._name_of)
+            else:
+                begun = self._sessions.begin(
+                    part,
+                    self._version,
+                    self._reader.waits_for,
+                    is_follower=self._reader.is_follower,
+                    now_ms=self._replicas.clock.now_ms(),
+                    name_of=self._name_of,
+                )
+                if isinstance(begun, ErrorCode):
+                    return begun
+                context = begun
+                if context.kind is FetchKind.FULL:
+                    # It will be; so each part's partitions are watched as they come, not all of them at the end.
+                    context.session.watch()
+            await trio.lowlevel.checkpoint()
+        assert context is not None
+        return context
+
+    async def _look(self, context: FetchContext) -> list[tuple[SessionPartition, ReadResult]]:
+        fetch = _Fetch(
+            self._request, self._max_bytes, self._reader, context, self._maker, self._replicas, self._may_read
+        )
+        named: list[tuple[SessionPartition, ReadResult]] = []
+        size = 0
+        for some in batched(tuple(context.session.to_look_at), _PART.size):
+            left = max(0, self._max_bytes - size)
+            found = fetch.look(some, left, is_first_look=True, nothing_yet=not size, may_copy=0)
+            size += sum(result.size for _, result in found)
+            # Without a session all are told.
+            named += found if context.kind is FetchKind.SESSIONLESS else context.tell(found)
+            await trio.lowlevel.checkpoint()
+        return named
 
 
 def _ends_wait(result: ReadResult) -> bool:

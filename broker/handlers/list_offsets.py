@@ -44,6 +44,9 @@ def handle(request: ListOffsetsRequest, context: RequestContext, *, replicas: Re
     """Look up each partition's offset."""
     version = context.api_version
     how_far = TO_LOG_END
+    if not 0 <= request.isolation_level <= _READ_COMMITTED:
+        # Kafka calls it so too.
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"isolation level {request.isolation_level}")
     if request.replica_id == _CONSUMER:
         how_far = TO_LAST_STABLE_OFFSET if request.isolation_level == _READ_COMMITTED else TO_HIGH_WATERMARK
 

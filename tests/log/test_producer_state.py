@@ -42,6 +42,11 @@ def test_a_producer_that_is_not_known_may_start_at_any_sequence(tmp_path: Path, 
     assert _state(tmp_path).check(_header(3, sequence)) is None
 
 
+def test_a_producer_that_is_not_known_has_an_epoch_or_none_but_not_less(tmp_path: Path) -> None:
+    assert _state(tmp_path).check(_header(epoch=-1)) is None
+    assert _refusal(_state(tmp_path), _header(epoch=-2)) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
 @pytest.mark.parametrize("sequence", [0, 1, 3, 4, 6, 100])
 def test_a_gap_or_a_step_back_is_refused(tmp_path: Path, sequence: int) -> None:
     state = _state(tmp_path, _header(3), _header(2, 3))

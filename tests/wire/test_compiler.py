@@ -150,7 +150,7 @@ def test_text_that_is_no_utf8_is_replaced() -> None:
         (Plain, 1, "00000001 00 ffffffffffff00", "varint of more than 5 bytes"),
         (Plain, 1, "00000001 00 01 01 05 7f", "beyond the end"),
         (Plain, 1, "00000001 00 01 01 05 01", "beyond the end"),
-        (Plain, 1, "00000001 00 01 ffffff7f", "Plain v1: index out of bounds"),
+        (Plain, 1, "00000001 00 01 ffffff7f", "268435455 tagged fields"),
         (Plain, 1, "00000001 818002" + 0x8000 * "61" + "0100", "a string of 32768 bytes"),
         (Data, 0, "ffffffff", "data is null"),
         (Data, 1, "00", "data is null"),

@@ -4,7 +4,7 @@ from ottla.broker.handlers import fetch
 from ottla.broker.request_context import Deferred
 from ottla.log.open_files import FileRegion
 from ottla.wire.api_keys import ApiKey
-from ottla.wire.errors import ErrorCode
+from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -63,6 +63,13 @@ def test_who_reads_committed_records_is_told_of_no_aborted_ones(house: House) ->
     append(house, b"a")
     response = now(house, request(topic(TOPIC, position(0, 0), position(1, 0)), isolation_level=1))
     assert [data.aborted_transactions for data in told(response)] == [(), ()]
+
+
+@pytest.mark.parametrize("level", [-1, 2])
+def test_an_isolation_level_nobody_knows_is_none(house: House, level: int) -> None:
+    with pytest.raises(KafkaError) as refused:
+        send(house, request(topic(TOPIC, position(0, 0)), isolation_level=level))
+    assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_an_open_transaction_hides_what_follows_from_who_reads_committed_records(house: House) -> None:

@@ -7,7 +7,7 @@ from ottla.broker.handlers import list_offsets
 from ottla.broker.partition import TO_LOG_END
 from ottla.broker.reader import Reader
 from ottla.wire.api_keys import ApiKey
-from ottla.wire.errors import ErrorCode
+from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import FetchPartition
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -130,7 +130,15 @@ def test_a_partition_named_twice_is_invalid_and_told_once(house: House) -> None:
 def test_a_leader_epoch_fences(house: House) -> None:
     assert send(house, (TOPIC, 0, LATEST), epoch=4)[0][0] == 0
     assert send(house, (TOPIC, 0, LATEST), epoch=3)[0][0] == ErrorCode.FENCED_LEADER_EPOCH
+    assert send(house, (TOPIC, 0, LATEST), epoch=-2)[0][0] == ErrorCode.FENCED_LEADER_EPOCH
     assert send(house, (TOPIC, 0, EARLIEST), epoch=5)[0][0] == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+@pytest.mark.parametrize("level", [-1, 2])
+def test_an_isolation_level_nobody_knows_is_none(house: House, level: int) -> None:
+    with pytest.raises(KafkaError) as refused:
+        send(house, (TOPIC, 0, LATEST), isolation_level=level)
+    assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_who_reads_committed_records_ends_before_an_open_transaction(house: House) -> None:

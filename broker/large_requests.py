@@ -1,0 +1,195 @@
+"""Requests of many elements: decoded and answered off the loop, and handled a part after the other.
+
+Owns the order in which they are carried out, one at a time since their answers take memory, and how they are cut. A
+handler sees a request of a few elements and knows nothing of it; so what is named twice in one request is noticed
+within a part only, and a limit on what one request may create is one for a part. Must not know connections.
+
+A Fetch is one request whatever it names, because of its session: its handler cuts it by itself. DescribeLogDirs and
+DescribeTopicPartitions, whose answers are put in order otherwise, are not cut and hold the loop.
+No counterpart in Kafka, whose handlers have threads.
+"""
+
+import copy
+import gc
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeVar
+
+import trio
+
+from ottla.broker.clock import Offload, StartSoon
+from ottla.broker.request_context import CloseConnection, Deferred
+from ottla.wire.api_keys import ApiKey
+from ottla.wire.codec import Chunk, RequestHeader, decode_large_request, encode_response
+from ottla.wire.errors import DecodeError
+from ottla.wire.schema import Request, Response
+
+R = TypeVar("R", bound=Request)
+T = TypeVar("T")
+Reply = Deferred[list[Chunk]]
+# (header, request) -> response | Deferred | None
+Respond = Callable[[RequestHeader, Any], Any]
+
+
+class Cut(NamedTuple):
+    """Which array of a request is cut, and which one of the answer is put together; and of their elements likewise."""
+
+    asked: str
+    answered: str
+    asked_of_each: str = ""
+    answered_of_each: str = ""
+    # About a millisecond's worth.
+    size: int = 200
+
+
+_CUTS: Final = {
+    ApiKey.PRODUCE: Cut("topic_data", "responses", "partition_data", "partition_responses", 50),
+    ApiKey.LIST_OFFSETS: Cut("topics", "topics", "partitions", "partitions"),
+    ApiKey.METADATA: Cut("topics", "topics"),
+    ApiKey.FIND_COORDINATOR: Cut("coordinator_keys", "coordinators"),
+    ApiKey.CREATE_TOPICS: Cut("topics", "topics", size=50),
+    ApiKey.DELETE_RECORDS: Cut("topics", "topics", "partitions", "partitions"),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Cut("topics", "topics", "partitions", "partitions"),
+    ApiKey.DESCRIBE_CONFIGS: Cut("resources", "results", size=5),
+    ApiKey.ALTER_CONFIGS: Cut("resources", "responses", size=50),
+    ApiKey.CREATE_PARTITIONS: Cut("topics", "results", size=50),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Cut("resources", "responses", size=50),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: Cut("topics", "topics", "partition_indexes", "partitions"),
+    ApiKey.DESCRIBE_PRODUCERS: Cut("topics", "topics", "partition_indexes", "partitions"),
+}
+_DELETE_BY_NAME: Final = Cut("topic_names", "responses", size=50)
+_DELETE: Final = Cut("topics", "responses", size=50)
+
+
+class LargeRequests:
+    """Carries out requests of many elements."""
+
+    def __init__(self, offload: Offload, start_soon: StartSoon) -> None:
+        self._offload = offload
+        self._start_soon = start_soon
+        self._turn = trio.Lock()
+
+    def carry_out(self, frame: memoryview, respond: Respond) -> Reply:
+        """Decode a request, have its parts responded to, and encode what they come to."""
+        scope = trio.CancelScope()
+        reply: Reply = Deferred(applied=False, on_abandon=scope.cancel)
+        self._start_soon(self._run, frame, respond, reply, scope)
+        return reply
+
+    async def _run(self, frame: memoryview, respond: Respond, reply: Reply, scope: trio.CancelScope) -> None:
+        with scope:
+            try:
+                reply.complete(await self._chunks(frame, respond))
+            except CloseConnection as reason:
+                reply.close(reason)
+            except DecodeError as error:
+                reply.close(CloseConnection(str(error)))
+
+    async def _chunks(self, frame: memoryview, respond: Respond) -> list[Chunk]:
+        async with self._turn:
+            with _no_full_collection():
+                header, request = await self._offload(decode_large_request, frame)
+                cut = _cut(header, request)
+                whole = await _all_parts(header, request, cut, respond) if cut is not None else respond(header, request)
+                if isinstance(whole, Deferred):
+                    whole = await _outcome(whole)
+                if whole is None:
+                    return []
+                return await self._offload(encode_response, header.correlation_id, whole, header.api_version)
+
+
+@contextmanager
+def _no_full_collection() -> Iterator[None]:
+    """Have only young garbage collected: a look through all that a large request makes holds the loop for long."""
+    first, second, third = gc.get_threshold()
+    gc.set_threshold(first, second, 1_000_000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(first, second, third)
+
+
+async def _all_parts(header: RequestHeader, request: Request, cut: Cut, respond: Respond) -> Response | None:
+    whole: Response | None = None
+    for part, goes_on in parts(request, cut):
+        response = respond(header, part)
+        if isinstance(response, Deferred):
+            response = await _outcome(response)
+        else:
+            await trio.lowlevel.checkpoint()
+        if whole is None:
+            whole = response
+            if whole is not None:
+                setattr(whole, cut.answered, list(getattr(whole, cut.answered)))
+        elif response is not None:
+            join(getattr(whole, cut.answered), getattr(response, cut.answered), cut, goes_on)
+    return whole
+
+
+def _cut(header: RequestHeader, request: Request) -> Cut | None:
+    """How a request is cut; None where it is not, because it cannot be or names nothing."""
+    key = ApiKey(header.api_key)
+    cut = _CUTS.get(key)
+    if key is ApiKey.DELETE_TOPICS:
+        cut = _DELETE if header.api_version >= 6 else _DELETE_BY_NAME
+    return cut if cut is not None and getattr(request, cut.asked) else None
+
+
+def parts(request: R, cut: Cut) -> Iterator[tuple[R, bool]]:
+    """Yield requests of a few elements; and whether the first element of one is the rest of the last one before."""
+    if not cut.asked_of_each:
+        for some in batched(getattr(request, cut.asked), cut.size):
+            yield _with(request, cut.asked, some), False
+        return
+    part: list[Any] = []
+    room = cut.size
+    goes_on = False
+    for each in getattr(request, cut.asked):
+        pieces = batched(getattr(each, cut.asked_of_each), cut.size)
+        for number, piece in enumerate(pieces):
+            if not room:
+                yield _with(request, cut.asked, part), goes_on
+                part, room, goes_on = [], cut.size, number > 0
+            part.append(_with(each, cut.asked_of_each, piece))
+            room = max(0, room - max(1, len(piece)))
+    yield _with(request, cut.asked, part), goes_on
+
+
+def batched(elements: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield them in lists; an empty one if there are none."""
+    left = iter(elements)
+    piece = list(islice(left, size))
+    yield piece
+    while piece := list(islice(left, size)):
+        yield piece
+
+
+def _with(struct: Any, name: str, value: Sequence[Any]) -> Any:
+    changed = copy.copy(struct)
+    setattr(changed, name, value)
+    return changed
+
+
+def join(whole: list[Any], more: Sequence[Any], cut: Cut, goes_on: bool) -> None:
+    """Append what a part was answered; what is the rest of the last element becomes part of that."""
+    if goes_on and whole and more:
+        last, rest = whole[-1], more[0]
+        together = getattr(last, cut.answered_of_each)
+        if not isinstance(together, list):
+            together = list(together)
+            setattr(last, cut.answered_of_each, together)
+        together.extend(getattr(rest, cut.answered_of_each))
+        more = more[1:]
+    whole.extend(more)
+
+
+async def _outcome(deferred: Deferred[Any]) -> Any:
+    """Wait for a reply that is owed. Raises CloseConnection where that is the outcome."""
+    done = trio.Event()
+    deferred.then(lambda _: done.set(), lambda _: done.set())
+    try:
+        await done.wait()
+    finally:
+        deferred.abandon()
+    return deferred.response

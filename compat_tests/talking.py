@@ -1,0 +1,238 @@
+"""Saying to a broker exactly what one wants, byte for byte, and what it answers in a form that can be compared.
+
+Messages are kafka-python's own; nothing of Ottla is imported.
+"""
+
+import contextlib
+import socket
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from kafka.protocol.admin import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from kafka.protocol.metadata import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from kafka.protocol.producer import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+
+# What a broker does: ("closed",), ("silent",), or ("answered", error codes...), of the whole and of each thing named.
+Answer = tuple[Any, ...]
+CLOSED: Answer = ("closed",)
+SILENT: Answer = ("silent",)
+
+API_VERSIONS, METADATA, PRODUCE, FETCH, LIST_OFFSETS, FIND_COORDINATOR = 18, 3, 0, 1, 2, 10
+CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH = 19, 20, 21, 22, 23
+DESCRIBE_CONFIGS, ALTER_CONFIGS, DESCRIBE_LOG_DIRS, CREATE_PARTITIONS = 32, 33, 35, 37
+INCREMENTAL_ALTER_CONFIGS, LIST_PARTITION_REASSIGNMENTS, DESCRIBE_CLUSTER, DESCRIBE_PRODUCERS = 44, 46, 60, 61
+
+MESSAGES: dict[int, tuple[Any, Any]] = {
+    request.API_KEY: (request, response)
+    for request, response in (
+        (ProduceRequest, ProduceResponse),
+        (FetchRequest, FetchResponse),
+        (ListOffsetsRequest, ListOffsetsResponse),
+        (MetadataRequest, MetadataResponse),
+        (FindCoordinatorRequest, FindCoordinatorResponse),
+        (ApiVersionsRequest, ApiVersionsResponse),
+        (CreateTopicsRequest, CreateTopicsResponse),
+        (DeleteTopicsRequest, DeleteTopicsResponse),
+        (DeleteRecordsRequest, DeleteRecordsResponse),
+        (InitProducerIdRequest, InitProducerIdResponse),
+        (OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
+        (DescribeConfigsRequest, DescribeConfigsResponse),
+        (AlterConfigsRequest, AlterConfigsResponse),
+        (DescribeLogDirsRequest, DescribeLogDirsResponse),
+        (CreatePartitionsRequest, CreatePartitionsResponse),
+        (IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
+        (ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse),
+        (DescribeClusterRequest, DescribeClusterResponse),
+        (DescribeProducersRequest, DescribeProducersResponse),
+    )
+}
+# By these an answer's parts are put in order: brokers answer in the order of their hash maps.
+_NAMES = ("name", "topic", "resource_type", "resource_name", "partition_index", "index", "partition", "key")
+
+
+class Line:
+    """One connection."""
+
+    def __init__(self, bootstrap: str, patience_s: float = 5.0) -> None:
+        host, port = bootstrap.rsplit(":", 1)
+        self.socket = socket.create_connection((host, int(port)), 5.0)
+        self.socket.settimeout(patience_s)
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are, as many as the broker takes."""
+        with contextlib.suppress(ConnectionError):
+            self.socket.sendall(data)
+
+    def send_frame(self, frame: bytes) -> None:
+        """Send bytes behind a size that is true."""
+        self.send(struct.pack(">i", len(frame)) + frame)
+
+    def frame(self) -> bytes | None:
+        """Return the next reply without its size, None when the broker has closed. TimeoutError when it is silent."""
+        head = self._exactly(4)
+        return None if head is None else self._exactly(struct.unpack(">i", head)[0])
+
+    def answer(self, key: int, version: int) -> Answer:
+        """Return what comes as the answer to such a request."""
+        try:
+            frame = self.frame()
+        except TimeoutError:
+            return SILENT
+        return CLOSED if frame is None else ("answered", *error_codes(decoded(frame, key, version)))
+
+    def _exactly(self, count: int) -> bytes | None:
+        data = b""
+        while len(data) < count:
+            try:
+                piece = self.socket.recv(count - len(data))
+            except ConnectionError:
+                return None
+            if not piece:
+                return None
+            data += piece
+        return data
+
+
+@contextlib.contextmanager
+def line(bootstrap: str, patience_s: float = 5.0) -> Iterator[Line]:
+    """A connection for as long as the block lasts."""
+    opened = Line(bootstrap, patience_s)
+    try:
+        yield opened
+    finally:
+        opened.socket.close()
+
+
+def head(key: int, version: int, correlation_id: int = 1, client_id: bytes | None = b"probe") -> bytes:
+    """Return a request header; whether it is flexible follows from the message."""
+    encoded = struct.pack(">h", -1) if client_id is None else struct.pack(">h", len(client_id)) + client_id
+    flexible = key in MESSAGES and MESSAGES[key][0].flexible_version_q(version)
+    return struct.pack(">hhi", key, version, correlation_id) + encoded + (b"\0" if flexible else b"")
+
+
+def body(key: int, version: int, fields: Mapping[str, Any]) -> bytes:
+    """Encode a request without its header."""
+    request = _struct(MESSAGES[key][0], fields)
+    return bytes(request.encode(version=version))
+
+
+def _struct(kind: Any, fields: Mapping[str, Any]) -> Any:
+    """Return kafka-python's object for fields that may be lists of fields."""
+    values = {}
+    for name, value in fields.items():
+        field = kind.fields[name]
+        if isinstance(value, list) and field.is_struct_array():
+            values[name] = [_struct(field.data_class, each) for each in value]
+        elif isinstance(value, Mapping):
+            values[name] = _struct(field.data_class, value)
+        else:
+            values[name] = value
+    return kind(**values)
+
+
+def decoded(frame: bytes, key: int, version: int) -> dict[str, Any]:
+    """Decode a reply."""
+    if key == API_VERSIONS and version > 0 and frame[4:6] != b"\0\0":
+        # kafka-python takes every error for one of version 0.
+        return {"error_code": struct.unpack_from(">h", frame, 4)[0]}
+    found: dict[str, Any] = MESSAGES[key][1].decode(frame, version=version, header=True).to_dict(json=False)
+    return found
+
+
+def error_codes(response: Mapping[str, Any]) -> list[int]:
+    """Return all error codes of a response, in the order of the names of what they are about."""
+    found: list[tuple[tuple[str, ...], int]] = []
+    _collect(response, (), found)
+    return [code for _, code in sorted(found)]
+
+
+def _collect(part: Mapping[str, Any], path: tuple[str, ...], found: list[tuple[tuple[str, ...], int]]) -> None:
+    path = (*path, *(str(part.get(name)) for name in _NAMES if name in part))
+    if "error_code" in part:
+        found.append((path, part["error_code"]))
+    for value in part.values():
+        if isinstance(value, list):
+            for each in value:
+                if isinstance(each, Mapping):
+                    _collect(each, path, found)
+
+
+def ask(bootstrap: str, key: int, version: int, /, **fields: Any) -> Answer:
+    """Send a request over a connection of its own."""
+    return say(bootstrap, key, version, body(key, version, fields))
+
+
+def say(bootstrap: str, key: int, version: int, body: bytes) -> Answer:
+    """Send a body, well-formed or not, behind a good header."""
+    with line(bootstrap) as to:
+        to.send_frame(head(key, version) + body)
+        return to.answer(key, version)
+
+
+def learn(bootstrap: str, key: int, version: int, /, **fields: Any) -> dict[str, Any]:
+    """Send a request that is bound to be answered, and return the whole answer."""
+    with line(bootstrap, patience_s=60) as to:
+        to.send_frame(head(key, version) + body(key, version, fields))
+        frame = to.frame()
+        assert frame is not None, f"closed instead of an answer to {key} v{version}"
+        return decoded(frame, key, version)
+
+
+def create_topic(bootstrap: str, name: str, **configs: str) -> None:
+    """Create a topic of one partition, which has a leader when this returns."""
+    topic = {
+        "name": name,
+        "num_partitions": 1,
+        "replication_factor": 1,
+        "assignments": [],
+        "configs": [{"name": k.replace("_", "."), "value": v} for k, v in configs.items()],
+    }
+    found = learn(bootstrap, CREATE_TOPICS, 4, topics=[topic], timeout_ms=30_000)
+    assert found["topics"][0]["error_code"] == 0, found
+
+
+Probe = Callable[[str, str], Answer]
