@@ -1,13 +1,12 @@
 """Kafka's own classes for record batches, each in a JVM of its own, spoken to line by line."""
 
-import subprocess
 import tempfile
 import zipfile
 from pathlib import Path
 from types import TracebackType
-from typing import Self
 
 from compat_tests import jars
+from compat_tests.java import JavaProgram
 
 FOLDER = Path(__file__).parent
 # Kafka 4.4 moved its classes for records.
@@ -19,38 +18,26 @@ class Refused(Exception):  # noqa: N818
     """Kafka threw."""
 
 
-class Java:
+class Java(JavaProgram):
     """A program of this folder, running with a jar and what that needs."""
 
     def __init__(self, program: str, coordinates: str) -> None:
-        java = jars.require("java")
-        classpath = jars.classpath(coordinates)
         self._folder = tempfile.TemporaryDirectory()
         source = Path(self._folder.name, f"{program}.java")
-        source.write_text(_for_classpath((FOLDER / source.name).read_text(), classpath))
-        command = [java, "-Xmx256M", "-XX:+UseSerialGC", "-cp", classpath, str(source)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        source.write_text(_for_classpath((FOLDER / source.name).read_text(), jars.classpath(coordinates)))
+        super().__init__(source, coordinates)
 
     def ask(self, *words: object) -> list[str]:
         """Send one line; return the words of the answer. Refused if Kafka threw."""
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        stdin.write(" ".join(map(str, words)) + "\n")
-        stdin.flush()
-        answer = stdout.readline()
+        answer = self.answer(" ".join(map(str, words)))
         if not answer.startswith("="):
-            raise Refused(answer.strip() or "the JVM has ended")
+            raise Refused(answer.strip())
         return answer.split()[1:]
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._process.kill()
-        self._process.communicate()
+        super().__exit__(kind, error, traceback)
         self._folder.cleanup()
 
 

@@ -1,0 +1,39 @@
+"""A Java program in a JVM of its own, spoken to line by line: it stays for many questions, for starting is slow."""
+
+import os
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from compat_tests import jars
+
+
+class JavaProgram:
+    """A source file, running with some jars and what these need, until the end of the `with` block."""
+
+    def __init__(self, source: Path, *coordinates: str, folder: Path | None = None) -> None:
+        path = os.pathsep.join(map(jars.classpath, coordinates))
+        command = [jars.require("java"), "-Xmx512M", "-XX:+UseSerialGC", "-cp", path, str(source)]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=folder)
+
+    def answer(self, line: str) -> str:
+        """Send a line; return the one that answers it."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(line + "\n")
+        stdin.flush()
+        answer = stdout.readline()
+        assert answer, "the JVM has ended"
+        return answer.rstrip("\n")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
