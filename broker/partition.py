@@ -294,13 +294,15 @@ class Partition:
         may_copy: bool = True,
     ) -> ReadResult:
         """Read records from the position asked for; KafkaError where that is not possible."""
-        log = self._log_for(asked.current_leader_epoch, from_leader_only)
+        epoch = asked.current_leader_epoch
+        # In a Fetch any negative epoch is none, unlike elsewhere.
+        log = self._log_for(epoch if epoch >= 0 else NO_EPOCH, from_leader_only)
         offset = asked.fetch_offset
         start = log.log_start_offset
         end = log.log_end_offset
         high_watermark = self.high_watermark
         stable = self.last_stable_offset
-        if asked.last_fetched_epoch != NO_EPOCH:
+        if asked.last_fetched_epoch >= 0:
             diverging = self._divergence(log, asked.last_fetched_epoch, offset)
             if diverging is not None:
                 return ReadResult(ErrorCode.NONE, b"", high_watermark, stable, start, True, diverging)
@@ -342,12 +344,12 @@ class Partition:
         It has all before the position it asks for. That counts at the time of its request, not when one that waited is
         looked at again (`now_ms` is None then).
         """
-        log = self._log_for(asked.current_leader_epoch, True)
+        epoch = asked.current_leader_epoch
+        log = self._log_for(epoch if epoch >= 0 else NO_EPOCH, True)
         replica = self.followers.get(broker_id)
         if replica is None:
             # Its state is newer than this leader's, or older: it tries again.
-            has_epoch = asked.current_leader_epoch != NO_EPOCH
-            code = ErrorCode.UNKNOWN_LEADER_EPOCH if has_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            code = ErrorCode.UNKNOWN_LEADER_EPOCH if epoch >= 0 else ErrorCode.NOT_LEADER_OR_FOLLOWER
             raise KafkaError(code, f"broker {broker_id} is no replica of {self.topic_partition}")
         end = log.log_end_offset
         result = self.read(asked, max_bytes, at_least_one, TO_LOG_END, from_leader_only=True, may_copy=may_copy)

@@ -23,6 +23,7 @@ class Deviation(NamedTuple):
 _FAILS = "Kafka fails on it: an error that means a bug, or no answer at all"
 _MALFORMED = "a count below -1 is malformed; Kafka takes it for null, or for none"
 _AS_KRAFT = "as Kafka in KRaft mode: a topic that cannot work is not created"
+_ONCE = "as Kafka 4: told once"
 _FLOORS = "versions that Kafka 4.0 dropped are not served"
 _INVALID, _ASSIGNMENT = codes(42), codes(39)
 
@@ -38,6 +39,8 @@ DEVIATIONS = (
         "delete of API 20 v6: neither name nor id": Deviation(_INVALID, "as KRaft: nobody lacks a permission here"),
         "enlarge of API 37 v3: a path": Deviation(codes(3), _FAILS),
         "cluster of API 3 v12: neither name nor id": Deviation(_INVALID, _FAILS),
+        "look-up of API 2 v9: one partition twice": Deviation(codes(42), _ONCE),
+        "configs of API 33 v2: type 2 '../up'": Deviation(codes(17), "as KRaft: the name is what is wrong"),
         "configs of API 33 v2: one topic twice": Deviation(codes(42, 42), _FAILS),
         "configs of API 44 v1: operation 4": Deviation(_INVALID, _FAILS),
         "configs of API 44 v1: operation -1": Deviation(_INVALID, _FAILS),

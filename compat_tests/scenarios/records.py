@@ -29,21 +29,6 @@ NO_WORDS = Deviation(
 ABORTED = Deviation(
     r"Fetch.*aborted_transactions", None, [], "an answer without records has no list; clients read null as that"
 )
-# Its answer has no records, no leader of its own and other offsets.
-FENCED = (
-    Deviation(
-        r"Fetch.*error_code", 74, 0, "a negative epoch is one, as ListOffsets has it; Fetch of Kafka takes it for none"
-    ),
-    Deviation(
-        r"Fetch.*(high_watermark|last_stable_offset|log_start_offset|records|aborted_transactions)",
-        ...,
-        ...,
-        "as above",
-    ),
-    Deviation(r"Fetch.*(current_leader|node_endpoints)", ..., ..., "as above"),
-)
-
-
 EARLY = Deviation(
     r"partition_responses.*log_start_offset",
     0,
@@ -112,7 +97,7 @@ def named(both: Both, topic: str) -> dict[str, Any]:
     return {"topic": topic, "topic_id": both.topic_id(topic)}
 
 
-@scenario("Fetch", *FENCED)
+@scenario("Fetch")
 def fetch_with_a_negative_epoch(both: Both) -> None:
     topic = both.topic()
     both.fill(topic)
