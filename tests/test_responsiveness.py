@@ -1,14 +1,11 @@
 """No client may stall the others, whatever it asks for: a real broker, and a clock on its shortest answer."""
 
-import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from ottla import Broker
 from ottla.wire.errors import ErrorCode
-from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -18,6 +15,7 @@ from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.wire.schema import Request, Response
 from tests.raw import RawClient
+from tests.watch import Watch
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -34,19 +32,11 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
-def longest_wait(broker: Broker, request: Request, version: int) -> tuple[float, Response]:
-    """How long another client waits at most while a request is carried out, and its response."""
-    responses: list[Response] = []
-    with RawClient(broker.bootstrap, TIMEOUT_MS / 1000) as asking, RawClient(broker.bootstrap) as other:
-        asker = threading.Thread(target=lambda: responses.append(asking.ask(request, version)))
-        asker.start()
-        longest = 0.0
-        while asker.is_alive():
-            began = time.perf_counter()
-            other.ask(ApiVersionsRequest(), 2)
-            longest = max(longest, time.perf_counter() - began)
-        asker.join()
-    return longest, responses[0]
+def longest_stall(broker: Broker, request: Request, version: int) -> tuple[float, Response]:
+    """For how long another client is stalled at most while a request is carried out, and its response."""
+    with Watch(broker.bootstrap, broker.pid) as watch, RawClient(broker.bootstrap, TIMEOUT_MS / 1000) as asking:
+        response = asking.ask(request, version)
+    return watch.longest_stall, response
 
 
 def test_nobody_waits_for_a_topic_of_many_partitions(broker: Broker) -> None:
@@ -54,12 +44,12 @@ def test_nobody_waits_for_a_topic_of_many_partitions(broker: Broker) -> None:
     for number in range(TRIES):
         name = f"many-{number}"
         topic = CreatableTopic(name=name, num_partitions=PARTITIONS, replication_factor=1, assignments=(), configs=())
-        seconds, response = longest_wait(broker, CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS), 5)
+        seconds, response = longest_stall(broker, CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS), 5)
         assert isinstance(response, CreateTopicsResponse)
         assert [each.error_code for each in response.topics] == [ErrorCode.NONE]
         creations.append(seconds)
         deletion = DeleteTopicsRequest(topics=[], topic_names=[name], timeout_ms=TIMEOUT_MS)
-        seconds, response = longest_wait(broker, deletion, 4)
+        seconds, response = longest_stall(broker, deletion, 4)
         assert isinstance(response, DeleteTopicsResponse)
         assert [each.error_code for each in response.responses] == [ErrorCode.NONE]
         deletions.append(seconds)
@@ -134,7 +124,7 @@ def test_nobody_waits_for_a_request_of_many_elements(request_: Request, version:
     with Broker(broker_id="1") as broker:
         waits = []
         for _ in range(TRIES):
-            seconds, response = longest_wait(broker, request_, version)
+            seconds, response = longest_stall(broker, request_, version)
             assert response
             waits.append(seconds)
         assert min(waits) < BOUND_SECONDS, waits
