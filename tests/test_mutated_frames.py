@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import filterfalse
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -13,10 +14,11 @@ import pytest
 
 from ottla import Broker
 from ottla.wire.api_keys import ApiKey
-from ottla.wire.codec import encode_request
+from ottla.wire.codec import decode_request, encode_request
+from ottla.wire.errors import DecodeError
 from ottla.wire.messages import request_type
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ottla.wire.messages.create_partitions import CreatePartitionsTopic
+from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -35,6 +37,9 @@ PATIENCE_S = 0.5
 THERE = ("there-0", "there-1", "there-2")
 MADE = tuple(f"made-{each}" for each in range(10))
 MANY_PARTITIONS = 500
+# A frame that asks for more is not sent, unless it asks for so many that it is refused: they take time and memory.
+FEW_PARTITIONS = 1000
+TOO_MANY_PARTITIONS = 10_000
 CONFIGS = ("retention.ms", "cleanup.policy", "max.message.bytes", "segment.bytes", "compression.type", "no.such")
 
 Api = tuple[ApiKey, int]
@@ -121,6 +126,20 @@ def mutants(apis: list[Api], chance: Random) -> Iterator[bytes]:
             yield mutated(frame, chance) or b"\0"
 
 
+def asks_for_much(frame: bytes) -> bool:
+    """Whether a frame would have many partitions created."""
+    try:
+        _, request = decode_request(memoryview(frame))
+    except DecodeError:
+        return False
+    counts: list[int] = []
+    if isinstance(request, CreateTopicsRequest):
+        counts = [topic.num_partitions for topic in request.topics]
+    elif isinstance(request, CreatePartitionsRequest):
+        counts = [topic.count for topic in request.topics]
+    return any(FEW_PARTITIONS < count <= TOO_MANY_PARTITIONS + FEW_PARTITIONS for count in counts)
+
+
 class Canary(threading.Thread):
     """A well-behaved client: counts how long it waits."""
 
@@ -150,7 +169,7 @@ def test_mutated_frames_neither_crash_nor_bloat_the_broker(trials: int, seed: in
         apis = [(ApiKey(each.api_key), v) for each in keys for v in range(each.min_version, each.max_version + 1)]
         # These are told and not served.
         apis = [(key, version) for key, version in apis if key != ApiKey.PRODUCE or version >= 3]
-        frames = mutants(apis, Random(seed))
+        frames = filterfalse(asks_for_much, mutants(apis, Random(seed)))
         canary = Canary(broker.bootstrap)
         canary.start()
         for _ in range(10):
@@ -161,7 +180,13 @@ def test_mutated_frames_neither_crash_nor_bloat_the_broker(trials: int, seed: in
         canary.stopping.set()
         canary.join(15)
         assert canary.failure is None
-        settled(lambda: open_files(broker.pid) <= descriptors)
+
+        def nothing_is_left() -> bool:
+            # What clients did not wait for may come late.
+            delete_all(broker.bootstrap)
+            return open_files(broker.pid) <= descriptors
+
+        settled(nothing_is_left)
         growth = resident(broker.pid) - memory
         p99 = sorted(canary.waits)[int(len(canary.waits) * 0.99)]
         tell(
@@ -182,6 +207,11 @@ def send_round(bootstrap: str, frames: Iterator[bytes]) -> None:
     with RawClient(bootstrap, 60) as client:
         client.ask(CreateTopicsRequest(topics=topics, timeout_ms=30_000), 5)
         send_all(bootstrap, list(itertools.islice(frames, FRAMES_A_ROUND)))
+    delete_all(bootstrap)
+
+
+def delete_all(bootstrap: str) -> None:
+    with RawClient(bootstrap, 60) as client:
         found = cast(MetadataResponse, client.ask(MetadataRequest(topics=None), 9))
         names = [topic.name for topic in found.topics if topic.name is not None]
         client.ask(DeleteTopicsRequest(topics=(), topic_names=names, timeout_ms=30_000), 4)
