@@ -150,8 +150,9 @@ def test_what_the_broker_says_can_be_had_as_json(tmp_path: Path) -> None:
         process.terminate()
         _, stderr = process.communicate(timeout=30)
     said = [json.loads(line) for line in stderr.splitlines()]
-    assert {each["level"] for each in said} == {"INFO"}
     loggers = {each["logger"] for each in said}
+    # A machine that is busy with something else may keep the loop from running, and that is told.
+    assert {each["level"] for each in said if each["logger"] != "ottla.watchdog"} == {"INFO"}
     assert {"kafka.controller.KafkaController", "kafka.log.LogManager", "kafka.network.DataPlaneAcceptor"} <= loggers
     assert "kafka.server.KafkaServer" not in loggers
 
