@@ -11,6 +11,7 @@ No counterpart in Kafka, whose handlers have threads.
 
 import copy
 import gc
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -24,6 +25,8 @@ from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import Chunk, RequestHeader, decode_large_request, encode_response
 from ottla.wire.errors import DecodeError
 from ottla.wire.schema import Request, Response
+
+logger = logging.getLogger("kafka.server.KafkaApis")
 
 R = TypeVar("R", bound=Request)
 T = TypeVar("T")
@@ -85,6 +88,10 @@ class LargeRequests:
                 reply.close(reason)
             except DecodeError as error:
                 reply.close(CloseConnection(str(error)))
+            except Exception:
+                # As where a small one's reply cannot be encoded: it ends its connection, not the broker.
+                logger.exception("A bug: a request of many elements failed")
+                reply.close(CloseConnection("a request of many elements failed"))
 
     async def _chunks(self, frame: memoryview, respond: Respond) -> list[Chunk]:
         async with self._turn:

@@ -205,6 +205,18 @@ async def test_a_handler_that_closes_the_connection_closes_it() -> None:
         _ = owed.deferred.response
 
 
+async def test_an_answer_that_cannot_be_encoded_ends_its_connection_alone() -> None:
+    def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+        partition = ListOffsetsPartitionResponse(partition_index=1 << 40, error_code=0, timestamp=-1, offset=0)
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="one", partitions=[partition])])
+
+    async with trio.open_nursery() as nursery:
+        owed = begin(serving(handle, nursery, ApiKey.LIST_OFFSETS), offsets(one=5000))
+        await settled()
+    with pytest.raises(CloseConnection):
+        _ = owed.deferred.response
+
+
 async def test_a_request_that_is_broken_behind_many_elements_closes_the_connection() -> None:
     def handle(request: ListOffsetsRequest, context: RequestContext) -> None:
         raise AssertionError
