@@ -11,10 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
-
 from compat_tests.brokers import API_VERSIONS_V0, Broker, running
+from compat_tests.clients import create_topic
 
 MB = 1e6
 PATIENCE_S = 300.0
@@ -62,18 +60,7 @@ def measure(system: type[Broker], parent: Path) -> Iterator[tuple[Row, float]]:
 
 
 def _create(broker: Broker, number: int) -> None:
-    """A topic, until every partition has its leader."""
-    name = f"many-{number}"
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    new = NewTopic(name, num_partitions=PARTITIONS_A_TOPIC, replication_factor=1)
-    admin.create_topics([new], operation_timeout=PATIENCE_S, request_timeout=PATIENCE_S)[name].result(PATIENCE_S)
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        partitions = admin.list_topics(name, PATIENCE_S).topics[name].partitions
-        if len(partitions) == PARTITIONS_A_TOPIC and all(found.leader >= 0 for found in partitions.values()):
-            return
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{name} did not get its leaders")
+    create_topic(broker.bootstrap, f"many-{number}", PARTITIONS_A_TOPIC, patience_s=PATIENCE_S)
 
 
 @contextlib.contextmanager

@@ -182,6 +182,8 @@ def end_to_end_latency(count: int) -> Callable[[Broker], float]:
             # Behind the figures it commits offsets, which needs a group coordinator.
             printed = str(ended)
         means: Sequence[str] = re.findall(r"^Avg latency: ([\d.]+) ms", printed, re.MULTILINE)
+        if not means:
+            raise RuntimeError(printed)
         return float(means[-1])
 
     return measure

@@ -197,7 +197,7 @@ class Partition:
         log = self.log
         if not self.is_leader:
             raise self._refusal()
-        if required_acks == -1 and self.followers and self.is_under_min_isr:
+        if required_acks == -1 and self.is_under_min_isr:
             detail = f"{len(self.in_sync.committed)} in sync, min.insync.replicas is {log.config.min_insync_replicas}"
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, detail)
         info = log.append_as_leader(batches, self.leader_epoch, now_ms)

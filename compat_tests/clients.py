@@ -30,13 +30,25 @@ Produce = Callable[[str, str, Sequence[Sent], str], None]
 Consume = Callable[[str, str, int], list[Sent]]
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int = 1, config: dict[str, str] | None = None) -> None:
+def create_topic(
+    bootstrap: str,
+    topic: str,
+    partitions: int = 1,
+    config: dict[str, str] | None = None,
+    patience_s: float = PATIENCE_S,
+) -> None:
     """Create a topic and wait until each partition has a leader."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config or {})
-    admin.create_topics([new])[topic].result(PATIENCE_S)
-    deadline = time.monotonic() + PATIENCE_S
-    while any(p.leader < 0 for p in admin.list_topics(topic, PATIENCE_S).topics[topic].partitions.values()):
+    options = {"operation_timeout": patience_s, "request_timeout": patience_s}
+    admin.create_topics([new], **options)[topic].result(patience_s)
+    deadline = time.monotonic() + patience_s
+
+    def leaders() -> int:
+        found = admin.list_topics(topic, patience_s).topics[topic].partitions
+        return sum(each.leader >= 0 for each in found.values())
+
+    while leaders() < partitions:
         assert time.monotonic() < deadline
 
 

@@ -147,9 +147,7 @@ class Segment:
             return True
         if not self.size:
             return False
-        first = self._first_timestamp
-        if first is None:
-            first = self.first_timestamp()
+        first = self.first_timestamp()
         waited = max_timestamp - first if first >= 0 else now_ms - self.created_ms
         return (
             waited > config.segment_ms - self.roll_jitter_ms

@@ -80,7 +80,7 @@ class Segments:
 
     def locate(self, offset: int) -> tuple[Segment, int] | None:
         """Segment and position of the batch with `offset`, or of the first one behind it; None at the end."""
-        remembered = self._recent.get(offset) or self._older.get(offset)
+        remembered = self._remembered(offset)
         if remembered is not None:
             return remembered
         for slot in range(self.floor_slot(offset), len(self._segments)):
@@ -90,11 +90,14 @@ class Segments:
                 return segment, position
         return None
 
+    def _remembered(self, offset: int) -> tuple[Segment, int] | None:
+        return self._recent.get(offset) or self._older.get(offset)
+
     def end_position(self, segment: Segment, end_offset: int) -> int:
         """How far a segment may be read by who must not see `end_offset`."""
         if segment is not self.active and end_offset >= self._base_offsets[self.floor_slot(segment.base_offset) + 1]:
             return segment.size
-        remembered = self._recent.get(end_offset) or self._older.get(end_offset)
+        remembered = self._remembered(end_offset)
         if remembered is not None:
             return remembered[1]
         position = segment.find(end_offset)
