@@ -1,8 +1,8 @@
 """Free memory, made ready before each piece of work.
 
-A virtual machine may give memory that nobody uses back to its host, and take it again page by page: a broker that writes
-900 KB into such memory waits ten times as long for the kernel's copy (2.0 ms against 0.2 ms where this was found). What
-is measured then is the host, and the luck of who came first.
+A virtual machine may give memory that nobody uses back to its host, and take it again page by page: a broker that
+writes 900 KB into such memory waits ten times as long for the kernel's copy (2.0 ms against 0.2 ms where this was
+found). What is measured then is the host, and the luck of who came first.
 """
 
 import mmap
