@@ -99,7 +99,7 @@ def main() -> None:
             "# Benchmarks",
             "",
             "Apache Kafka 4.3.1 (one KRaft node, its defaults, 1 GB heap) and Ottla, given the same work in one run,",
-            f"in turn, median of {arguments.rounds}. The client of the raw rows runs on the same machine. Before each row",
+            f"in turn, median of {arguments.rounds}. The raw rows have their client on this machine. Before each row",
             "the machine's free memory is written to once, so that no row pays for the host that provides it.",
             "",
             f"Command: `{' '.join(['python', '-m', 'benchmarks', *sys.argv[1:]])}` (`make bench`).",

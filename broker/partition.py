@@ -11,9 +11,10 @@ from typing import Final, Protocol
 from ottla.broker import isr
 from ottla.broker.isr import InSyncReplicas, Replica
 from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, LOG_END, NOTHING
+from ottla.log.append_info import LogAppendInfo
 from ottla.log.config import LogConfig
 from ottla.log.leader_epochs import EpochEndOffset
-from ottla.log.partition_log import LogAppendInfo, PartitionLog
+from ottla.log.partition_log import PartitionLog
 from ottla.log.segment import TimestampAndOffset
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrPartitionState

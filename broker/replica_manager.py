@@ -22,10 +22,11 @@ from ottla.broker.partition import Asked, Partition, ReadResult
 from ottla.broker.reader import Reader
 from ottla.broker.request_context import Deferred
 from ottla.broker.role_changes import RoleChanges
+from ottla.log.append_info import LogAppendInfo
 from ottla.log.config import LogConfig
 from ottla.log.flushing import FlushJob
-from ottla.log.manager import LogManager, Renaming, make_logs, rename_directories
-from ottla.log.partition_log import LogAppendInfo
+from ottla.log.manager import LogManager, Renaming, rename_directories
+from ottla.log.new_log import make_logs
 from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.leader_and_isr import (
@@ -264,7 +265,7 @@ class ReplicaManager:
     def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> Deferred[LeaderAndIsrResponse]:
         """Take the roles that the controller gives; the reply comes when all are taken."""
         failed = LeaderAndIsrResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-        return self._role_changes.add(lambda: self._take_roles(request), failed)
+        return self._role_changes.add(lambda: self._take_roles(request), failed, self._make_logs)
 
     async def _take_roles(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         if request.controller_epoch < self.controller_epoch:
@@ -276,15 +277,12 @@ class ReplicaManager:
             roles += [(topic.topic_name, topic.topic_id, state) for state in topic.partition_states]
         errors: list[LeaderAndIsrPartitionError] = []
         configs = {name: self._config_of(name) for name in {name for name, _, _ in roles}}
-        for start in range(0, len(roles), _NEW_LOGS_AT_ONCE):
-            some = roles[start : start + _NEW_LOGS_AT_ONCE]
-            await self._make_logs(some, configs)
-            for name, topic_id, state in some:
-                code = self._change_role(name, topic_id, state, configs[name])
-                errors.append(
-                    LeaderAndIsrPartitionError(topic_name=name, partition_index=state.partition_index, error_code=code)
-                )
-                await self._role_changes.rest()
+        for name, topic_id, state in roles:
+            code = self._change_role(name, topic_id, state, configs[name])
+            errors.append(
+                LeaderAndIsrPartitionError(topic_name=name, partition_index=state.partition_index, error_code=code)
+            )
+            await self._role_changes.rest()
         # Versions 0-4 answer by name, later ones by id; the codec leaves out what a version does not have.
         grouped = iter(errors[ungrouped:])
         by_id = [
@@ -295,19 +293,21 @@ class ReplicaManager:
         ]
         return LeaderAndIsrResponse(error_code=ErrorCode.NONE, partition_errors=errors, topics=by_id)
 
-    async def _make_logs(self, roles: Sequence[_Role], configs: Mapping[str, LogConfig]) -> None:
-        """Make the files of logs that are new here, off the loop; `_host` finds them."""
-        new_logs = []
-        for topic, topic_id, state in roles:
-            key = TopicPartition(topic, state.partition_index)
-            if key not in self.partitions and self.broker_id in state.replicas:
-                leader_epoch = state.leader_epoch if state.leader == self.broker_id else _NO_EPOCH
-                known_id = None if topic_id == ZERO_UUID else topic_id
-                planned = self.logs.plan(key, known_id, leader_epoch, configs[topic].segment_index_bytes)
-                if planned is not None:
-                    new_logs.append(planned)
-        if new_logs:
-            self.logs.made(await self.offload(make_logs, new_logs))
+    async def _make_logs(self) -> None:
+        """Make the files of new logs, off the loop, for which others do not have to wait."""
+        unmade = self.logs.take_unmade()
+        for start in range(0, len(unmade), _NEW_LOGS_AT_ONCE):
+            some = unmade[start : start + _NEW_LOGS_AT_ONCE]
+            for new, error in zip(some, await self.offload(make_logs, some), strict=True):
+                partition = self.partitions.get(new.topic_partition)
+                if partition is None:
+                    continue
+                if error is None:
+                    partition.log.made()
+                else:
+                    logger.error("%s goes offline, its log cannot be made: %s", new.topic_partition, error)
+                    partition.make_offline()
+                    self.signal.notify(new.topic_partition, EVERYTHING)
 
     def _change_role(
         self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState, config: LogConfig
@@ -322,7 +322,8 @@ class ReplicaManager:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
             if partition is None:
-                partition = self._host(key, topic_id, config)
+                leader_epoch = state.leader_epoch if state.leader == self.broker_id else _NO_EPOCH
+                partition = self._host(key, topic_id, config, leader_epoch)
             if state.leader == self.broker_id:
                 moved = partition.make_leader(state, self.clock.now_ms())
             else:
@@ -361,10 +362,11 @@ class ReplicaManager:
             return ErrorCode.NONE
         return ErrorCode.STALE_CONTROLLER_EPOCH
 
-    def _host(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> Partition:
+    def _host(self, key: TopicPartition, topic_id: bytes, config: LogConfig, leader_epoch: int) -> Partition:
         if self._saved_high_watermarks is None:
             self._saved_high_watermarks = self.logs.read_high_watermarks()
-        log = self.logs.get_or_create(key, None if topic_id == ZERO_UUID else topic_id, config, self.clock.now_ms())
+        known_id = None if topic_id == ZERO_UUID else topic_id
+        log = self.logs.get_or_create(key, known_id, config, self.clock.now_ms(), leader_epoch)
         # One that was found at start may have been opened before the topic's configuration was known.
         log.config = config
         return Partition(

@@ -31,17 +31,19 @@ class RoleChanges:
         self._slice_end = 0.0
         self._queue: deque[Callable[[], Awaitable[None]]] = deque()
 
-    def add(self, change: Callable[[], Awaitable[R]], failed: R) -> Deferred[R]:
-        """Have a request carried out when all before it are; the reply comes then, `failed` if a bug ends it."""
+    def add(
+        self, change: Callable[[], Awaitable[R]], failed: R, afterwards: Callable[[], Awaitable[None]] | None = None
+    ) -> Deferred[R]:
+        """Have a request carried out when all before it are; the reply comes then, `failed` if a bug ends it.
+
+        `afterwards`: what is left to do once it is answered, and before the next one.
+        """
         reply: Deferred[R] = Deferred(applied=False)
 
         async def carry_out() -> None:
-            try:
-                response = await change()
-            except Exception:
-                logger.exception("A bug: a change of roles failed")
-                response = failed
-            reply.complete(response)
+            reply.complete(await _outcome(change, failed))
+            if afterwards is not None:
+                await _outcome(afterwards, None)
 
         self._queue.append(carry_out)
         if len(self._queue) == 1:
@@ -61,3 +63,11 @@ class RoleChanges:
         if self._slice_clock() >= self._slice_end:
             await trio.lowlevel.checkpoint()
             self._slice_end = self._slice_clock() + SLICE_SECONDS
+
+
+async def _outcome(change: Callable[[], Awaitable[R]], failed: R) -> R:
+    try:
+        return await change()
+    except Exception:
+        logger.exception("A bug: a change of roles failed")
+        return failed

@@ -183,11 +183,6 @@ class _Index:
         self._file.delete()
         self._reset(0)
 
-    def moved_to(self, directory: str) -> None:
-        """The directory has a new name."""
-        self._file.release()
-        self._file.path = os.path.join(directory, os.path.basename(self._file.path))  # noqa: PTH118, PTH119
-
 
 def _floor(buffer: bytes | bytearray, count: int, size: int, key: Struct, at: int, target: int) -> int:
     low, high = 0, count

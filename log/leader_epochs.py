@@ -10,7 +10,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from ottla.log.checkpoint import EpochEntry, read_epochs, write_epochs
+from ottla.log.checkpoint import LEADER_EPOCH_FILE, EpochEntry, read_epochs, write_epochs
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
@@ -34,19 +34,24 @@ class LeaderEpochs:
     whoever loads the log, Kafka too, forgets it again.
     """
 
-    __slots__ = ("_entries", "_saved", "latest", "path", "saved_epoch", "unsynced")
+    __slots__ = ("_directory", "_entries", "_saved", "latest", "saved_epoch", "unsynced")
 
-    def __init__(self, path: Path, entries: Iterable[EpochEntry] | None = None) -> None:
+    def __init__(self, directory: Path, entries: Iterable[EpochEntry] | None = None) -> None:
         """`entries`: what the file says, where the caller knows that."""
-        self.path = path
+        self._directory = directory
         self.unsynced = False
         self._entries: list[EpochEntry] = []
         self.latest = UNDEFINED_EPOCH
-        for entry in read_epochs(path) if entries is None else entries:
+        for entry in read_epochs(self.path) if entries is None else entries:
             self._assign(entry)
         self._saved = self.entries
         self.saved_epoch: int | None = self.latest
         """`latest` while the file says all that is known here; None while it does not."""
+
+    @property
+    def path(self) -> Path:
+        """The checkpoint file."""
+        return self._directory / LEADER_EPOCH_FILE
 
     @property
     def entries(self) -> Sequence[EpochEntry]:
@@ -73,9 +78,12 @@ class LeaderEpochs:
             self.saved_epoch = self.latest
             self.unsynced = True
 
-    def moved_to(self, path: Path) -> None:
-        """The directory of the partition has a new name."""
-        self.path = path
+    def was_saved(self, entries: Iterable[EpochEntry]) -> None:
+        """The file was made elsewhere, with these entries, unless it was there already."""
+        if not self._saved:
+            self._saved = tuple(entries)
+            self.unsynced = True
+            self._changed()
 
     def _assign(self, entry: EpochEntry) -> bool:
         entries = self._entries

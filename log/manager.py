@@ -9,32 +9,26 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
 from ottla.log.checkpoint import (
     HIGH_WATERMARK_FILE,
-    LEADER_EPOCH_FILE,
     LOG_START_OFFSET_FILE,
-    PARTITION_METADATA_FILE,
     RECOVERY_POINT_FILE,
     CorruptCheckpointError,
-    epochs_text,
-    partition_metadata_text,
     read_offsets,
     take_clean_shutdown,
     write_clean_shutdown,
     write_offsets,
 )
 from ottla.log.config import LogConfig
-from ottla.log.index import OffsetIndex, TimeIndex
 from ottla.log.meta_properties import DirectoryLocks, check_meta_properties
+from ottla.log.new_log import NewLog
 from ottla.log.open_files import OpenFiles
 from ottla.log.partition_log import PartitionLog, storage_error
-from ottla.log.recovery import LoadOptions, NewLog, new_epochs
-from ottla.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from ottla.log.recovery import LoadOptions
 from ottla.wire.errors import KafkaError
 from ottla.wire.types import TopicPartition
 
@@ -64,39 +58,6 @@ class Renaming(NamedTuple):
 
     old: Path
     new: Path
-
-
-def make_logs(new_logs: Iterable[NewLog]) -> list[NewLog]:
-    """Make the directories and files of new logs; may run in a worker thread. Returns those that were made.
-
-    Where that fails, opening the log will fail, and say so. Each call of the system costs a worker the interpreter's
-    lock, for which it may have to wait: no call is made that is not needed.
-    """
-    made = []
-    for new in new_logs:
-        prefix = f"{new.directory}/"
-        with suppress(OSError):
-            os.mkdir(new.directory)  # noqa: PTH102
-            _make_file(f"{prefix}{0:020d}{LOG_SUFFIX}")
-            _make_file(f"{prefix}{0:020d}{INDEX_SUFFIX}", size=OffsetIndex.longest(new.index_bytes))
-            _make_file(f"{prefix}{0:020d}{TIME_INDEX_SUFFIX}", size=TimeIndex.longest(new.index_bytes))
-            if new.leader_epoch >= 0:
-                _make_file(prefix + LEADER_EPOCH_FILE, epochs_text(new_epochs(new)))
-            if new.topic_id is not None:
-                _make_file(prefix + PARTITION_METADATA_FILE, partition_metadata_text(new.topic_id))
-            made.append(new)
-    return made
-
-
-def _make_file(path: str, text: str = "", size: int = 0) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    try:
-        if size:
-            os.ftruncate(fd, size)
-        if text:
-            os.write(fd, text.encode())
-    finally:
-        os.close(fd)
 
 
 def rename_directories(renamings: Iterable[Renaming]) -> list[OSError | None]:
@@ -149,8 +110,7 @@ class LogManager:
         self._topic_config = topic_config or (lambda _: self._default_config)
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._deleted: list[Path] = []
-        self._planned: dict[TopicPartition, Path] = {}
-        self._made: dict[Path, NewLog] = {}
+        self._unmade: list[NewLog] = []
         self._log_counts = dict.fromkeys(self.directories, 0)
         self._locks = locks or DirectoryLocks(self.directories)
         try:
@@ -216,46 +176,40 @@ class LogManager:
         """The log of a partition, if this broker has it."""
         return self.logs.get(topic_partition)
 
-    def plan(
-        self, topic_partition: TopicPartition, topic_id: bytes | None, leader_epoch: int, index_bytes: int
-    ) -> NewLog | None:
-        """What `make_logs` is to make, and `made` to be told of, for `get_or_create`; None if there is such a log."""
-        if topic_partition in self.logs:
-            return None
-        path = self._planned.get(topic_partition)
-        if path is None:
-            path = self._planned[topic_partition] = self._place(topic_partition)
-        return NewLog(path, topic_id, leader_epoch, index_bytes)
-
-    def made(self, new_logs: Iterable[NewLog]) -> None:
-        """Logs were made as planned."""
-        self._made.update((new.directory, new) for new in new_logs)
-
-    def _place(self, topic_partition: TopicPartition) -> Path:
-        directory = min(self.directories, key=self._log_counts.__getitem__)
-        self._log_counts[directory] += 1
-        return directory / str(topic_partition)
+    def take_unmade(self) -> list[NewLog]:
+        """Return the logs that are new, for `make_logs`; each is told once."""
+        unmade, self._unmade = self._unmade, []
+        return unmade
 
     def get_or_create(
-        self, topic_partition: TopicPartition, topic_id: bytes | None, config: LogConfig, now_ms: int = 0
+        self,
+        topic_partition: TopicPartition,
+        topic_id: bytes | None,
+        config: LogConfig,
+        now_ms: int = 0,
+        leader_epoch: int = -1,
     ) -> PartitionLog:
-        """The log of a partition; a new one goes into the directory that has the fewest.
+        """The log of a partition; a new one goes into the directory that has the fewest, and is told by `take_unmade`.
 
-        KafkaError INCONSISTENT_TOPIC_ID if there is one of a topic of the same name.
+        `leader_epoch`: of this broker, if it leads. KafkaError INCONSISTENT_TOPIC_ID if there is one of a topic of the
+        same name.
         """
         log = self.logs.get(topic_partition)
         if log is None:
-            path = self._planned.pop(topic_partition, None) or self._place(topic_partition)
-            new = self._made.pop(path, None)
-            expiration_ms = self._producer_id_expiration_ms
-            options = LoadOptions(config, now_ms, producer_id_expiration_ms=expiration_ms, new=new)
+            directory = min(self.directories, key=self._log_counts.__getitem__)
+            path = directory / str(topic_partition)
+            new = None
             try:
-                if new is None:
-                    path.mkdir(exist_ok=True)  # it may be half made, if creating it failed before
+                if not os.path.exists(path):  # noqa: PTH110 - thousands of times
+                    new = NewLog(topic_partition, path, topic_id, leader_epoch, config.segment_index_bytes)
+                expiration_ms = self._producer_id_expiration_ms
+                options = LoadOptions(config, now_ms, producer_id_expiration_ms=expiration_ms, new=new)
                 log = PartitionLog(topic_partition, path, self.files, options)
             except OSError as error:
-                self._log_counts[path.parent] -= 1
                 raise storage_error(error) from error
+            if new is not None:
+                self._unmade.append(new)
+            self._log_counts[directory] += 1
             self.logs[topic_partition] = log
             logger.info("Created log for partition %s in %s", topic_partition, path)
         if topic_id is not None:

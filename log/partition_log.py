@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from ottla.log.append_info import LogAppendInfo, UnexpectedAppendOffsetError
 from ottla.log.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from ottla.log.flushing import Flushes, FlushJob
 from ottla.log.leader_epochs import EpochEndOffset
@@ -33,37 +34,6 @@ _NO_TIME = -1
 _SMALL = 1 << 16
 
 
-class UnexpectedAppendOffsetError(KafkaError):
-    """A leader sent records that start before the end of this replica's log."""
-
-    def __init__(self, detail: str, first_offset: int, last_offset: int) -> None:
-        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
-        self.first_offset = first_offset
-        self.last_offset = last_offset
-
-
-class LogAppendInfo:
-    """What an append came to."""
-
-    __slots__ = ("first_offset", "is_duplicate", "last_offset", "log_append_time_ms", "log_start_offset", "size")
-
-    def __init__(
-        self,
-        first_offset: int,
-        last_offset: int,
-        log_append_time_ms: int,
-        log_start_offset: int,
-        size: int,
-        is_duplicate: bool = False,
-    ) -> None:
-        self.first_offset = first_offset
-        self.last_offset = last_offset
-        self.log_append_time_ms = log_append_time_ms
-        self.log_start_offset = log_start_offset
-        self.size = size
-        self.is_duplicate = is_duplicate
-
-
 def storage_error(error: OSError) -> KafkaError:
     """A disk that fails, as an answer."""
     return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
@@ -82,14 +52,18 @@ class PartitionLog:
     """`log_end_offset` is exclusive: the offset that the next record gets."""
 
     __slots__ = (
-        "_files", "_flushes", "_is_closed", "_now_ms", "_segments", "config", "directory", "leader_epochs",
-        "log_end_offset", "log_start_offset", "producers", "recovery_point", "topic_id", "topic_partition",
+        "_files", "_flushes", "_is_closed", "_is_ready", "_new", "_now_ms", "_segments", "config", "directory",
+        "leader_epochs", "log_end_offset", "log_start_offset", "producers", "recovery_point", "topic_id",
+        "topic_partition",
     )  # fmt: skip
 
     def __init__(
         self, topic_partition: TopicPartition, directory: Path, files: OpenFiles, options: LoadOptions
     ) -> None:
-        """Open the log in `directory`, which exists and may be empty; recover it if it was not closed cleanly."""
+        """Open the log in `directory`; recover it if it was not closed cleanly.
+
+        The directory exists and may be empty; that of a new log is still to be made.
+        """
         loaded = load_log(directory, files, options)
         self.topic_partition = topic_partition
         self.directory = directory
@@ -103,12 +77,13 @@ class PartitionLog:
         self._files = files
         self._segments = Segments(loaded.segments)
         self._flushes = Flushes()
-        if self.topic_id is not None:
-            # Whoever wrote it, this process or the one before, it may not be on the disk yet. So with the epochs.
-            self._flushes.add_path(directory / PARTITION_METADATA_FILE)
-        self.leader_epochs.unsynced = bool(self.leader_epochs.entries)
+        self._new = options.new
+        if options.new is None:
+            self._sync_identity()  # whoever wrote it, this process or the one before, it may not be on the disk yet
         self._now_ms = options.now_ms
         self._is_closed = False
+        self._is_ready = options.new is None
+        """Whether it can be written to and read from without further ado: its files are there, and it is not closed."""
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
@@ -141,8 +116,8 @@ class PartitionLog:
         A batch that its producer sent before is answered, not appended. KafkaError if its producer may not append it
         now, if a batch is larger than a segment, or if the disk fails.
         """
-        if self._is_closed:
-            self._check_open()
+        if not self._is_ready:
+            self._make_ready()
         producers = self.producers
         if len(batches) != 1:
             return self._append_many(batches, leader_epoch, now_ms)
@@ -219,7 +194,7 @@ class PartitionLog:
         An incomplete last batch is left out. KafkaError CORRUPT_MESSAGE for a bad checksum, INVALID_RECORD for offsets
         that do not rise; UnexpectedAppendOffsetError if they start before the end of the log.
         """
-        self._check_open()
+        self._make_ready()
         batches = list(iter_batches(records))
         expected = self.log_end_offset
         for header, batch in batches:
@@ -302,9 +277,22 @@ class PartitionLog:
         self._now_ms = now_ms
         return segment
 
-    def _check_open(self) -> None:
+    def _make_ready(self) -> None:
+        """Make the files of a new log, where nobody did yet; KafkaError if it is closed."""
         if self._is_closed:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.topic_partition} is closed")
+        if self._new is not None:
+            with _storage():
+                self._new.make()
+            self.made()
+
+    def made(self) -> None:
+        """The files of a new log are there now."""
+        if self._new is not None:
+            new, self._new = self._new, None
+            self._is_ready = not self._is_closed
+            self.leader_epochs.was_saved(new.epochs)
+            self._sync_identity()
 
     # Reading
 
@@ -325,7 +313,7 @@ class PartitionLog:
             )
         if offset >= end_offset_exclusive:
             return b""
-        self._check_open()
+        self._make_ready()
         try:
             found = self._segments.locate(offset)
             if found is None:
@@ -349,7 +337,7 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
         """The first record that is not older, None if there is none."""
-        self._check_open()
+        self._make_ready()
         with _storage():
             for segment in self._segments:
                 if segment.max_timestamp >= timestamp_ms:
@@ -360,7 +348,7 @@ class PartitionLog:
 
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
         """The first record with the largest timestamp of all, None in a log without timestamps."""
-        self._check_open()
+        self._make_ready()
         newest = max(self._segments, key=lambda segment: segment.max_timestamp)
         with _storage():
             return newest.find_max_timestamp() if newest.max_timestamp >= 0 else None
@@ -378,13 +366,18 @@ class PartitionLog:
     def set_topic_id(self, topic_id: bytes) -> None:
         """Keep the id of the topic; KafkaError INCONSISTENT_TOPIC_ID if it is another one's log."""
         if self.topic_id is None:
-            path = self.directory / PARTITION_METADATA_FILE
+            self._make_ready()
             with _storage():
-                write_partition_metadata(path, topic_id)
-            self._flushes.add_path(path)
+                write_partition_metadata(self.directory / PARTITION_METADATA_FILE, topic_id)
             self.topic_id = topic_id
+            self._sync_identity()
         elif self.topic_id != topic_id:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{self.topic_partition} has another topic id")
+
+    def _sync_identity(self) -> None:
+        if self.topic_id is not None:
+            self._flushes.add_path(self.directory / PARTITION_METADATA_FILE)
+        self.leader_epochs.unsynced |= bool(self.leader_epochs.entries)
 
     # Truncating
 
@@ -399,7 +392,7 @@ class PartitionLog:
         if self._segments.first_base_offset > offset:
             self.truncate_fully_and_start_at(offset)
             return
-        self._check_open()
+        self._make_ready()
         with _storage():
             self._segments.delete_from(self._segments.floor_slot(offset) + 1)
             self._segments.active.truncate_to(offset)
@@ -410,7 +403,7 @@ class PartitionLog:
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Drop all; the next record gets `offset`."""
-        self._check_open()
+        self._make_ready()
         with _storage():
             self._segments.delete_from(0)
             segment = Segment(self._files, self.directory, offset, self.config, self._now_ms)
@@ -428,7 +421,7 @@ class PartitionLog:
 
     def increment_log_start_offset(self, offset: int) -> None:
         """Records below `offset` do not count any more, even where they share a segment with others."""
-        self._check_open()
+        self._make_ready()
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             with _storage():
@@ -484,6 +477,7 @@ class PartitionLog:
         """Leave files from which a start needs no recovery, and sync them."""
         if self._is_closed:
             return
+        self._make_ready()
         with _storage():
             self._segments.active.become_inactive()
             self.leader_epochs.save()
@@ -495,5 +489,6 @@ class PartitionLog:
     def release(self) -> None:
         """Let go of all files as they are: a crash, or a log that is deleted. Regions that were read stay readable."""
         self._is_closed = True
+        self._is_ready = False
         for segment in self._segments:
             segment.release()

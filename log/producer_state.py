@@ -330,10 +330,6 @@ class ProducerState:
         for offset in stray:
             self._delete_snapshot(offset)
 
-    def moved_to(self, directory: Path) -> None:
-        """The directory of the partition has a new name."""
-        self._directory = directory
-
     def _delete_snapshot(self, offset: int) -> None:
         self._snapshots.remove(offset)
         snapshot_path(self._directory, offset).unlink(missing_ok=True)

@@ -17,12 +17,12 @@ from ottla.log.checkpoint import (
     LEADER_EPOCH_FILE,
     PARTITION_METADATA_FILE,
     CorruptCheckpointError,
-    EpochEntry,
     read_partition_metadata,
 )
 from ottla.log.config import LogConfig
 from ottla.log.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, CorruptIndexError
 from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.new_log import NewLog
 from ottla.log.open_files import OpenFiles
 from ottla.log.producer_state import ProducerState
 from ottla.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
@@ -43,15 +43,6 @@ class OldMessageFormatError(Exception):
     """A segment holds messages of format 0 or 1, which are neither served nor thrown away."""
 
 
-class NewLog(NamedTuple):
-    """A log that is to be made, or was just made. An epoch of -1: nobody leads it here."""
-
-    directory: Path
-    topic_id: bytes | None
-    leader_epoch: int
-    index_bytes: int
-
-
 class LoadOptions(NamedTuple):
     """What the checkpoints of the log directory say about one log, and how to open it."""
 
@@ -62,7 +53,7 @@ class LoadOptions(NamedTuple):
     clean: bool = True
     producer_id_expiration_ms: int = 86_400_000
     new: NewLog | None = None
-    """What is known of a log that was just made: it needs no reading."""
+    """What a log that has no files yet is to be."""
 
 
 class LoadedLog(NamedTuple):
@@ -78,17 +69,11 @@ class LoadedLog(NamedTuple):
 
 
 def _take_new_log(new: NewLog, files: OpenFiles, options: LoadOptions) -> LoadedLog:
-    epochs = LeaderEpochs(new.directory / LEADER_EPOCH_FILE, new_epochs(new))
-    epochs.truncate_from_end_unsaved(0)
+    epochs = LeaderEpochs(new.directory, ())
     producers = ProducerState(new.directory, options.producer_id_expiration_ms, ())
     segment = Segment(files, new.directory, 0, options.config, options.now_ms)
     segment.mark_unsynced()
     return LoadedLog([segment], 0, 0, 0, epochs, producers, new.topic_id)
-
-
-def new_epochs(new: NewLog) -> list[EpochEntry]:
-    """What the file of a new log says of leader epochs."""
-    return [EpochEntry(new.leader_epoch, 0)] if new.leader_epoch >= 0 else []
 
 
 def load_log(directory: Path, files: OpenFiles, options: LoadOptions) -> LoadedLog:
@@ -135,13 +120,12 @@ def load_log(directory: Path, files: OpenFiles, options: LoadOptions) -> LoadedL
 
 
 def _load_epochs(directory: Path) -> LeaderEpochs:
-    path = directory / LEADER_EPOCH_FILE
     try:
-        return LeaderEpochs(path)
+        return LeaderEpochs(directory)
     except CorruptCheckpointError as error:
         logger.warning("Leader epochs start anew: %s", error)
-        path.unlink()
-        return LeaderEpochs(path)
+        (directory / LEADER_EPOCH_FILE).unlink()
+        return LeaderEpochs(directory)
 
 
 def _note_epoch(epochs: LeaderEpochs, header: BatchHeader) -> None:

@@ -132,13 +132,6 @@ class Segment:
         self.time_index.delete()
         self.file.delete()
 
-    def moved_to(self, directory: Path) -> None:
-        """The directory has a new name."""
-        self.file.release()
-        self.file.path = f"{directory}/{self.base_offset:020d}{LOG_SUFFIX}"
-        self.offset_index.moved_to(str(directory))
-        self.time_index.moved_to(str(directory))
-
     # Appending
 
     def should_roll(self, config: LogConfig, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> bool:

@@ -174,6 +174,9 @@ class LineWriter(logging.Handler):
 
 def set_up(fd: int, form: str, levels: Mapping[str, int]) -> LineWriter:
     """Have all that the process says about itself written to `fd`; `levels` are by logger, over the defaults."""
+    # What no line tells, and takes as long as all the rest of a line: who called, and from which process.
+    logging._srcfile = None
+    logging.logProcesses = logging.logMultiprocessing = False
     for name, level in {**DEFAULT_LEVELS, **levels}.items():
         logging.getLogger(name).setLevel(level)
     writer = LineWriter(fd, FORMATS[form]())

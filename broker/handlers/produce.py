@@ -18,7 +18,7 @@ from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.partition import Partition
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.request_context import CloseConnection, Deferred, RequestContext
-from ottla.log.partition_log import LogAppendInfo
+from ottla.log.append_info import LogAppendInfo
 from ottla.wire.errors import DecodeError, ErrorCode, KafkaError
 from ottla.wire.messages.produce import (
     BatchIndexAndErrorMessage,

@@ -146,7 +146,7 @@ async def test_a_former_controller_is_refused_once_the_request_of_its_successor_
     late = replicas.become_leader_or_follower(house.request("late", controller_epoch=1))
     stop_late = replicas.stop_replica(to_delete("old", controller_epoch=1))
     await trio.testing.wait_all_tasks_blocked()
-    assert (replicas.controller_epoch, old.done, new.done, late.done) == (1, False, False, False)
+    assert (replicas.controller_epoch, old.done, new.done, late.done) == (1, True, False, False)
     slow.go_on.set()
     await trio.testing.wait_all_tasks_blocked()
     assert (errors(old.response), errors(new.response)) == ([0], [0])
@@ -166,7 +166,7 @@ async def test_a_topic_made_anew_waits_until_the_old_one_is_gone(house: House, s
     deleted = house.replicas.stop_replica(to_delete())
     created = house.replicas.become_leader_or_follower(house.request(topic_id=bytes(15) + b"\7"))
     await trio.testing.wait_all_tasks_blocked()
-    assert slow.called[1:] == ["rename_directories"]
+    assert slow.called == ["make_logs", "rename_directories"]
     assert not house.replicas.partitions
     assert (house.path / f"{TOPIC}-0").exists()
     slow.go_on.set()
@@ -178,15 +178,48 @@ async def test_a_topic_made_anew_waits_until_the_old_one_is_gone(house: House, s
 
 
 async def test_files_of_new_logs_are_made_off_the_loop_some_at_a_time(house: House, slow: Slow) -> None:
-    slow.go_on.set()
     reply = house.replicas.become_leader_or_follower(house.request(partitions=range(201)))
     await trio.testing.wait_all_tasks_blocked()
     assert errors(reply.response) == [0] * 201
+    assert slow.called == ["make_logs"]
+    assert not (house.path / f"{TOPIC}-200").exists()
+    slow.go_on.set()
+    await trio.testing.wait_all_tasks_blocked()
     assert slow.called == ["make_logs"] * 3
+    assert len(list((house.path / f"{TOPIC}-200").iterdir())) == 5
     again = house.replicas.become_leader_or_follower(house.request(partitions=range(201), epoch=1))
     await trio.testing.wait_all_tasks_blocked()
     assert errors(again.response) == [0] * 201
     assert slow.called == ["make_logs"] * 3
+
+
+async def test_a_log_that_is_written_to_before_its_files_are_made_makes_its_own(house: House, slow: Slow) -> None:
+    house.replicas.become_leader_or_follower(house.request(partitions=range(2)))
+    await trio.testing.wait_all_tasks_blocked()
+    partition = house.replicas.partition(TOPIC, 0)
+    produced = validate_produced(batch(b"a"), api_version=9, rules=partition.rules, now_ms=NOW_MS)
+    assert house.replicas.append(partition, produced, 1, NOW_MS).last_offset == 0
+    files = {path.name: path.read_bytes() for path in (house.path / f"{TOPIC}-0").iterdir()}
+    assert not (house.path / f"{TOPIC}-1").exists()
+    slow.go_on.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert {path.name: path.read_bytes() for path in (house.path / f"{TOPIC}-0").iterdir()} == files
+    assert (house.path / f"{TOPIC}-1").exists()
+    assert partition.log.log_end_offset == 1
+
+
+async def test_a_partition_whose_files_cannot_be_made_is_offline(
+    house: House, slow: Slow, caplog: pytest.LogCaptureFixture
+) -> None:
+    reply = house.replicas.become_leader_or_follower(house.request(partitions=range(2)))
+    await trio.testing.wait_all_tasks_blocked()
+    (house.path / f"{TOPIC}-0").write_text("in the way")
+    slow.go_on.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert errors(reply.response) == [0, 0]
+    assert [house.replicas.partition(TOPIC, index).is_offline for index in range(2)] == [True, False]
+    assert "its log cannot be made" in caplog.text
+    (house.path / f"{TOPIC}-0").unlink()
 
 
 def test_answers_by_name_and_by_id_are_in_the_order_of_the_request(house: House) -> None:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ottla.log.append_info import LogAppendInfo
 from ottla.log.config import LogConfig
 from ottla.log.open_files import FileRegion, OpenFiles
-from ottla.log.partition_log import LogAppendInfo, PartitionLog
+from ottla.log.partition_log import PartitionLog
 from ottla.log.recovery import LoadOptions
 from ottla.wire.record_batch import (
     NewRecord,

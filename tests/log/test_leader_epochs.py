@@ -6,14 +6,14 @@ from ottla.log.leader_epochs import EpochEndOffset, LeaderEpochs
 
 
 def _epochs(tmp_path: Path, *entries: tuple[int, int]) -> LeaderEpochs:
-    epochs = LeaderEpochs(tmp_path / "leader-epoch-checkpoint")
+    epochs = LeaderEpochs(tmp_path)
     for epoch, offset in entries:
         epochs.assign(epoch, offset)
     return epochs
 
 
 def _kept(tmp_path: Path) -> list[tuple[int, int]]:
-    return [(entry.epoch, entry.start_offset) for entry in LeaderEpochs(tmp_path / "leader-epoch-checkpoint").entries]
+    return [(entry.epoch, entry.start_offset) for entry in LeaderEpochs(tmp_path).entries]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from ottla.log.config import LogConfig
 from ottla.log.manager import (
     DuplicateLogError,
     LogManager,
-    make_logs,
     parse_directory_name,
     remove_directories,
     rename_directories,
@@ -19,6 +18,7 @@ from ottla.log.meta_properties import (
     InconsistentMetaPropertiesError,
     read_meta_properties,
 )
+from ottla.log.new_log import make_logs
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 
@@ -26,7 +26,6 @@ from .building import NOW_MS, append, content, produced, values_from
 
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID = bytes(range(16))
-INDEX_BYTES = LogConfig().segment_index_bytes
 
 
 def _manager(*directories: Path, load: bool = True, broker_id: int = 1, cluster_id: str = "c") -> LogManager:
@@ -37,7 +36,9 @@ def _manager(*directories: Path, load: bool = True, broker_id: int = 1, cluster_
 
 
 def _create(manager: LogManager, topic_partition: TopicPartition = ORDERS) -> None:
-    manager.get_or_create(topic_partition, TOPIC_ID, LogConfig(), NOW_MS)
+    log = manager.get_or_create(topic_partition, TOPIC_ID, LogConfig(), NOW_MS)
+    assert make_logs(manager.take_unmade()) == [None]
+    log.made()
 
 
 def _delete(manager: LogManager, topic_partition: TopicPartition) -> None:
@@ -153,54 +154,53 @@ def test_new_logs_go_where_the_fewest_are(tmp_path: Path) -> None:
     manager.shutdown()
 
 
-def test_logs_made_as_planned_are_found_as_new_ones_are_made(tmp_path: Path) -> None:
+def test_a_new_log_comes_to_the_same_whoever_makes_its_files(tmp_path: Path) -> None:
     other = TopicPartition("orders", 1)
     manager = _manager(tmp_path)
-    _create(manager)
-    assert manager.plan(ORDERS, TOPIC_ID, 0, INDEX_BYTES) is None
-    planned = manager.plan(other, TOPIC_ID, 3, INDEX_BYTES)
-    assert planned is not None
-    assert make_logs([planned]) == [planned]
-    manager.made([planned])
+    for partition in (ORDERS, other):
+        manager.get_or_create(partition, TOPIC_ID, LogConfig(), leader_epoch=3)
+    first, second = manager.take_unmade()
+    assert manager.take_unmade() == []
+    assert (first.topic_partition, second.topic_partition) == (ORDERS, other)
+    assert make_logs([second]) == [None]
+    manager.logs[other].made()
     epochs = tmp_path / "orders-1" / "leader-epoch-checkpoint"
     assert epochs.read_bytes() == b"0\n1\n3 0\n"
     written = epochs.stat().st_ino
-    _create(manager, other)
     for log in manager.logs.values():
         log.assign_epoch(3)
         append(log, produced(1), epoch=3)
     assert epochs.stat().st_ino == written
-    ours, as_ever = (
+    before, by_itself = (
         {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("orders-1", "orders-0")
     )
-    assert ours == as_ever
-    assert len(ours) == 5
+    assert before == by_itself
+    assert len(before) == 5
     manager.shutdown()
 
 
-def test_logs_are_planned_where_the_fewest_are(tmp_path: Path) -> None:
-    directories = [tmp_path / name for name in "ab"]
-    manager = _manager(*directories)
-    planned = [manager.plan(TopicPartition("t", partition), None, -1, INDEX_BYTES) for partition in (0, 1, 2, 3, 0)]
-    assert [each.directory.parent.name for each in planned if each is not None] == ["a", "b", "a", "b", "a"]
-    manager.made(make_logs([each for each in planned if each is not None]))
-    for partition in range(4):
-        _create(manager, TopicPartition("t", partition))
-    assert [sum(path.is_dir() for path in directory.iterdir()) for directory in directories] == [2, 2]
-    manager.shutdown()
-
-
-def test_a_log_that_cannot_be_made_is_refused_when_it_is_opened(tmp_path: Path) -> None:
+def test_a_new_log_without_records_is_found_by_the_next_start(tmp_path: Path) -> None:
     manager = _manager(tmp_path)
+    manager.get_or_create(ORDERS, TOPIC_ID, LogConfig())
+    assert not (tmp_path / "orders-0").exists()
+    manager.shutdown()
+    manager = _manager(tmp_path)
+    assert manager.logs[ORDERS].topic_id == TOPIC_ID
+    manager.shutdown()
+
+
+def test_a_log_whose_files_cannot_be_made_refuses_until_they_can(tmp_path: Path) -> None:
+    manager = _manager(tmp_path)
+    log = manager.get_or_create(ORDERS, TOPIC_ID, LogConfig())
     (tmp_path / "orders-0").write_text("in the way")
-    planned = manager.plan(ORDERS, TOPIC_ID, 0, INDEX_BYTES)
-    assert planned is not None
-    assert make_logs([planned]) == []
+    (error,) = make_logs(manager.take_unmade())
+    assert isinstance(error, NotADirectoryError)
     with pytest.raises(KafkaError) as refused:
-        _create(manager)
+        append(log, produced(1))
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     (tmp_path / "orders-0").unlink()
-    _create(manager)
+    append(log, produced(1))
+    assert log.log_end_offset == 1
     manager.shutdown()
 
 

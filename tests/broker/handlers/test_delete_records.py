@@ -1,3 +1,4 @@
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -156,7 +157,7 @@ def test_the_last_stable_offset_is_not_below_the_start(house: House) -> None:
 
 def test_a_disk_that_fails_is_an_answer(house: House) -> None:
     log = house.replicas.partition(TOPIC, 0).log
-    log.leader_epochs.path = house.path / "gone" / "leader-epoch-checkpoint"
+    shutil.rmtree(log.directory)
     assert send(house, (TOPIC, 0, 1)) == [(TOPIC, 0, ErrorCode.KAFKA_STORAGE_ERROR, -1)]
 
 

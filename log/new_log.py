@@ -1,0 +1,82 @@
+"""Making the files of a log that did not exist.
+
+Owns what a new log consists of on the disk. Must not know how logs are used, nor when a file is opened.
+Counterpart in Kafka: the creating half of LogManager.getOrCreateLog.
+
+A new log serves before its files are there: who created the topic need not wait for thousands of files. They are made
+right after, in a worker; a log that is written to before that makes its own. Either may come first, or both at once:
+what is there is left as it is.
+"""
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from ottla.log.checkpoint import (
+    LEADER_EPOCH_FILE,
+    PARTITION_METADATA_FILE,
+    EpochEntry,
+    epochs_text,
+    partition_metadata_text,
+)
+from ottla.log.index import OffsetIndex, TimeIndex
+from ottla.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from ottla.wire.types import TopicPartition
+
+
+class NewLog(NamedTuple):
+    """What a new log is to be. An epoch of -1: nobody leads it here."""
+
+    topic_partition: TopicPartition
+    directory: Path
+    topic_id: bytes | None
+    leader_epoch: int
+    index_bytes: int
+
+    @property
+    def epochs(self) -> list[EpochEntry]:
+        """What its file says of leader epochs."""
+        return [EpochEntry(self.leader_epoch, 0)] if self.leader_epoch >= 0 else []
+
+    def make(self) -> None:
+        """Make its directory and files; OSError where that fails."""
+        # Each call of the system costs a worker the interpreter's lock, for which it may have to wait: no call is made
+        # that is not needed.
+        prefix = f"{self.directory}/"
+        with suppress(FileExistsError):
+            os.mkdir(self.directory)  # noqa: PTH102
+        _make_file(f"{prefix}{0:020d}{LOG_SUFFIX}")
+        _make_file(f"{prefix}{0:020d}{INDEX_SUFFIX}", size=OffsetIndex.longest(self.index_bytes))
+        _make_file(f"{prefix}{0:020d}{TIME_INDEX_SUFFIX}", size=TimeIndex.longest(self.index_bytes))
+        if self.leader_epoch >= 0:
+            _make_file(prefix + LEADER_EPOCH_FILE, epochs_text(self.epochs))
+        if self.topic_id is not None:
+            _make_file(prefix + PARTITION_METADATA_FILE, partition_metadata_text(self.topic_id))
+
+
+def make_logs(new_logs: Iterable[NewLog]) -> list[OSError | None]:
+    """Make many; may run in a worker thread. Returns how that ended for each."""
+    outcomes: list[OSError | None] = []
+    for new in new_logs:
+        try:
+            new.make()
+            outcomes.append(None)
+        except OSError as error:
+            outcomes.append(error)
+    return outcomes
+
+
+def _make_file(path: str, text: str = "", size: int = 0) -> None:
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    except FileExistsError:
+        return
+    try:
+        if size:
+            os.ftruncate(fd, size)
+        if text:
+            os.write(fd, text.encode())
+    finally:
+        os.close(fd)
