@@ -310,6 +310,7 @@ class _Broker:
             self._apis(),
             self._clock,
             self._offload,
+            self.replicas.signal,
             max_frame=config.socket_request_max_bytes,
             idle_seconds=_seconds(config.connections_max_idle_ms),
             send_buffer=config.socket_send_buffer_bytes,
