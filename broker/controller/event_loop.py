@@ -39,14 +39,13 @@ from ottla.broker.controller.peers import BrokerQueues, Peer
 from ottla.broker.controller.request_batch import ControlRequest
 from ottla.broker.controller.topics import (
     MAX_PARTITIONS_PER_REQUEST,
-    UNSET,
     Existing,
     NewTopic,
     Rules,
     check_name,
     count_partitions,
-    is_internal,
     plan_topic,
+    topic_by_name,
 )
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.metadata_cache import MetadataCache
@@ -195,11 +194,9 @@ class Controller:
         for name in names:
             try:
                 check_name(name)
-                if is_internal(name) or name in self._being_created:
+                if name in self._being_created:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                topic = CreatableTopic(
-                    name=name, num_partitions=UNSET, replication_factor=UNSET, assignments=(), configs=()
-                )
+                topic = topic_by_name(name, self._dynamic.static.values, len(self._metadata.brokers))
                 planned.append(plan_topic(topic, self._existing(self._metadata.topics), self._rules))
                 answers[name] = ErrorCode.LEADER_NOT_AVAILABLE
             except KafkaError as error:
