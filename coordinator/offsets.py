@@ -179,20 +179,19 @@ FetchTopics = Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTop
 
 
 def fetch(group: Group | None, topics: FetchTopics | None, require_stable: bool) -> list[OffsetFetchResponseTopics]:
-    """Look up what is committed, whatever state the group is in; `topics` None: all there is."""
-    asked: dict[str, Sequence[int]]
-    if topics is not None:
-        asked = {}
-        for each in topics:
-            asked[each.name] = [*asked.get(each.name, ()), *each.partition_indexes]
+    """Look up what is committed, whatever state the group is in; `topics` None: all there is.
+
+    What is asked for twice is answered once.
+    """
+    asked: Iterable[TopicPartition]
+    if topics is None:
+        asked = () if group is None else group.offsets
     else:
-        asked = by_topic(() if group is None else group.offsets)
-    return [
-        OffsetFetchResponseTopics(
-            name=name, partitions=[_fetched(group, TopicPartition(name, each), require_stable) for each in partitions]
-        )
-        for name, partitions in asked.items()
-    ]
+        asked = [TopicPartition(topic.name, each) for topic in topics for each in topic.partition_indexes]
+    answers: dict[str, list[OffsetFetchResponsePartitions]] = {}
+    for partition in dict.fromkeys(asked):
+        answers.setdefault(partition.topic, []).append(_fetched(group, partition, require_stable))
+    return [OffsetFetchResponseTopics(name=name, partitions=each) for name, each in answers.items()]
 
 
 def _fetched(group: Group | None, partition: TopicPartition, require_stable: bool) -> OffsetFetchResponsePartitions:
@@ -206,14 +205,6 @@ def _fetched(group: Group | None, partition: TopicPartition, require_stable: boo
         metadata="" if value is None else value.metadata,
         error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT if unstable else ErrorCode.NONE,
     )
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, Sequence[int]]:
-    """Partitions by topic, both in the order in which they came."""
-    topics: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append(partition)
-    return dict(topics)
 
 
 # ----------------------------------------------------------------------------------------------- deletion, expiry
