@@ -5,7 +5,7 @@ Counterpart in Kafka: the constructor of KafkaApis.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -25,30 +25,41 @@ from ottla.broker.handlers import (
     alter_configs,
     create_partitions,
     create_topics,
+    delete_groups,
     delete_records,
     delete_topics,
     describe_cluster,
     describe_configs,
+    describe_groups,
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
     elect_leaders,
     fetch,
     find_coordinator,
+    heartbeat,
     incremental_alter_configs,
     init_producer_id,
+    join_group,
     leader_and_isr,
+    leave_group,
+    list_groups,
     list_offsets,
     list_partition_reassignments,
     metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
     offset_for_leader_epoch,
     produce,
     stop_replica,
+    sync_group,
     update_metadata,
 )
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.request_context import RequestContext
+from ottla.coordinator.runtime import GroupCoordinator
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.messages.stop_replica import StopReplicaRequest
@@ -71,13 +82,14 @@ class Parts(NamedTuple):
     topic_configs: TopicConfigs
     config_changes: ConfigChanges
     replicas: ReplicaManager
+    groups: GroupCoordinator
     validate: Offload
     start_soon: StartSoon
 
 
 def client_handlers(parts: Parts) -> dict[ApiKey, Bound]:
     """The handlers that clients reach."""
-    return _of_data(parts) | _of_configs(parts) | _describing(parts) | _controlling(parts)
+    return _of_data(parts) | _of_groups(parts) | _of_configs(parts) | _describing(parts) | _controlling(parts)
 
 
 def _of_data(parts: Parts) -> dict[ApiKey, Bound]:
@@ -103,7 +115,6 @@ def _of_data(parts: Parts) -> dict[ApiKey, Bound]:
             auto_create=parts.controller.auto_create if config.auto_create_topics_enable else None,
             access=access,
         ),
-        ApiKey.FIND_COORDINATOR: _bind(find_coordinator),
         ApiKey.DELETE_RECORDS: _bind(delete_records, replicas=replicas, metadata=parts.metadata),
         ApiKey.INIT_PRODUCER_ID: _bind(
             init_producer_id,
@@ -111,6 +122,28 @@ def _of_data(parts: Parts) -> dict[ApiKey, Bound]:
             transaction_max_timeout_ms=config.transaction_max_timeout_ms,
         ),
         ApiKey.OFFSET_FOR_LEADER_EPOCH: _bind(offset_for_leader_epoch, replicas=replicas),
+    }
+
+
+def _of_groups(parts: Parts) -> dict[ApiKey, Bound]:
+    groups, access = parts.groups, parts.access
+    return {
+        ApiKey.OFFSET_COMMIT: _bind(offset_commit, groups=groups, metadata=parts.metadata),
+        ApiKey.OFFSET_FETCH: _bind(offset_fetch, groups=groups, access=access),
+        ApiKey.FIND_COORDINATOR: _bind(
+            find_coordinator,
+            metadata=parts.metadata,
+            partition_for=groups.partition_for,
+            create=parts.controller.auto_create,
+        ),
+        ApiKey.JOIN_GROUP: _bind(join_group, groups=groups),
+        ApiKey.HEARTBEAT: _bind(heartbeat, groups=groups),
+        ApiKey.LEAVE_GROUP: _bind(leave_group, groups=groups),
+        ApiKey.SYNC_GROUP: _bind(sync_group, groups=groups),
+        ApiKey.DESCRIBE_GROUPS: _bind(describe_groups, groups=groups, access=access),
+        ApiKey.LIST_GROUPS: _bind(list_groups, groups=groups, access=access),
+        ApiKey.DELETE_GROUPS: _bind(delete_groups, groups=groups),
+        ApiKey.OFFSET_DELETE: _bind(offset_delete, groups=groups, metadata=parts.metadata, access=access),
     }
 
 
@@ -174,6 +207,13 @@ def _controlling(parts: Parts) -> dict[ApiKey, Bound]:
 
 def control_handlers(parts: Parts, broker_epoch: Callable[[], int]) -> dict[type[ControlRequest], Callable[[Any], Any]]:
     """The handlers that only the controller reaches."""
+
+    def metadata_changed(topics: Collection[str]) -> None:
+        parts.controller.metadata_changed(topics)
+        deleted = [topic for topic in topics if not parts.metadata.contains(topic)]
+        if deleted:
+            parts.groups.topics_deleted(deleted)
+
     own = {"replicas": parts.replicas, "broker_epoch": broker_epoch}
     bound: dict[type[ControlRequest], Bound] = {
         LeaderAndIsrRequest: _bind(leader_and_isr, **own, topic_configs=parts.topic_configs),
@@ -182,7 +222,7 @@ def control_handlers(parts: Parts, broker_epoch: Callable[[], int]) -> dict[type
             **own,
             topic_configs=parts.topic_configs,
             metadata=parts.metadata,
-            changed=parts.controller.metadata_changed,
+            changed=metadata_changed,
         ),
         StopReplicaRequest: _bind(stop_replica, **own),
     }

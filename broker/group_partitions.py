@@ -9,14 +9,18 @@ onLeadershipChange.
 import gc
 import logging
 import time
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Protocol
 
 import trio
 
 from ottla.broker.controller.topics import GROUP_METADATA_TOPIC
+from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.partition import Partition
 from ottla.broker.replica_manager import ReplicaManager
+from ottla.coordinator.config import read_group_config
+from ottla.coordinator.runtime import GroupCoordinator
 from ottla.wire.compression import Compression
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import (
@@ -36,6 +40,10 @@ _ALL_ACKS: Final = -1
 _SLICE_SECONDS: Final = 0.001
 # So many objects make a full garbage collection felt.
 _MANY_RECORDS: Final = 10_000
+
+
+class _UnwantedError(Exception):
+    """This broker does not lead the partition any more, or leads it anew: what is read of it is of no use."""
 
 
 class Groups(Protocol):
@@ -137,55 +145,57 @@ class GroupPartitions:
     async def _load(self, partition: Partition, leader_epoch: int) -> None:
         index = partition.topic_partition.partition
         async with self._turn:
-            if not self._is_wanted(partition, leader_epoch):
-                return
             started = self._replicas.clock.monotonic()
             try:
+                self._check_wanted(partition, leader_epoch)
                 count = await self._replay_all(partition, leader_epoch)
+                self._check_wanted(partition, leader_epoch)
+            except _UnwantedError:
+                return
             except Exception as error:
                 bug = None if isinstance(error, OSError | KafkaError) else error
                 logger.error("Error loading offsets from %s: %s", partition.topic_partition, error, exc_info=bug)
                 # Better nobody than one who does not know all that was committed.
-                if self._is_wanted(partition, leader_epoch):
+                with suppress(_UnwantedError):
+                    self._check_wanted(partition, leader_epoch)
                     self._groups.unload(index, leader_epoch)
                 return
-            if self._is_wanted(partition, leader_epoch):
-                self._groups.loaded(index, leader_epoch)
-                seconds = self._replicas.clock.monotonic() - started
-                logger.info(
-                    "Loaded %d records from %s in %d ms, for epoch %d",
-                    count,
-                    partition.topic_partition,
-                    seconds * 1000,
-                    leader_epoch,
-                )
+            self._groups.loaded(index, leader_epoch)
+            milliseconds = (self._replicas.clock.monotonic() - started) * 1000
+            logger.info("Finished loading %s in %d ms: %d records", partition.topic_partition, milliseconds, count)
             if count >= _MANY_RECORDS:
                 gc.freeze()
 
-    def _is_wanted(self, partition: Partition, leader_epoch: int) -> bool:
+    def _check_wanted(self, partition: Partition, leader_epoch: int) -> None:
         """A topic that was deleted and made again begins with the same epochs."""
-        is_hosted = self._replicas.partitions.get(partition.topic_partition) is partition
-        return is_hosted and self._groups.is_loading(partition.topic_partition.partition, leader_epoch)
+        topic_partition = partition.topic_partition
+        is_hosted = self._replicas.partitions.get(topic_partition) is partition
+        if not is_hosted or not self._groups.is_loading(topic_partition.partition, leader_epoch):
+            raise _UnwantedError
 
     async def _replay_all(self, partition: Partition, leader_epoch: int) -> int:
-        """Hand over all records; returns how many. Stops early where they are not wanted any more."""
+        """Hand over what the whole log comes to; returns how many records it has."""
         log = partition.log
         offset = log.log_start_offset
-        count = 0
-        while offset < log.log_end_offset and self._is_wanted(partition, leader_epoch):
+        total = 0
+        while offset < log.log_end_offset:
             region = log.read(offset, self._load_buffer_size, log.log_end_offset, min_one_message=True, may_copy=False)
             read = region if isinstance(region, bytes | bytearray) else await self._replicas.offload(region.read)
-            replayed, end = await self._replay(partition, leader_epoch, memoryview(read))
+            count, end = await self._replay(partition, leader_epoch, memoryview(read))
             if end <= offset:
                 raise CorruptBatch(f"No batch at offset {offset}")
             offset = end
-            count += replayed
-        return count
+            total += count
+        return total
 
     async def _replay(self, partition: Partition, leader_epoch: int, data: memoryview) -> tuple[int, int]:
-        """Hand over the records of whole batches; returns how many, and the offset behind them."""
+        """Hand over what whole batches come to; returns how many records they have, and the offset behind them.
+
+        Only the last one of a key counts, as in a log that was compacted: mostly a commit of what was committed again.
+        """
         index = partition.topic_partition.partition
         clock, replay = self._slice_clock, self._groups.replay
+        last: dict[bytes, bytes | None] = {}
         count, end = 0, -1
         slice_end = clock() + _SLICE_SECONDS
         for header, batch in iter_batches(data):
@@ -194,11 +204,37 @@ class GroupPartitions:
                 continue
             for record in iter_records(batch):
                 if record.key is not None:
-                    replay(index, leader_epoch, record.key, record.value)
+                    last.pop(record.key, None)
+                    last[record.key] = record.value
                     count += 1
                 if clock() >= slice_end:
-                    await trio.lowlevel.checkpoint()
-                    if not self._is_wanted(partition, leader_epoch):
-                        return count, end
-                    slice_end = clock() + _SLICE_SECONDS
+                    slice_end = await self._rest(partition, leader_epoch)
+        for key, value in last.items():
+            replay(index, leader_epoch, key, value)
+            if clock() >= slice_end:
+                slice_end = await self._rest(partition, leader_epoch)
         return count, end
+
+    async def _rest(self, partition: Partition, leader_epoch: int) -> float:
+        """Let others have the loop; returns when the next slice of it ends."""
+        await trio.lowlevel.checkpoint()
+        self._check_wanted(partition, leader_epoch)
+        return self._slice_clock() + _SLICE_SECONDS
+
+
+def group_coordinator(values: Mapping[str, Any], replicas: ReplicaManager, metadata: MetadataCache) -> GroupCoordinator:
+    """Return the coordinator of the groups of all partitions that this broker will lead."""
+    log = OffsetsLog(
+        replicas,
+        commit_timeout_ms=values["offsets.commit.timeout.ms"],
+        compression=Compression(values["offsets.topic.compression.codec"]),
+    )
+    groups = GroupCoordinator(
+        log,
+        read_group_config(values),
+        now_ms=replicas.clock.now_ms,
+        partition_count=lambda: len(metadata.partitions(GROUP_METADATA_TOPIC)) or None,
+    )
+    partitions = GroupPartitions(replicas, groups, load_buffer_size=values["offsets.load.buffer.size"])
+    replicas.role_listeners[GROUP_METADATA_TOPIC] = partitions.role_changed
+    return groups

@@ -33,6 +33,7 @@ from ottla.broker.controller.event_loop import Controller
 from ottla.broker.controller.peers import LocalPeer, Peer
 from ottla.broker.controller.topic_configs import TopicConfigs
 from ottla.broker.dynamic_config import DynamicConfig
+from ottla.broker.group_partitions import group_coordinator
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.large_requests import LargeRequests
 from ottla.broker.listeners import Listener
@@ -189,6 +190,7 @@ class Node:
             ready(_bootstrap(dynamic.current, sockets))
             await self._stopping.wait()
             logger.info("[KafkaServer id=%d] shutting down", identity.broker_id)
+            broker.groups.shut_down()
             await broker.server.stop(GRACE_SECONDS)
             nursery.cancel_scope.cancel()
         await self._offload(_close, logs, broker.replicas.high_watermarks())
@@ -237,6 +239,7 @@ class _Broker:
             log_defaults=dynamic.log_defaults,
             replica_lag_time_max_ms=config.replica_lag_time_max_ms,
         )
+        self.groups = group_coordinator(config.values, self.replicas, self._metadata)
         broker_configs = BrokerConfigs(self.session, identity.broker_id, dynamic)
         self._config_changes = ConfigChanges(
             self.session, clock, self._topic_configs, broker_configs, self.replicas.reconfigure
@@ -260,6 +263,7 @@ class _Broker:
         """Register, and return when the controller has told this broker its partitions."""
         self._epoch = await register_broker(self.session, self._info(endpoints), self._clock.now_ms())
         await self._nursery.start(self._config_changes.run)
+        await self._nursery.start(self.groups.run)
         await self._nursery.start(self._controller.run, self.session)
         self._nursery.start_soon(self._housekeeping.run)
 
@@ -279,6 +283,7 @@ class _Broker:
             topic_configs=self._topic_configs,
             config_changes=self._config_changes,
             replicas=self.replicas,
+            groups=self.groups,
             validate=validate,
             start_soon=self._start_soon,
         )

@@ -93,7 +93,7 @@ GROUP_CONFIG = ConfigDef(
             _SHORT,
             3,
             _POSITIVE,
-            doc="Replicas of `__consumer_offsets`.",
+            doc="Replicas of `__consumer_offsets`; no more than there are brokers when it is created.",
             importance=_HIGH,
         ),
         ConfigKey(

@@ -60,7 +60,7 @@ from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResp
 from ottla.wire.schema import Response
 from ottla.wire.types import TopicPartition
 from ottla.zk import znodes
-from ottla.zk.store import EventType, Session, StoreError, WatchEvent
+from ottla.zk.store import EventType, NodeExistsError, Session, StoreError, WatchEvent
 
 logger = logging.getLogger("kafka.controller.KafkaController")
 
@@ -415,7 +415,8 @@ class Controller:
             else:
                 errors = await self._store.create_topics([(topic, new_topic_id()) for topic in topics])
             for topic, error in zip(topics, errors, strict=True):
-                if error is not None:
+                # Whoever asks again before all brokers have heard of the topic wants no more than that it be there.
+                if error is not None and not isinstance(error, NodeExistsError):
                     logger.warning("Topic %s was not created: %r", topic.name, error)
         finally:
             self._being_created.difference_update(topic.name for topic in topics)

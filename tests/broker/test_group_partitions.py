@@ -190,6 +190,16 @@ async def test_all_that_a_partition_holds_is_replayed_in_order(house: House, she
     assert shelf.told == [("loaded", 0, 1)]
 
 
+async def test_of_many_records_of_a_key_the_last_one_counts(house: House, shelf: Shelf) -> None:
+    house.lead(TOPIC)
+    append(house, (b"a", b"1"), (b"b", b"1"), (b"a", b"2"))
+    append(house, (b"c", b"1"), (b"b", None))
+    restart(house, shelf)
+    house.lead(TOPIC, epoch=1)
+    await house.run_tasks()
+    assert shelf.records == [(b"a", b"2"), (b"c", b"1"), (b"b", None)]
+
+
 async def test_what_was_read_already_is_not_read_again(house: House, shelf: Shelf) -> None:
     house.lead(TOPIC)
     append(house, (b"a", b"1"))
@@ -258,8 +268,8 @@ async def test_a_partition_that_cannot_be_read_is_let_go_of(house: House, shelf:
 
 async def test_others_have_the_loop_while_much_is_replayed(house: House, shelf: Shelf) -> None:
     house.lead(TOPIC)
-    for _ in range(20):
-        append(house, *((b"%d" % number, b"v") for number in range(100)))
+    for first in range(0, 2_000, 100):
+        append(house, *((b"%d" % number, b"v") for number in range(first, first + 100)))
     restart(house, shelf)
     ticks = iter(range(10**9))
     roles = GroupPartitions(house.replicas, shelf, load_buffer_size=5 << 20, slice_clock=lambda: next(ticks) / 100_000)
