@@ -54,6 +54,7 @@ SUPPORTED: Final = {
         Operation.DESCRIBE_CONFIGS,
         Operation.ALTER_CONFIGS,
     ),
+    ResourceType.GROUP: (Operation.READ, Operation.DELETE, Operation.DESCRIBE),
     ResourceType.CLUSTER: (
         Operation.CREATE,
         Operation.ALTER,

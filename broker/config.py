@@ -1,8 +1,8 @@
 """The broker's configuration: its own keys, and one object that holds the values of all.
 
 Owns where values come from (a properties file, the environment, the command line) and the rules between keys. Keys of
-storage are declared by `ottla.log.config`. It must not know who reads a value. Counterpart: KafkaConfig, ServerConfigs,
-and KafkaDockerWrapper for the environment.
+storage and of groups are declared by `ottla.log.config` and `ottla.coordinator.config`. It must not know who reads a
+value. Counterpart: KafkaConfig, ServerConfigs, and KafkaDockerWrapper for the environment.
 """
 
 import re
@@ -13,7 +13,9 @@ from typing import Any, Self
 from ottla.broker.connection_limits import CONNECTION_CONFIG, ConnectionLimits, read_connection_limits
 from ottla.broker.listeners import LISTENER_CONFIG, Listener, read_listeners
 from ottla.broker.unused_config import IDLE_CONFIG, check_refused, is_refused, without_effect
+from ottla.coordinator.config import GROUP_CONFIG
 from ottla.log.config import BROKER_LOG_CONFIG, check_broker_values
+from ottla.wire.compression import Compression
 from ottla.wire.config_def import ConfigDef, ConfigError, ConfigKey, ConfigType, Importance, at_least, nearest
 
 ENVIRONMENT_PREFIX = "KAFKA_"
@@ -178,6 +180,7 @@ class BrokerConfig:
         values = BROKER_CONFIG.parse_all(texts)
         self.values = values
         check_broker_values(values)
+        _check_codec(values["offsets.topic.compression.codec"])
         self.without_effect = sorted(
             n for n in texts if n in IDLE_CONFIG or (n not in BROKER_CONFIG and n in without_effect())
         )
@@ -206,9 +209,15 @@ BROKER_CONFIG = ConfigDef(
         *LISTENER_CONFIG.values(),
         *CONNECTION_CONFIG.values(),
         *BROKER_LOG_CONFIG.values(),
+        *GROUP_CONFIG.values(),
         *IDLE_CONFIG.values(),
     ]
 )
+
+
+def _check_codec(number: int) -> None:
+    if number not in tuple(Compression):
+        raise ConfigError(f"Unknown compression type id: {number}, in offsets.topic.compression.codec")
 
 
 def _agree_on_broker_id(values: dict[str, Any], *, is_kraft: bool) -> None:

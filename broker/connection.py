@@ -441,8 +441,9 @@ class Connection:
     async def _settle(self) -> None:
         """Nothing is read any more: let what is owed leave."""
         if self._stopping and self._muted and self._owed:
-            pending = self._owed.pop()
-            if isinstance(pending, Owed):
+            pending = self._owed[-1]
+            if isinstance(pending, Owed) and pending.reply is None:
+                self._owed.pop()
                 pending.deferred.abandon()
         while self._owed or self._output:
             if self._output and not self._draining:

@@ -124,6 +124,10 @@ def _by_name(asking: Asking, request: object, entries: Sequence[Any]) -> Sequenc
     return asking.codes(entry.name for entry in entries)
 
 
+def _by_itself(asking: Asking, request: object, entries: Sequence[str]) -> Sequence[ErrorCode]:
+    return asking.codes(entries)
+
+
 def _of_epochs(asking: Asking, request: object, entries: Sequence[Any]) -> Sequence[ErrorCode]:
     """Brokers ask this too, and may know of all topics."""
     if asking.access.allows(asking.context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, is_told=False):
@@ -195,6 +199,19 @@ def _cluster(handler: Handler, error_response: ErrorResponse, asking: Asking, re
     return handler(request, asking.context)
 
 
+def _group(handler: Handler, error_response: ErrorResponse, asking: Asking, request: Any) -> Any:
+    """Whoever asks must be allowed to do this to the group."""
+    _check(asking.allows(ResourceType.GROUP, request.group_id), ResourceType.GROUP)
+    return handler(request, asking.context)
+
+
+def _offset_commit(handler: Handler, error_response: ErrorResponse, asking: Asking, request: Any) -> Any:
+    """Who commits must be allowed to read what it says that it has read."""
+    _check(asking.allows(ResourceType.GROUP, request.group_id), ResourceType.GROUP)
+    of_topics = asking._replace(resource_type=ResourceType.TOPIC)
+    return _TOPICS.handle(handler, error_response, of_topics, request)
+
+
 def _produce(handler: Handler, error_response: ErrorResponse, asking: Asking, request: ProduceRequest) -> Any:
     if request.transactional_id is not None:
         resource_type = ResourceType.TRANSACTIONAL_ID
@@ -254,7 +271,13 @@ def _create_topics(
 GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.LIST_OFFSETS: _TOPICS.handle,
+    ApiKey.OFFSET_COMMIT: _offset_commit,
     ApiKey.FIND_COORDINATOR: _find_coordinator,
+    ApiKey.JOIN_GROUP: _group,
+    ApiKey.HEARTBEAT: _group,
+    ApiKey.LEAVE_GROUP: _group,
+    ApiKey.SYNC_GROUP: _group,
+    ApiKey.DESCRIBE_GROUPS: Entries("groups", "groups", _by_itself).handle,
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_RECORDS: _TOPICS.handle,
     ApiKey.INIT_PRODUCER_ID: _init_producer_id,
@@ -263,6 +286,7 @@ GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.ALTER_CONFIGS: Entries("resources", "responses", _of_configs).handle,
     ApiKey.DESCRIBE_LOG_DIRS: _cluster,
     ApiKey.CREATE_PARTITIONS: _MORE_PARTITIONS.handle,
+    ApiKey.DELETE_GROUPS: Entries("groups_names", "results", _by_itself).handle,
     ApiKey.ELECT_LEADERS: _cluster,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Entries("resources", "responses", _of_configs).handle,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _cluster,
@@ -272,8 +296,11 @@ CHOOSE_THEMSELVES: Final = frozenset(
     {
         ApiKey.FETCH,
         ApiKey.METADATA,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.LIST_GROUPS,
         ApiKey.API_VERSIONS,
         ApiKey.DELETE_TOPICS,
+        ApiKey.OFFSET_DELETE,
         ApiKey.DESCRIBE_CLUSTER,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     }

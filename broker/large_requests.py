@@ -5,7 +5,8 @@ handler sees a request of a few elements and knows nothing of it; so what is nam
 within a part only, and a limit on what one request may create is one for a part. Must not know connections.
 
 A Fetch is one request whatever it names, because of its session: its handler cuts it by itself. DescribeLogDirs and
-DescribeTopicPartitions, whose answers are put in order otherwise, are not cut and hold the loop.
+DescribeTopicPartitions, whose answers are put in order otherwise, are not cut and hold the loop; nor are JoinGroup and
+SyncGroup, which mean one member, nor the partitions of one topic in an OffsetFetch for many groups.
 No counterpart in Kafka, whose handlers have threads.
 """
 
@@ -50,19 +51,28 @@ _CUTS: Final = {
     ApiKey.PRODUCE: Cut("topic_data", "responses", "partition_data", "partition_responses", 50),
     ApiKey.LIST_OFFSETS: Cut("topics", "topics", "partitions", "partitions"),
     ApiKey.METADATA: Cut("topics", "topics"),
+    ApiKey.OFFSET_COMMIT: Cut("topics", "topics", "partitions", "partitions"),
     ApiKey.FIND_COORDINATOR: Cut("coordinator_keys", "coordinators"),
+    ApiKey.LEAVE_GROUP: Cut("members", "members"),
+    ApiKey.DESCRIBE_GROUPS: Cut("groups", "groups"),
     ApiKey.CREATE_TOPICS: Cut("topics", "topics", size=50),
     ApiKey.DELETE_RECORDS: Cut("topics", "topics", "partitions", "partitions"),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Cut("topics", "topics", "partitions", "partitions"),
     ApiKey.DESCRIBE_CONFIGS: Cut("resources", "results", size=5),
     ApiKey.ALTER_CONFIGS: Cut("resources", "responses", size=50),
     ApiKey.CREATE_PARTITIONS: Cut("topics", "results", size=50),
+    ApiKey.DELETE_GROUPS: Cut("groups_names", "results"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Cut("resources", "responses", size=50),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Cut("topics", "topics", "partition_indexes", "partitions"),
+    ApiKey.OFFSET_DELETE: Cut("topics", "topics", "partitions", "partitions"),
     ApiKey.DESCRIBE_PRODUCERS: Cut("topics", "topics", "partition_indexes", "partitions"),
 }
+# They wait for other members of their group, for minutes. Nobody else is to wait with them.
+_PARKED: Final = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 _DELETE_BY_NAME: Final = Cut("topic_names", "responses", size=50)
 _DELETE: Final = Cut("topics", "responses", size=50)
+_FETCH_OFFSETS_OF_ONE: Final = Cut("topics", "topics", "partition_indexes", "partitions")
+_FETCH_OFFSETS: Final = Cut("groups", "groups", "topics", "topics")
 
 
 class LargeRequests:
@@ -99,11 +109,16 @@ class LargeRequests:
                 header, request = await self._offload(decode_large_request, frame)
                 cut = _cut(header, request)
                 whole = await _all_parts(header, request, cut, respond) if cut is not None else respond(header, request)
-                if isinstance(whole, Deferred):
-                    whole = await _outcome(whole)
-                if whole is None:
-                    return []
-                return await self._offload(encode_response, header.correlation_id, whole, header.api_version)
+                if not isinstance(whole, Deferred) or header.api_key not in _PARKED:
+                    return await self._encoded(header, whole)
+        return await self._encoded(header, whole)
+
+    async def _encoded(self, header: RequestHeader, whole: Any) -> list[Chunk]:
+        if isinstance(whole, Deferred):
+            whole = await _outcome(whole)
+        if whole is None:
+            return []
+        return await self._offload(encode_response, header.correlation_id, whole, header.api_version)
 
 
 @contextmanager
@@ -140,6 +155,8 @@ def _cut(header: RequestHeader, request: Request) -> Cut | None:
     cut = _CUTS.get(key)
     if key is ApiKey.DELETE_TOPICS:
         cut = _DELETE if header.api_version >= 6 else _DELETE_BY_NAME
+    elif key is ApiKey.OFFSET_FETCH:
+        cut = _FETCH_OFFSETS if header.api_version >= 8 else _FETCH_OFFSETS_OF_ONE
     return cut if cut is not None and getattr(request, cut.asked) else None
 
 
@@ -153,13 +170,15 @@ def parts(request: R, cut: Cut) -> Iterator[tuple[R, bool]]:
     room = cut.size
     goes_on = False
     for each in getattr(request, cut.asked):
-        pieces = batched(getattr(each, cut.asked_of_each), cut.size)
+        elements = getattr(each, cut.asked_of_each)
+        # Null is not the same as none.
+        pieces = [None] if elements is None else batched(elements, cut.size)
         for number, piece in enumerate(pieces):
             if not room:
                 yield _with(request, cut.asked, part), goes_on
                 part, room, goes_on = [], cut.size, number > 0
             part.append(_with(each, cut.asked_of_each, piece))
-            room = max(0, room - max(1, len(piece)))
+            room = max(0, room - max(1, len(piece or ())))
     yield _with(request, cut.asked, part), goes_on
 
 
@@ -172,7 +191,7 @@ def batched(elements: Iterable[T], size: int) -> Iterator[list[T]]:
         yield piece
 
 
-def _with(struct: Any, name: str, value: Sequence[Any]) -> Any:
+def _with(struct: Any, name: str, value: Sequence[Any] | None) -> Any:
     changed = copy.copy(struct)
     setattr(changed, name, value)
     return changed

@@ -12,72 +12,37 @@ with the store's session the broker's ephemeral znodes go.
 import gc
 import logging
 import os
-import random
 import socket
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from functools import partial
-from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 import trio
 
-from ottla.broker.apis import Apis, ErrorResponse, Handler, build_apis
+from ottla.broker.apis import build_apis
 from ottla.broker.authorizer import Access, Authorizer
+from ottla.broker.bindings import Parts, client_handlers, control_handlers
 from ottla.broker.clock import Clock, Offload, thread_offload
 from ottla.broker.config import BrokerConfig
 from ottla.broker.connection_limits import CONNECTION_CONFIG, ConnectionLimits
 from ottla.broker.controller.active import UNCLEAN_KEY
 from ottla.broker.controller.broker_configs import BrokerConfigs
-from ottla.broker.controller.config_admin import ConfigAdmin
 from ottla.broker.controller.config_changes import ConfigChanges
 from ottla.broker.controller.event_loop import Controller
 from ottla.broker.controller.peers import LocalPeer, Peer
-from ottla.broker.controller.producer_ids import ProducerIds
-from ottla.broker.controller.request_batch import ControlRequest
 from ottla.broker.controller.topic_configs import TopicConfigs
 from ottla.broker.dynamic_config import DynamicConfig
-from ottla.broker.fetch_session import FetchSessionCache
-from ottla.broker.handlers import (
-    alter_configs,
-    create_partitions,
-    create_topics,
-    delete_records,
-    delete_topics,
-    describe_cluster,
-    describe_configs,
-    describe_log_dirs,
-    describe_producers,
-    describe_topic_partitions,
-    elect_leaders,
-    fetch,
-    find_coordinator,
-    incremental_alter_configs,
-    init_producer_id,
-    leader_and_isr,
-    list_offsets,
-    list_partition_reassignments,
-    metadata,
-    offset_for_leader_epoch,
-    produce,
-    stop_replica,
-    update_metadata,
-)
+from ottla.broker.group_partitions import group_coordinator
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.large_requests import LargeRequests
 from ottla.broker.listeners import Listener
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.replica_manager import ReplicaManager
-from ottla.broker.request_context import RequestContext
 from ottla.broker.server import AddressInUse, Server, listen, resolve_overrides
 from ottla.log.config import BROKER_LOG_CONFIG
 from ottla.log.manager import LogManager
 from ottla.log.meta_properties import DirectoryLocks, read_meta_properties
-from ottla.wire.api_keys import ApiKey
-from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest
-from ottla.wire.messages.stop_replica import StopReplicaRequest
-from ottla.wire.messages.update_metadata import UpdateMetadataRequest
 from ottla.wire.types import TopicPartition
 from ottla.zk.bootstrap import generate_broker_id, prepare_tree, register_broker, update_registration
 from ottla.zk.embedded import EmbeddedStore
@@ -225,6 +190,7 @@ class Node:
             ready(_bootstrap(dynamic.current, sockets))
             await self._stopping.wait()
             logger.info("[KafkaServer id=%d] shutting down", identity.broker_id)
+            broker.groups.shut_down()
             await broker.server.stop(GRACE_SECONDS)
             nursery.cancel_scope.cancel()
         await self._offload(_close, logs, broker.replicas.high_watermarks())
@@ -253,8 +219,6 @@ class _Broker:
         self._dynamic = dynamic
         self._clock = clock
         self._offload = offload
-        self._validate = validate
-        self._access = access
         self._identity = identity
         self._nursery = nursery
         self._epoch = -1
@@ -275,11 +239,13 @@ class _Broker:
             log_defaults=dynamic.log_defaults,
             replica_lag_time_max_ms=config.replica_lag_time_max_ms,
         )
+        self.groups = group_coordinator(config.values, self.replicas, self._metadata)
         broker_configs = BrokerConfigs(self.session, identity.broker_id, dynamic)
         self._config_changes = ConfigChanges(
             self.session, clock, self._topic_configs, broker_configs, self.replicas.reconfigure
         )
-        self._peer: Peer = LocalPeer(self._control_handlers())
+        parts = self._parts(access, validate)
+        self._peer: Peer = LocalPeer(control_handlers(parts, lambda: self._epoch))
         self._housekeeping = Housekeeping(
             logs,
             clock,
@@ -288,7 +254,7 @@ class _Broker:
             high_watermarks=self.replicas.high_watermarks,
             config=lambda: dynamic.current.values,
         )
-        self.server = self._server(limits)
+        self.server = self._server(parts, limits)
         dynamic.subscribe(CONNECTION_CONFIG, self._limit_connections)
         dynamic.subscribe(BROKER_LOG_CONFIG, self.replicas.broker_reconfigured)
         dynamic.subscribe([UNCLEAN_KEY], self._controller.unclean_election_changed)
@@ -297,6 +263,7 @@ class _Broker:
         """Register, and return when the controller has told this broker its partitions."""
         self._epoch = await register_broker(self.session, self._info(endpoints), self._clock.now_ms())
         await self._nursery.start(self._config_changes.run)
+        await self._nursery.start(self.groups.run)
         await self._nursery.start(self._controller.run, self.session)
         self._nursery.start_soon(self._housekeeping.run)
 
@@ -304,10 +271,27 @@ class _Broker:
         """Be found elsewhere from now on; the controller tells all brokers."""
         await update_registration(self.session, self._info(endpoints), self._clock.now_ms())
 
-    def _server(self, limits: ConnectionLimits) -> Server:
+    def _parts(self, access: Access, validate: Offload) -> Parts:
+        return Parts(
+            broker_id=self._identity.broker_id,
+            cluster_id=self._identity.cluster_id,
+            dynamic=self._dynamic,
+            access=access,
+            session=self.session,
+            metadata=self._metadata,
+            controller=self._controller,
+            topic_configs=self._topic_configs,
+            config_changes=self._config_changes,
+            replicas=self.replicas,
+            groups=self.groups,
+            validate=validate,
+            start_soon=self._start_soon,
+        )
+
+    def _server(self, parts: Parts, limits: ConnectionLimits) -> Server:
         config = self._config
         return Server(
-            self._apis(),
+            build_apis(client_handlers(parts), parts.access, LargeRequests(self.replicas.offload, self._start_soon)),
             self._clock,
             self._offload,
             self.replicas.signal,
@@ -330,127 +314,6 @@ class _Broker:
 
     def _start_soon(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
         self._nursery.start_soon(function, *args)
-
-    def _apis(self) -> Apis:
-        """The handlers that clients reach, with what each works on."""
-        config, metadata_cache = self._config, self._metadata
-        sessions = FetchSessionCache(
-            config.max_incremental_fetch_session_cache_slots, self.replicas.signal, lambda: random.randrange(1, 1 << 31)
-        )
-        producer_ids = ProducerIds(self.session, self._identity.broker_id, self._start_soon)
-        config_admin = ConfigAdmin(
-            self.session,
-            self._start_soon,
-            self._config_changes,
-            metadata=metadata_cache,
-            dynamic=self._dynamic,
-            broker_id=self._identity.broker_id,
-        )
-        return build_apis(
-            self._describing()
-            | self._controlling()
-            | {
-                ApiKey.ALTER_CONFIGS: _bind(alter_configs, config_admin=config_admin),
-                ApiKey.INCREMENTAL_ALTER_CONFIGS: _bind(incremental_alter_configs, config_admin=config_admin),
-                ApiKey.PRODUCE: _bind(produce, replicas=self.replicas, metadata=metadata_cache, offload=self._validate),
-                ApiKey.FETCH: _bind(
-                    fetch,
-                    replicas=self.replicas,
-                    sessions=sessions,
-                    metadata=metadata_cache,
-                    fetch_max_bytes=config.fetch_max_bytes,
-                    access=self._access if self._access.authorizer else None,
-                ),
-                ApiKey.LIST_OFFSETS: _bind(list_offsets, replicas=self.replicas),
-                ApiKey.METADATA: _bind(
-                    metadata,
-                    metadata=metadata_cache,
-                    cluster_id=self._identity.cluster_id,
-                    auto_create=self._controller.auto_create if config.auto_create_topics_enable else None,
-                    access=self._access,
-                ),
-                ApiKey.FIND_COORDINATOR: _bind(find_coordinator),
-                ApiKey.DELETE_RECORDS: _bind(delete_records, replicas=self.replicas, metadata=metadata_cache),
-                ApiKey.INIT_PRODUCER_ID: _bind(
-                    init_producer_id,
-                    producer_ids=producer_ids,
-                    transaction_max_timeout_ms=config.transaction_max_timeout_ms,
-                ),
-            },
-            self._access,
-            LargeRequests(self.replicas.offload, self._start_soon),
-        )
-
-    def _controlling(self) -> dict[ApiKey, tuple[Handler, ErrorResponse | None]]:
-        """The handlers that have the controller do something."""
-        controller = self._controller
-        return {
-            ApiKey.CREATE_PARTITIONS: _bind(create_partitions, controller=controller),
-            ApiKey.CREATE_TOPICS: _bind(create_topics, controller=controller, dynamic=self._dynamic),
-            ApiKey.DELETE_TOPICS: _bind(
-                delete_topics,
-                controller=controller,
-                metadata=self._metadata,
-                delete_topic_enable=self._config.delete_topic_enable,
-                access=self._access,
-            ),
-            ApiKey.ELECT_LEADERS: _bind(elect_leaders, controller=controller, metadata=self._metadata),
-        }
-
-    def _describing(self) -> dict[ApiKey, tuple[Handler, ErrorResponse | None]]:
-        """The handlers that only tell what there is."""
-        return {
-            ApiKey.FIND_COORDINATOR: _bind(find_coordinator),
-            ApiKey.OFFSET_FOR_LEADER_EPOCH: _bind(offset_for_leader_epoch, replicas=self.replicas),
-            ApiKey.DESCRIBE_CONFIGS: _bind(
-                describe_configs,
-                metadata=self._metadata,
-                topic_configs=self._topic_configs,
-                dynamic=self._dynamic,
-                broker_id=self._identity.broker_id,
-            ),
-            ApiKey.DESCRIBE_LOG_DIRS: _bind(describe_log_dirs, replicas=self.replicas),
-            ApiKey.LIST_PARTITION_REASSIGNMENTS: _bind(list_partition_reassignments, controller=self._controller),
-            ApiKey.DESCRIBE_CLUSTER: _bind(
-                describe_cluster,
-                metadata=self._metadata,
-                cluster_id=self._identity.cluster_id,
-                access=self._access,
-            ),
-            ApiKey.DESCRIBE_PRODUCERS: _bind(describe_producers, replicas=self.replicas, metadata=self._metadata),
-            ApiKey.DESCRIBE_TOPIC_PARTITIONS: _bind(
-                describe_topic_partitions,
-                metadata=self._metadata,
-                max_partitions=self._config.max_request_partition_size_limit,
-                access=self._access,
-            ),
-        }
-
-    def _control_handlers(self) -> dict[type[ControlRequest], Callable[[Any], Any]]:
-        """The handlers that only the controller reaches."""
-        own = {"replicas": self.replicas, "broker_epoch": lambda: self._epoch}
-        bound: dict[type[ControlRequest], tuple[Handler, ErrorResponse]] = {
-            LeaderAndIsrRequest: _bind(leader_and_isr, **own, topic_configs=self._topic_configs),
-            UpdateMetadataRequest: _bind(
-                update_metadata,
-                **own,
-                topic_configs=self._topic_configs,
-                metadata=self._metadata,
-                changed=self._controller.metadata_changed,
-            ),
-            StopReplicaRequest: _bind(stop_replica, **own),
-        }
-        return {kind: partial(_call_locally, handler) for kind, (handler, _) in bound.items()}
-
-
-def _bind(module: ModuleType, **collaborators: object) -> tuple[Handler, ErrorResponse]:
-    """A handler with what it works on. Checked where it is first called: by its own tests, and by the node's."""
-    handler: Handler = partial(module.handle, **collaborators) if collaborators else module.handle
-    return handler, module.error_response
-
-
-def _call_locally(handler: Handler, request: ControlRequest) -> Any:
-    return handler(request, RequestContext(request.api_key, request.versions.highest, "controller"))
 
 
 def _listen(config: BrokerConfig, stack: AsyncExitStack) -> Sockets:

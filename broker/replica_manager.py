@@ -61,6 +61,8 @@ _CODECS: Final[Mapping[str, Compression | None]] = {
     "zstd": Compression.ZSTD,
 }
 
+# Called with a partition's number, its leader epoch, and whether this broker leads it.
+RoleListener = Callable[[int, int, bool], None]
 # A topic's name and id, and the role in one of its partitions.
 _Role = tuple[str, bytes, LeaderAndIsrPartitionState]
 
@@ -91,6 +93,8 @@ class ReplicaManager:
         # Keys are plain tuples in look-ups: a TopicPartition equals one.
         self.partitions: dict[tuple[str, int], Partition] = {}
         self.controller_epoch = 0
+        # By topic, who is told of every change of role in one of its partitions.
+        self.role_listeners: dict[str, RoleListener] = {}
         self._metadata = metadata
         self._topic_config = topic_config
         self._log_defaults = log_defaults
@@ -345,6 +349,8 @@ class ReplicaManager:
         )
         self.partitions[key] = partition
         self.signal.notify(key, moved)
+        if topic in self.role_listeners:
+            self.role_listeners[topic](key.partition, partition.leader_epoch, partition.is_leader)
         return ErrorCode.NONE
 
     def _check_role(self, partition: Partition, topic_id: bytes, state: LeaderAndIsrPartitionState) -> ErrorCode | None:
@@ -454,6 +460,8 @@ class ReplicaManager:
             # Without a partition too: the topic may have been deleted while this broker was down.
             renaming = self.logs.delete(key)
         self.signal.notify(key, EVERYTHING)
+        if partition is not None and key.topic in self.role_listeners:
+            self.role_listeners[key.topic](key.partition, partition.leader_epoch, False)
         return ErrorCode.NONE, renaming
 
     async def _rename(self, renamings: Sequence[tuple[StopReplicaPartitionError, Renaming]]) -> None:

@@ -39,14 +39,13 @@ from ottla.broker.controller.peers import BrokerQueues, Peer
 from ottla.broker.controller.request_batch import ControlRequest
 from ottla.broker.controller.topics import (
     MAX_PARTITIONS_PER_REQUEST,
-    UNSET,
     Existing,
     NewTopic,
     Rules,
     check_name,
     count_partitions,
-    is_internal,
     plan_topic,
+    topic_by_name,
 )
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.metadata_cache import MetadataCache
@@ -61,7 +60,7 @@ from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResp
 from ottla.wire.schema import Response
 from ottla.wire.types import TopicPartition
 from ottla.zk import znodes
-from ottla.zk.store import EventType, Session, StoreError, WatchEvent
+from ottla.zk.store import EventType, NodeExistsError, Session, StoreError, WatchEvent
 
 logger = logging.getLogger("kafka.controller.KafkaController")
 
@@ -195,11 +194,9 @@ class Controller:
         for name in names:
             try:
                 check_name(name)
-                if is_internal(name) or name in self._being_created:
+                if name in self._being_created:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                topic = CreatableTopic(
-                    name=name, num_partitions=UNSET, replication_factor=UNSET, assignments=(), configs=()
-                )
+                topic = topic_by_name(name, self._dynamic.static.values, len(self._metadata.brokers))
                 planned.append(plan_topic(topic, self._existing(self._metadata.topics), self._rules))
                 answers[name] = ErrorCode.LEADER_NOT_AVAILABLE
             except KafkaError as error:
@@ -418,7 +415,8 @@ class Controller:
             else:
                 errors = await self._store.create_topics([(topic, new_topic_id()) for topic in topics])
             for topic, error in zip(topics, errors, strict=True):
-                if error is not None:
+                # Whoever asks again before all brokers have heard of the topic wants no more than that it be there.
+                if error is not None and not isinstance(error, NodeExistsError):
                     logger.warning("Topic %s was not created: %r", topic.name, error)
         finally:
             self._being_created.difference_update(topic.name for topic in topics)

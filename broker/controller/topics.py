@@ -6,12 +6,12 @@ org.apache.kafka.common.internals.Topic, createTopics and createPartitions of Zk
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ottla.broker.controller.assignment import BrokerPlace, assign_replicas
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_partitions import CreatePartitionsTopic
-from ottla.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic
+from ottla.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig
 from ottla.zk.znodes import ReplicaAssignment, TopicAssignment
 
 GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
@@ -54,6 +54,29 @@ class Existing(NamedTuple):
 def is_internal(topic: str) -> bool:
     """Whether a topic is one of Kafka's own."""
     return topic in _INTERNAL_TOPICS
+
+
+def topic_by_name(name: str, values: Mapping[str, Any], brokers: int) -> CreatableTopic:
+    """Return the topic that is to be created for somebody who only names it, by the values of the broker's keys.
+
+    Kafka waits with __consumer_offsets until there are brokers for all of its replicas, which one alone will never see.
+    """
+    if name == GROUP_METADATA_TOPIC:
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(values["offsets.topic.segment.bytes"]),
+        }
+        return CreatableTopic(
+            name=name,
+            num_partitions=values["offsets.topic.num.partitions"],
+            replication_factor=min(values["offsets.topic.replication.factor"], brokers),
+            assignments=(),
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+        )
+    if is_internal(name):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Nothing here needs {name}")
+    return CreatableTopic(name=name, num_partitions=UNSET, replication_factor=UNSET, assignments=(), configs=())
 
 
 def name_fault(name: str) -> str | None:

@@ -1,11 +1,17 @@
 """FindCoordinator, versions 0 to 6: the broker that coordinates a group or a transactional id.
 
-Deviations: there are no coordinators yet. Every key is answered COORDINATOR_NOT_AVAILABLE, which clients retry.
+A group's is the leader of the partition of __consumer_offsets that keeps its offsets. The first question has that topic
+created, and is answered COORDINATOR_NOT_AVAILABLE, which clients retry.
+
+Deviations: nobody coordinates transactions yet, nor share groups: COORDINATOR_NOT_AVAILABLE too.
 Counterpart in Kafka: KafkaApis.handleFindCoordinatorRequest.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Final
 
+from ottla.broker.controller.topics import GROUP_METADATA_TOPIC
+from ottla.broker.metadata_cache import MetadataCache, Node
 from ottla.broker.request_context import RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -24,16 +30,42 @@ _MESSAGES: Final = {
 }
 
 
-def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
-    """Say that there is no coordinator."""
+def handle(
+    request: FindCoordinatorRequest,
+    context: RequestContext,
+    *,
+    metadata: MetadataCache,
+    partition_for: Callable[[str], int | None],
+    create: Callable[[Iterable[str]], object],
+) -> FindCoordinatorResponse:
+    """Say who coordinates. `partition_for` is None while the topic that `create` makes is not there."""
+    version = context.api_version
     if request.key_type not in (_GROUP, _TRANSACTION, _SHARE):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown coordinator type received: {request.key_type}")
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if request.key_type == _SHARE and context.api_version < _SHARE_FROM_VERSION:
+    if request.key_type == _SHARE and version < _SHARE_FROM_VERSION:
         code = ErrorCode.INVALID_REQUEST
-    if context.api_version < _KEYS_FROM_VERSION:
-        return error_response(request, context.api_version, code)
-    return FindCoordinatorResponse(coordinators=[_coordinator(key, code, "") for key in request.coordinator_keys])
+
+    def find(key: str) -> Node | None:
+        if request.key_type != _GROUP:
+            return None
+        index = partition_for(key)
+        if index is None:
+            create([GROUP_METADATA_TOPIC])
+            return None
+        partition = metadata.partition(GROUP_METADATA_TOPIC, index)
+        return None if partition is None else metadata.node(partition.leader, context.listener_name)
+
+    if version >= _KEYS_FROM_VERSION:
+        found = [_coordinator(key, find(key), code) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=found)
+    node = find(request.key)
+    if node is None:
+        return error_response(request, version, code)
+    # Kafka calls the absence of an error by its name.
+    return FindCoordinatorResponse(
+        error_code=ErrorCode.NONE, error_message="NONE", node_id=node.broker_id, host=node.host, port=node.port
+    )
 
 
 def error_response(request: FindCoordinatorRequest, version: int, code: ErrorCode) -> FindCoordinatorResponse:
@@ -41,8 +73,16 @@ def error_response(request: FindCoordinatorRequest, version: int, code: ErrorCod
     message = _MESSAGES.get(code, code.name)
     if version < _KEYS_FROM_VERSION:
         return FindCoordinatorResponse(error_code=code, error_message=message, node_id=_NO_NODE, host="", port=-1)
-    return FindCoordinatorResponse(coordinators=[_coordinator(key, code, message) for key in request.coordinator_keys])
+    return FindCoordinatorResponse(coordinators=[_failed(key, code, message) for key in request.coordinator_keys])
 
 
-def _coordinator(key: str, code: ErrorCode, message: str) -> Coordinator:
+def _coordinator(key: str, node: Node | None, code_without: ErrorCode) -> Coordinator:
+    if node is None:
+        return _failed(key, code_without, "")
+    return Coordinator(
+        key=key, node_id=node.broker_id, host=node.host, port=node.port, error_code=ErrorCode.NONE, error_message=""
+    )
+
+
+def _failed(key: str, code: ErrorCode, message: str) -> Coordinator:
     return Coordinator(key=key, node_id=_NO_NODE, host="", port=-1, error_code=code, error_message=message)

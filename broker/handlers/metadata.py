@@ -5,7 +5,7 @@ way where client and broker allow it; it is answered LEADER_NOT_AVAILABLE then, 
 
 Of topics that a client may not see, it is told only that, and not even that if it asks for all.
 
-Deviations: Kafka's internal topics are not created on the way: nothing would make them as their coordinators need them.
+Deviations: of Kafka's internal topics only the one that keeps committed offsets is created on the way.
 A topic with neither name nor id gets INVALID_REQUEST, where Kafka fails with UNKNOWN_SERVER_ERROR.
 Counterpart in Kafka: KafkaApis.handleTopicMetadataRequest, ZkMetadataCache.getTopicMetadata.
 """

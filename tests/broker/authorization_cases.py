@@ -9,24 +9,38 @@ from ottla.wire.messages import alter_configs, describe_producers, describe_topi
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
+from ottla.wire.messages.join_group import JoinGroupRequest
+from ottla.wire.messages.leave_group import LeaveGroupRequest
+from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from ottla.wire.messages.offset_delete import OffsetDeleteRequest
+from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from ottla.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.wire.messages.sync_group import SyncGroupRequest
 from ottla.wire.record_batch import NewRecord, build_batch
 from ottla.wire.schema import Request
 
@@ -34,6 +48,9 @@ TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLU
 TRANSACTION = ResourceType.TRANSACTIONAL_ID
 NONE = ErrorCode.NONE
 TOPIC_FAILED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+GROUP_FAILED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+# Of a group that may be asked for, where no group has been asked for yet.
+UNFOUND = ErrorCode.NOT_COORDINATOR
 CLUSTER_FAILED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 Denied = tuple[Operation, ResourceType, str]
@@ -63,6 +80,13 @@ def new_topics(*names: str) -> CreateTopicsRequest:
         CreatableTopic(name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()) for name in names
     ]
     return CreateTopicsRequest(topics=topics, timeout_ms=10_000)
+
+
+def commit(group: str, *topics: str) -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+    return OffsetCommitRequest(
+        group_id=group, topics=[OffsetCommitRequestTopic(name=each, partitions=[partition]) for each in topics]
+    )
 
 
 RESOURCES = [(2, "open"), (2, "secret"), (4, "1001")]
@@ -107,7 +131,62 @@ CASES = {
         {(Operation.DESCRIBE, GROUP, "secret")},
         FindCoordinatorRequest(coordinator_keys=["open", "secret"]),
         4,
-        {"open": ErrorCode.COORDINATOR_NOT_AVAILABLE, "secret": ErrorCode.GROUP_AUTHORIZATION_FAILED},
+        {"open": ErrorCode.COORDINATOR_NOT_AVAILABLE, "secret": GROUP_FAILED},
+    ),
+    ApiKey.OFFSET_COMMIT: Case(
+        {(Operation.READ, TOPIC, "secret")},
+        commit("g", "open", "secret"),
+        8,
+        {"open": UNFOUND, "secret": TOPIC_FAILED},
+    ),
+    ApiKey.OFFSET_FETCH: Case(
+        {(Operation.DESCRIBE, GROUP, "secret")},
+        OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id=each, topics=None) for each in ("open", "secret")],
+            topics=[OffsetFetchRequestTopic(name="open", partition_indexes=[0])],
+        ),
+        8,
+        {"open": UNFOUND, "secret": GROUP_FAILED},
+    ),
+    ApiKey.JOIN_GROUP: Case(
+        {(Operation.READ, GROUP, "secret")},
+        JoinGroupRequest(
+            group_id="secret", session_timeout_ms=10_000, member_id="", protocol_type="consumer", protocols=()
+        ),
+        7,
+        {"": GROUP_FAILED},
+    ),
+    ApiKey.HEARTBEAT: Case(
+        {(Operation.READ, GROUP, "secret")},
+        HeartbeatRequest(group_id="secret", generation_id=1, member_id="m"),
+        4,
+        {"": GROUP_FAILED},
+    ),
+    ApiKey.LEAVE_GROUP: Case(
+        {(Operation.READ, GROUP, "secret")}, LeaveGroupRequest(group_id="secret"), 4, {"": GROUP_FAILED}
+    ),
+    ApiKey.SYNC_GROUP: Case(
+        {(Operation.READ, GROUP, "secret")},
+        SyncGroupRequest(group_id="secret", generation_id=1, member_id="m", assignments=()),
+        4,
+        {"": GROUP_FAILED},
+    ),
+    ApiKey.DESCRIBE_GROUPS: Case(
+        {(Operation.DESCRIBE, GROUP, "secret")},
+        DescribeGroupsRequest(groups=["open", "secret"]),
+        5,
+        {"open": UNFOUND, "secret": GROUP_FAILED},
+    ),
+    # Which groups are left out is another test.
+    ApiKey.LIST_GROUPS: Case(on_cluster(Operation.DESCRIBE), ListGroupsRequest(), 4, {"": NONE}),
+    ApiKey.DELETE_GROUPS: Case(
+        {(Operation.DELETE, GROUP, "secret")},
+        DeleteGroupsRequest(groups_names=["open", "secret"]),
+        2,
+        {"open": UNFOUND, "secret": GROUP_FAILED},
+    ),
+    ApiKey.OFFSET_DELETE: Case(
+        {(Operation.DELETE, GROUP, "secret")}, OffsetDeleteRequest(group_id="secret", topics=()), 0, {"": GROUP_FAILED}
     ),
     ApiKey.API_VERSIONS: Case(
         on_cluster(*Operation), ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3, {"": NONE}

@@ -82,8 +82,8 @@ async def guarded(folder: Path) -> AsyncIterator[tuple[Client, Rules]]:
             node.stop()
 
 
-ENTRIES = ("responses", "topics", "results", "coordinators")
-NAMES = ("name", "topic", "key", "resource_name")
+ENTRIES = ("responses", "topics", "results", "coordinators", "groups")
+NAMES = ("name", "topic", "key", "resource_name", "group_id")
 
 
 def answers(response: Any) -> dict[str, int]:

@@ -240,6 +240,10 @@ def test_what_is_listened_on_is_advertised_unless_said_otherwise() -> None:
         ({"log.roll.ms": "0"}, "requirement failed: log.roll.ms must be greater than or equal to 1"),
         ({"log.roll.jitter.ms": "-1"}, "requirement failed: log.roll.jitter.ms must be greater than or equal to 0"),
         ({"log.retention.minutes": "0"}, "requirement failed: log.retention.ms must be unlimited (-1)"),
+        (
+            {"offsets.topic.compression.codec": "5"},
+            "Unknown compression type id: 5, in offsets.topic.compression.codec",
+        ),
         ({"num.partitions": "0"}, "Invalid value 0 for configuration num.partitions: Value must be at least 1"),
     ],
 )

@@ -273,6 +273,18 @@ async def test_stopping_lets_applied_replies_leave_and_drops_what_is_still_waite
     assert await one.client.replies(3) == ["a", "b", None]
 
 
+async def test_replies_that_come_just_before_the_stop_leave(one: Fixture) -> None:
+    """Many, since which task runs first is a matter of chance."""
+    clients = [one.connect() for _ in range(20)]
+    for number, (client, _) in enumerate(clients):
+        await client.send(f"pending {number}")
+    await settled()
+    for number, (_, connection) in enumerate(clients):
+        one.toy.complete(str(number))
+        connection.stop()
+    assert [await client.replies(2) for client, _ in clients] == [[str(number), None] for number in range(20)]
+
+
 async def test_stopping_a_connection_at_rest_closes_it(one: Fixture) -> None:
     await settled()
     one.connection.stop()

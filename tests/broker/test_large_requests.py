@@ -14,6 +14,7 @@ from ottla.broker.request_context import ClientSession, CloseConnection, Deferre
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.errors import DecodeError, ErrorCode, KafkaError
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -28,6 +29,12 @@ from ottla.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponseTopic,
+)
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
 )
 from ottla.wire.schema import Request, Response
 from tests.broker.toy import inline
@@ -48,8 +55,8 @@ async def ask(handle: Handle, request: Request, error_response: Any = None) -> R
     return answer(owed, request)
 
 
-def begin(apis: Apis, request: Request) -> Owed:
-    owed = apis.dispatch(ClientSession(), memoryview(encode_request(VERSION, 77, "me", request))[4:])
+def begin(apis: Apis, request: Request, version: int = VERSION) -> Owed:
+    owed = apis.dispatch(ClientSession(), memoryview(encode_request(version, 77, "me", request))[4:])
     assert isinstance(owed, Owed)
     assert not owed.deferred.applied
     return owed
@@ -248,6 +255,55 @@ async def test_large_requests_take_turns_and_others_run_between_parts() -> None:
     assert handled[:25] == [handled[0]] * 25
     assert sorted(handled) == ["one"] * 25 + ["two"] * 25
     assert max(len(run.split()) for run in " ".join(log).split("other")) <= 2
+
+
+async def test_members_that_wait_for_their_group_hold_up_no_other_large_request() -> None:
+    waiting: list[Deferred[JoinGroupResponse]] = []
+
+    def handle(request: Request, context: RequestContext) -> Any:
+        if isinstance(request, ListOffsetsRequest):
+            return look_up(request, context)
+        waiting.append(Deferred(applied=False))
+        return waiting[0]
+
+    protocols = [JoinGroupRequestProtocol(name=f"p{i}", metadata=b"") for i in range(5000)]
+    join = JoinGroupRequest(
+        group_id="g", session_timeout_ms=1, member_id="", protocol_type="consumer", protocols=protocols
+    )
+    async with trio.open_nursery() as nursery:
+        apis = Apis(
+            [
+                Api(Row(key, "0-9", Operation.NONE, ResourceType.NONE), handle)
+                for key in (ApiKey.JOIN_GROUP, ApiKey.LIST_OFFSETS)
+            ],
+            LargeRequests(inline, nursery.start_soon),
+        )
+        parked = begin(apis, join)
+        await settled()
+        other = begin(apis, offsets(one=5000))
+        await settled()
+        assert other.deferred.done
+        assert not parked.deferred.done
+        waiting[0].complete(JoinGroupResponse(error_code=16, protocol_name="", leader="", member_id="", members=()))
+        await settled()
+    assert cast(JoinGroupResponse, answer(parked, join)).error_code == ErrorCode.NOT_COORDINATOR
+
+
+async def test_groups_that_want_all_their_offsets_are_not_taken_for_groups_that_want_none() -> None:
+    found: list[tuple[str, bool]] = []
+
+    def handle(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+        found.extend((group.group_id, group.topics is None) for group in request.groups)
+        answers = [OffsetFetchResponseGroup(group_id=group.group_id, topics=()) for group in request.groups]
+        return OffsetFetchResponse(groups=answers)
+
+    groups = [OffsetFetchRequestGroup(group_id=f"g{i}", topics=None if i % 2 else ()) for i in range(5000)]
+    request = OffsetFetchRequest(groups=groups)
+    async with trio.open_nursery() as nursery:
+        owed = begin(serving(handle, nursery, ApiKey.OFFSET_FETCH), request, 8)
+        await settled()
+    assert owed.deferred.done
+    assert found == [(f"g{i}", i % 2 == 1) for i in range(5000)]
 
 
 def test_without_them_many_elements_close_the_connection() -> None:

@@ -348,9 +348,28 @@ async def test_a_topic_that_is_asked_for_is_created_by_whichever_broker(tmp_path
 async def test_a_topic_that_cannot_be_created_on_the_way_is_answered_why(tmp_path: Path) -> None:
     async with running(tmp_path, 0, default_replication_factor="3") as cluster:
         controller = cluster.brokers[0].controller
-        assert controller.auto_create(["t", "__consumer_offsets"]) == {
+        assert controller.auto_create(["t", "__transaction_state"]) == {
             "t": ErrorCode.INVALID_REPLICATION_FACTOR,
-            "__consumer_offsets": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "__transaction_state": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+
+
+async def test_the_topic_of_committed_offsets_is_created_as_the_brokers_keys_say(tmp_path: Path) -> None:
+    async with running(tmp_path, 0, 1, offsets_topic_num_partitions="5", offsets_topic_segment_bytes="1000") as cluster:
+        await settle()
+        asked = cluster.brokers[1]
+        assert asked.controller.auto_create(["__consumer_offsets", "__transaction_state"]) == {
+            "__consumer_offsets": ErrorCode.LEADER_NOT_AVAILABLE,
+            "__transaction_state": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+        await settle()
+        # It has no more replicas than there are brokers.
+        partitions = asked.metadata.partitions("__consumer_offsets")
+        assert [sorted(each.replicas) for each in partitions.values()] == [[0, 1]] * 5
+        assert json.loads(await cluster.data("/config/topics/__consumer_offsets") or b"")["config"] == {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": "1000",
         }
 
 

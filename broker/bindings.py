@@ -1,0 +1,238 @@
+"""Which handler works on what: every API of this broker, bound to the parts that it needs.
+
+Owns the list. Must not know what a handler does, nor how the parts are made, started and stopped.
+Counterpart in Kafka: the constructor of KafkaApis.
+"""
+
+import random
+from collections.abc import Callable, Collection
+from functools import partial
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from ottla.broker.apis import ErrorResponse, Handler
+from ottla.broker.authorizer import Access
+from ottla.broker.clock import Offload, StartSoon
+from ottla.broker.controller.config_admin import ConfigAdmin
+from ottla.broker.controller.config_changes import ConfigChanges
+from ottla.broker.controller.event_loop import Controller
+from ottla.broker.controller.producer_ids import ProducerIds
+from ottla.broker.controller.request_batch import ControlRequest
+from ottla.broker.controller.topic_configs import TopicConfigs
+from ottla.broker.dynamic_config import DynamicConfig
+from ottla.broker.fetch_session import FetchSessionCache
+from ottla.broker.handlers import (
+    alter_configs,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    describe_producers,
+    describe_topic_partitions,
+    elect_leaders,
+    fetch,
+    find_coordinator,
+    heartbeat,
+    incremental_alter_configs,
+    init_producer_id,
+    join_group,
+    leader_and_isr,
+    leave_group,
+    list_groups,
+    list_offsets,
+    list_partition_reassignments,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    produce,
+    stop_replica,
+    sync_group,
+    update_metadata,
+)
+from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.replica_manager import ReplicaManager
+from ottla.broker.request_context import RequestContext
+from ottla.coordinator.runtime import GroupCoordinator
+from ottla.wire.api_keys import ApiKey
+from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from ottla.wire.messages.stop_replica import StopReplicaRequest
+from ottla.wire.messages.update_metadata import UpdateMetadataRequest
+from ottla.zk.store import Session
+
+Bound = tuple[Handler, ErrorResponse]
+
+
+class Parts(NamedTuple):
+    """What handlers work on. `validate` is for validating batches alone: it leaves threads to others."""
+
+    broker_id: int
+    cluster_id: str
+    dynamic: DynamicConfig
+    access: Access
+    session: Session
+    metadata: MetadataCache
+    controller: Controller
+    topic_configs: TopicConfigs
+    config_changes: ConfigChanges
+    replicas: ReplicaManager
+    groups: GroupCoordinator
+    validate: Offload
+    start_soon: StartSoon
+
+
+def client_handlers(parts: Parts) -> dict[ApiKey, Bound]:
+    """The handlers that clients reach."""
+    return _of_data(parts) | _of_groups(parts) | _of_configs(parts) | _describing(parts) | _controlling(parts)
+
+
+def _of_data(parts: Parts) -> dict[ApiKey, Bound]:
+    config, replicas, access = parts.dynamic.static, parts.replicas, parts.access
+    sessions = FetchSessionCache(
+        config.max_incremental_fetch_session_cache_slots, replicas.signal, lambda: random.randrange(1, 1 << 31)
+    )
+    return {
+        ApiKey.PRODUCE: _bind(produce, replicas=replicas, metadata=parts.metadata, offload=parts.validate),
+        ApiKey.FETCH: _bind(
+            fetch,
+            replicas=replicas,
+            sessions=sessions,
+            metadata=parts.metadata,
+            fetch_max_bytes=config.fetch_max_bytes,
+            access=access if access.authorizer else None,
+        ),
+        ApiKey.LIST_OFFSETS: _bind(list_offsets, replicas=replicas),
+        ApiKey.METADATA: _bind(
+            metadata,
+            metadata=parts.metadata,
+            cluster_id=parts.cluster_id,
+            auto_create=parts.controller.auto_create if config.auto_create_topics_enable else None,
+            access=access,
+        ),
+        ApiKey.DELETE_RECORDS: _bind(delete_records, replicas=replicas, metadata=parts.metadata),
+        ApiKey.INIT_PRODUCER_ID: _bind(
+            init_producer_id,
+            producer_ids=ProducerIds(parts.session, parts.broker_id, parts.start_soon),
+            transaction_max_timeout_ms=config.transaction_max_timeout_ms,
+        ),
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: _bind(offset_for_leader_epoch, replicas=replicas),
+    }
+
+
+def _of_groups(parts: Parts) -> dict[ApiKey, Bound]:
+    groups, access = parts.groups, parts.access
+    return {
+        ApiKey.OFFSET_COMMIT: _bind(offset_commit, groups=groups, metadata=parts.metadata),
+        ApiKey.OFFSET_FETCH: _bind(offset_fetch, groups=groups, access=access),
+        ApiKey.FIND_COORDINATOR: _bind(
+            find_coordinator,
+            metadata=parts.metadata,
+            partition_for=groups.partition_for,
+            create=parts.controller.auto_create,
+        ),
+        ApiKey.JOIN_GROUP: _bind(join_group, groups=groups),
+        ApiKey.HEARTBEAT: _bind(heartbeat, groups=groups),
+        ApiKey.LEAVE_GROUP: _bind(leave_group, groups=groups),
+        ApiKey.SYNC_GROUP: _bind(sync_group, groups=groups),
+        ApiKey.DESCRIBE_GROUPS: _bind(describe_groups, groups=groups, access=access),
+        ApiKey.LIST_GROUPS: _bind(list_groups, groups=groups, access=access),
+        ApiKey.DELETE_GROUPS: _bind(delete_groups, groups=groups),
+        ApiKey.OFFSET_DELETE: _bind(offset_delete, groups=groups, metadata=parts.metadata, access=access),
+    }
+
+
+def _of_configs(parts: Parts) -> dict[ApiKey, Bound]:
+    config_admin = ConfigAdmin(
+        parts.session,
+        parts.start_soon,
+        parts.config_changes,
+        metadata=parts.metadata,
+        dynamic=parts.dynamic,
+        broker_id=parts.broker_id,
+    )
+    return {
+        ApiKey.ALTER_CONFIGS: _bind(alter_configs, config_admin=config_admin),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: _bind(incremental_alter_configs, config_admin=config_admin),
+        ApiKey.DESCRIBE_CONFIGS: _bind(
+            describe_configs,
+            metadata=parts.metadata,
+            topic_configs=parts.topic_configs,
+            dynamic=parts.dynamic,
+            broker_id=parts.broker_id,
+        ),
+    }
+
+
+def _describing(parts: Parts) -> dict[ApiKey, Bound]:
+    """The handlers that only tell what there is."""
+    config = parts.dynamic.static
+    return {
+        ApiKey.DESCRIBE_LOG_DIRS: _bind(describe_log_dirs, replicas=parts.replicas),
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: _bind(list_partition_reassignments, controller=parts.controller),
+        ApiKey.DESCRIBE_CLUSTER: _bind(
+            describe_cluster, metadata=parts.metadata, cluster_id=parts.cluster_id, access=parts.access
+        ),
+        ApiKey.DESCRIBE_PRODUCERS: _bind(describe_producers, replicas=parts.replicas, metadata=parts.metadata),
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: _bind(
+            describe_topic_partitions,
+            metadata=parts.metadata,
+            max_partitions=config.max_request_partition_size_limit,
+            access=parts.access,
+        ),
+    }
+
+
+def _controlling(parts: Parts) -> dict[ApiKey, Bound]:
+    """The handlers that have the controller do something."""
+    controller, config = parts.controller, parts.dynamic.static
+    return {
+        ApiKey.CREATE_PARTITIONS: _bind(create_partitions, controller=controller),
+        ApiKey.CREATE_TOPICS: _bind(create_topics, controller=controller, dynamic=parts.dynamic),
+        ApiKey.DELETE_TOPICS: _bind(
+            delete_topics,
+            controller=controller,
+            metadata=parts.metadata,
+            delete_topic_enable=config.delete_topic_enable,
+            access=parts.access,
+        ),
+        ApiKey.ELECT_LEADERS: _bind(elect_leaders, controller=controller, metadata=parts.metadata),
+    }
+
+
+def control_handlers(parts: Parts, broker_epoch: Callable[[], int]) -> dict[type[ControlRequest], Callable[[Any], Any]]:
+    """The handlers that only the controller reaches."""
+
+    def metadata_changed(topics: Collection[str]) -> None:
+        parts.controller.metadata_changed(topics)
+        deleted = [topic for topic in topics if not parts.metadata.contains(topic)]
+        if deleted:
+            parts.groups.topics_deleted(deleted)
+
+    own = {"replicas": parts.replicas, "broker_epoch": broker_epoch}
+    bound: dict[type[ControlRequest], Bound] = {
+        LeaderAndIsrRequest: _bind(leader_and_isr, **own, topic_configs=parts.topic_configs),
+        UpdateMetadataRequest: _bind(
+            update_metadata,
+            **own,
+            topic_configs=parts.topic_configs,
+            metadata=parts.metadata,
+            changed=metadata_changed,
+        ),
+        StopReplicaRequest: _bind(stop_replica, **own),
+    }
+    return {kind: partial(_call_locally, handler) for kind, (handler, _) in bound.items()}
+
+
+def _bind(module: ModuleType, **collaborators: object) -> Bound:
+    """A handler with what it works on. Checked where it is first called: by its own tests, and by the node's."""
+    return partial(module.handle, **collaborators), module.error_response
+
+
+def _call_locally(handler: Handler, request: ControlRequest) -> Any:
+    return handler(request, RequestContext(request.api_key, request.versions.highest, "controller"))

@@ -1,0 +1,55 @@
+"""What all handlers of consumer groups do alike: ask the coordinator, and leave out partitions that there are not.
+
+Owns the way from a request to a reply that may come later. Must not know what is asked.
+Counterpart in Kafka: the parts that the group handlers of KafkaApis share.
+"""
+
+import copy
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from ipaddress import IPv6Address
+from typing import Any, TypeVar
+
+from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.request_context import Deferred, RequestContext
+from ottla.coordinator.effects import Caller
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+def ask(method: Callable[[Caller, Q, Callable[[R], None]], None], request: Q, context: RequestContext) -> Deferred[R]:
+    """Put a request to the coordinator; the reply comes now or later."""
+    reply: Deferred[R] = Deferred(applied=False)
+    caller = Caller(context.client_id or "", client_host(context.client_address), context.api_version)
+    method(caller, request, reply.complete)
+    return reply
+
+
+@lru_cache(maxsize=1024)
+def client_host(address: str) -> str:
+    """Write an address as Java does, which is how Kafka tells where members are."""
+    if ":" not in address:
+        return f"/{address}"
+    plain, _, scope = address.partition("%")
+    groups = ":".join(f"{int(group, 16):x}" for group in IPv6Address(plain).exploded.split(":"))
+    return f"/{groups}%{scope}" if scope else f"/{groups}"
+
+
+def sift(topics: Iterable[Any], metadata: MetadataCache) -> tuple[list[Any], dict[str, list[int]]]:
+    """Return the topics with those of their partitions that there are, and by topic the numbers of the others."""
+    known: list[Any] = []
+    unknown: dict[str, list[int]] = {}
+    for topic in topics:
+        there = metadata.partitions(topic.name)
+        missing = [each.partition_index for each in topic.partitions if each.partition_index not in there]
+        if not missing:
+            known.append(topic)
+            continue
+        unknown.setdefault(topic.name, []).extend(missing)
+        rest = [each for each in topic.partitions if each.partition_index in there]
+        if rest:
+            topic = copy.copy(topic)
+            topic.partitions = rest
+            known.append(topic)
+    return known, unknown

@@ -1,0 +1,40 @@
+"""DescribeGroups, versions 0 to 5: state and members of groups, and what may be done to them.
+
+Counterpart in Kafka: KafkaApis.handleDescribeGroupsRequest.
+"""
+
+from ottla.broker.authorizer import EVERYBODY, Access, ResourceType
+from ottla.broker.group_requests import ask
+from ottla.broker.request_context import Deferred, RequestContext
+from ottla.coordinator.runtime import GroupCoordinator
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+
+
+def handle(
+    request: DescribeGroupsRequest, context: RequestContext, *, groups: GroupCoordinator, access: Access = EVERYBODY
+) -> Deferred[DescribeGroupsResponse]:
+    """Describe groups."""
+    reply: Deferred[DescribeGroupsResponse] = ask(groups.describe_groups, request, context)
+    if not request.include_authorized_operations:
+        return reply
+
+    def with_operations(response: DescribeGroupsResponse) -> DescribeGroupsResponse:
+        for group in response.groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = access.operations(context, ResourceType.GROUP, group.group_id)
+        return response
+
+    return reply.map(with_operations)
+
+
+def error_response(request: DescribeGroupsRequest, version: int, code: ErrorCode) -> DescribeGroupsResponse:
+    """Every group with one error."""
+    return DescribeGroupsResponse(
+        groups=[
+            DescribedGroup(
+                error_code=code, group_id=group_id, group_state="", protocol_type="", protocol_data="", members=()
+            )
+            for group_id in request.groups
+        ]
+    )

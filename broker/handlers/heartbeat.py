@@ -1,0 +1,22 @@
+"""Heartbeat, versions 0 to 4: a member of a group is alive.
+
+Counterpart in Kafka: KafkaApis.handleHeartbeatRequest.
+"""
+
+from ottla.broker.group_requests import ask
+from ottla.broker.request_context import Deferred, RequestContext
+from ottla.coordinator.runtime import GroupCoordinator
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+def handle(
+    request: HeartbeatRequest, context: RequestContext, *, groups: GroupCoordinator
+) -> Deferred[HeartbeatResponse]:
+    """Say whether it still belongs to the group's generation."""
+    return ask(groups.heartbeat, request, context)
+
+
+def error_response(request: HeartbeatRequest, version: int, code: ErrorCode) -> HeartbeatResponse:
+    """It does not."""
+    return HeartbeatResponse(error_code=code)

@@ -1,0 +1,55 @@
+"""OffsetCommit, versions 2 to 9: remember how far a group has read; answered when that is committed.
+
+What is committed for partitions that there are not is refused here; if nothing is left, the group is not asked at all.
+Counterpart in Kafka: KafkaApis.handleOffsetCommitRequest.
+"""
+
+import copy
+from collections.abc import Iterable
+
+from ottla.broker.group_requests import ask, sift
+from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.request_context import Deferred, RequestContext
+from ottla.coordinator.runtime import GroupCoordinator
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+
+def handle(
+    request: OffsetCommitRequest, context: RequestContext, *, groups: GroupCoordinator, metadata: MetadataCache
+) -> OffsetCommitResponse | Deferred[OffsetCommitResponse]:
+    """Commit offsets."""
+    known, unknown = sift(request.topics, metadata)
+    refused = {name: _topic(name, indexes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name, indexes in unknown.items()}
+    if not known:
+        return OffsetCommitResponse(topics=list(refused.values()))
+    if not refused:
+        return ask(groups.offset_commit, request, context)
+
+    def joined(response: OffsetCommitResponse) -> OffsetCommitResponse:
+        for topic in response.topics:
+            partly = refused.pop(topic.name, None)
+            if partly is not None:
+                topic.partitions = [*partly.partitions, *topic.partitions]
+        response.topics = [*refused.values(), *response.topics]
+        return response
+
+    request = copy.copy(request)
+    request.topics = known
+    return ask(groups.offset_commit, request, context).map(joined)
+
+
+def error_response(request: OffsetCommitRequest, version: int, code: ErrorCode) -> OffsetCommitResponse:
+    """Nothing is kept."""
+    topics = [_topic(each.name, (one.partition_index for one in each.partitions), code) for each in request.topics]
+    return OffsetCommitResponse(topics=topics)
+
+
+def _topic(name: str, indexes: Iterable[int], code: ErrorCode) -> OffsetCommitResponseTopic:
+    partitions = [OffsetCommitResponsePartition(partition_index=index, error_code=code) for index in indexes]
+    return OffsetCommitResponseTopic(name=name, partitions=partitions)

@@ -1,0 +1,65 @@
+"""OffsetDelete, version 0: forget offsets that a group has committed.
+
+What is not known, or denied, is refused here, partition by partition; what is wrong with the group as a whole is told
+alone. Counterpart in Kafka: KafkaApis.handleOffsetDeleteRequest.
+"""
+
+import copy
+from collections.abc import Iterable
+
+from ottla.broker.authorizer import EVERYBODY, Access, Operation, ResourceType
+from ottla.broker.group_requests import ask, sift
+from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.request_context import Deferred, RequestContext
+from ottla.coordinator.runtime import GroupCoordinator
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+def handle(
+    request: OffsetDeleteRequest,
+    context: RequestContext,
+    *,
+    groups: GroupCoordinator,
+    metadata: MetadataCache,
+    access: Access = EVERYBODY,
+) -> Deferred[OffsetDeleteResponse]:
+    """Forget offsets."""
+    if not access.allows(context, Operation.DELETE, ResourceType.GROUP, request.group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    names = [topic.name for topic in request.topics]
+    readable = access.allowed(context, Operation.READ, ResourceType.TOPIC, names)
+    known, unknown = sift((topic for topic in request.topics if topic.name in readable), metadata)
+    refused: dict[str, list[OffsetDeleteResponsePartition]] = {}
+    for topic in request.topics:
+        if topic.name not in readable:
+            indexes = (each.partition_index for each in topic.partitions)
+            refused.setdefault(topic.name, []).extend(_partitions(indexes, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    for name, missing in unknown.items():
+        refused[name] = _partitions(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def joined(response: OffsetDeleteResponse) -> OffsetDeleteResponse:
+        if response.error_code == ErrorCode.NONE:
+            for topic in response.topics:
+                topic.partitions = [*refused.pop(topic.name, ()), *topic.partitions]
+            others = [OffsetDeleteResponseTopic(name=name, partitions=each) for name, each in refused.items()]
+            response.topics = [*others, *response.topics]
+        return response
+
+    request = copy.copy(request)
+    request.topics = known
+    return ask(groups.offset_delete, request, context).map(joined)
+
+
+def error_response(request: OffsetDeleteRequest, version: int, code: ErrorCode) -> OffsetDeleteResponse:
+    """Nothing is forgotten."""
+    return OffsetDeleteResponse(error_code=code, topics=())
+
+
+def _partitions(indexes: Iterable[int], code: ErrorCode) -> list[OffsetDeleteResponsePartition]:
+    return [OffsetDeleteResponsePartition(partition_index=index, error_code=code) for index in indexes]

@@ -1,0 +1,382 @@
+"""A group: its state, its members, the offsets it has committed.
+
+Owns what a group is, which changes of state are legal, and what follows from its members alone: the leader, the
+protocol they all speak, the topics they subscribe to. It must not know when things happen to it: `rebalance` and
+`offsets` decide. Counterparts in Kafka: GroupMetadata, MemberMetadata.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+from ottla.coordinator.effects import Decision, Send, TimerKey
+from ottla.coordinator.records import (
+    CONSUMER_PROTOCOL,
+    NO_TIMESTAMP,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitValue,
+    UnknownRecordError,
+    group_value,
+    subscribed_topics,
+)
+from ottla.wire.errors import DecodeError, ErrorCode
+from ottla.wire.types import TopicPartition
+
+
+class State(Enum):
+    """What a group is doing.
+
+    EMPTY: no members, but perhaps offsets. PREPARING_REBALANCE: joins are parked until every member has joined again or
+    the time is over. COMPLETING_REBALANCE: a new generation; syncs are parked until the leader has brought the
+    assignment and it is committed. STABLE: every member has, or may have, its assignment. DEAD: deleted, or coordinated
+    elsewhere; nothing is parked, and it is no longer found by its name.
+    """
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+LEGAL_TRANSITIONS: Final = {
+    State.EMPTY: {State.PREPARING_REBALANCE, State.DEAD},
+    State.PREPARING_REBALANCE: {State.COMPLETING_REBALANCE, State.EMPTY, State.DEAD},
+    State.COMPLETING_REBALANCE: {State.STABLE, State.PREPARING_REBALANCE, State.DEAD},
+    State.STABLE: {State.PREPARING_REBALANCE, State.DEAD},
+    State.DEAD: set(),
+}
+
+Protocols = Mapping[str, bytes]
+"""The protocols a member speaks, best first, and what it says in each."""
+
+
+class Member:
+    """A member of a group, static if it has an instance id.
+
+    `awaiting_join` and `awaiting_sync` are its parked requests. `is_new` is true until its first rebalance is complete.
+    """
+
+    __slots__ = (
+        "assignment",
+        "awaiting_join",
+        "awaiting_sync",
+        "client_host",
+        "client_id",
+        "instance_id",
+        "is_new",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session_timeout_ms",
+    )
+
+    def __init__(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocols: Protocols,
+    ) -> None:
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocols = protocols
+        self.assignment = b""
+        self.awaiting_join: Send | None = None
+        self.awaiting_sync: Send | None = None
+        self.is_new = False
+
+    def speaks_as(self, protocols: Protocols) -> bool:
+        """Whether these are its protocols, in the same order and with the same words."""
+        return list(self.protocols.items()) == list(protocols.items())
+
+
+class CommittedOffset(NamedTuple):
+    """An offset that was committed; `order` numbers the commits of one partition of __consumer_offsets."""
+
+    value: OffsetCommitValue
+    order: int
+
+
+class InitialDelay(NamedTuple):
+    """The first rebalance of a group waits for more members: for how long now, and how much longer at most."""
+
+    current_ms: int
+    remaining_ms: int
+
+
+class Group:
+    """A group. Changed by decisions alone; whoever changes parked requests or members keeps the counts right here."""
+
+    def __init__(self, group_id: str, now_ms: int) -> None:
+        self.group_id = group_id
+        self.state = State.EMPTY
+        self.state_timestamp_ms: int | None = now_ms
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.generation_id = 0
+        self.leader_id: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        self.pending_members: set[str] = set()
+        """Ids that were given out, whose owners have not joined with them yet (KIP-394)."""
+        self.pending_sync: set[str] = set()
+        self.awaiting_join_count = 0
+        self.initial_delay: InitialDelay | None = None
+        self.new_member_added = False
+        self.subscribed_topics: frozenset[str] | None = None
+        """What the consumers subscribe to; None if nobody knows."""
+        self.offsets: dict[TopicPartition, CommittedOffset] = {}
+        self.pending_offsets: dict[TopicPartition, list[int]] = {}
+        """The order of each commit that is being appended."""
+        self._speakers: Counter[str] = Counter()
+
+    # ------------------------------------------------------------------------------------------------ state
+
+    def transition_to(self, state: State, now_ms: int) -> None:
+        """Change the state."""
+        if state not in LEGAL_TRANSITIONS[self.state]:
+            raise RuntimeError(f"Group {self.group_id} cannot go from {self.state.value} to {state.value}")
+        self.state = state
+        self.state_timestamp_ms = now_ms
+
+    def begin_generation(self, now_ms: int) -> None:
+        """Go on to a new generation with the members that are there."""
+        self.generation_id += 1
+        self.protocol_name = self.select_protocol() if self.members else None
+        self.subscribed_topics = self._subscriptions()
+        self.transition_to(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now_ms)
+        self.pending_sync.clear()
+
+    @property
+    def can_rebalance(self) -> bool:
+        """Whether a rebalance can begin."""
+        return State.PREPARING_REBALANCE in LEGAL_TRANSITIONS[self.state]
+
+    # ------------------------------------------------------------------------------------------------ members
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        """Take in a member; the first one says what the group is for."""
+        if not self.members:
+            self.protocol_type = protocol_type
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        self._speakers.update(member.protocols.keys())
+        self.pending_members.discard(member.member_id)
+
+    def remove(self, member_id: str) -> Member | None:
+        """Drop a member, or an id that waits for one. What it had parked is the caller's to answer."""
+        self.pending_members.discard(member_id)
+        self.pending_sync.discard(member_id)
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._forget_protocols(member)
+            if member.awaiting_join is not None:
+                self.awaiting_join_count -= 1
+            if member.instance_id is not None:
+                self.static_members.pop(member.instance_id, None)
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+        return member
+
+    def rename_static_member(self, member: Member, new_member_id: str) -> None:
+        """Give a static member that has come back, or whose return failed, another id."""
+        old_member_id = member.member_id
+        assert member.instance_id is not None
+        # In its old place: the order of members is the order in which they are told to the leader.
+        self.members = {
+            (new_member_id if member_id == old_member_id else member_id): each
+            for member_id, each in self.members.items()
+        }
+        member.member_id = new_member_id
+        self.static_members[member.instance_id] = new_member_id
+        if self.leader_id == old_member_id:
+            self.leader_id = new_member_id
+        if old_member_id in self.pending_sync:
+            self.pending_sync.remove(old_member_id)
+            self.pending_sync.add(new_member_id)
+
+    def change_member(
+        self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int
+    ) -> None:
+        """Take over what a member says when it joins again."""
+        self._forget_protocols(member)
+        self._speakers.update(protocols.keys())
+        member.protocols = protocols
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+
+    def park_join(self, member: Member, send: Send) -> Send | None:
+        """Keep a join to be answered later; returns the one that it replaces, which nobody waits for any more."""
+        replaced = member.awaiting_join
+        member.awaiting_join = send
+        self.awaiting_join_count += replaced is None
+        return replaced
+
+    def take_join(self, member: Member) -> Send | None:
+        """The member's parked join, which is the caller's to answer now."""
+        send, member.awaiting_join = member.awaiting_join, None
+        self.awaiting_join_count -= send is not None
+        return send
+
+    def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
+        """Whether a request comes from a member, and from the one that has the instance id now."""
+        if instance_id is not None:
+            current = self.static_members.get(instance_id)
+            if current is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if current != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def has_room_for(self, member_id: str, max_size: int) -> bool:
+        """Whether a member may join. Members that have not joined again make room for those that do."""
+        member = self.members.get(member_id)
+        if self.state is State.PREPARING_REBALANCE:
+            return (member is not None and member.awaiting_join is not None) or self.awaiting_join_count < max_size
+        if self.state in (State.COMPLETING_REBALANCE, State.STABLE):
+            return member is not None or len(self.members) < max_size
+        return True
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether everybody who was asked to join has done so."""
+        return self.awaiting_join_count == len(self.members) and not self.pending_members
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long a rebalance waits: as long as its most patient member asks."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def elect_joined_leader(self) -> bool:
+        """See to it that the leader is one who has joined; false if nobody has."""
+        leader = self.members.get(self.leader_id or "")
+        if leader is not None and leader.awaiting_join is not None:
+            return True
+        joined = next((member for member in self.members.values() if member.awaiting_join is not None), None)
+        if joined is None:
+            return False
+        self.leader_id = joined.member_id
+        return True
+
+    # ------------------------------------------------------------------------------------------------ protocols
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether somebody who speaks these protocols can join: one of them must be spoken by every member."""
+        if self.state is State.EMPTY:
+            return bool(protocol_type) and bool(protocols)
+        return protocol_type == self.protocol_type and any(self._speakers[p] == len(self.members) for p in protocols)
+
+    def select_protocol(self) -> str:
+        """The protocol with the most votes; each member votes for the one it likes best of those that all speak."""
+        everybody = len(self.members)
+        votes = Counter(
+            next(protocol for protocol in member.protocols if self._speakers[protocol] == everybody)
+            for member in self.members.values()
+        )
+        return votes.most_common(1)[0][0]
+
+    def said_by(self, member: Member) -> bytes:
+        """What a member says in the protocol that was chosen."""
+        return member.protocols[self.protocol_name or ""]
+
+    def _forget_protocols(self, member: Member) -> None:
+        for protocol in member.protocols:
+            self._speakers[protocol] -= 1
+            if not self._speakers[protocol]:
+                del self._speakers[protocol]
+
+    def _subscriptions(self) -> frozenset[str] | None:
+        if self.protocol_type != CONSUMER_PROTOCOL:
+            return None
+        try:
+            return frozenset().union(*(subscribed_topics(self.said_by(each)) for each in self.members.values()))
+        except (DecodeError, UnknownRecordError):
+            return None
+
+    # ------------------------------------------------------------------------------------------------ records
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether offsets are committed, or being so."""
+        return bool(self.offsets or self.pending_offsets)
+
+    def record(self, assignment: Mapping[str, bytes]) -> bytes:
+        """The record that keeps this generation."""
+        return group_value(
+            GroupMetadataValue(
+                protocol_type=self.protocol_type or "",
+                generation=self.generation_id,
+                protocol=self.protocol_name,
+                leader=self.leader_id,
+                current_state_timestamp=NO_TIMESTAMP if self.state_timestamp_ms is None else self.state_timestamp_ms,
+                members=[
+                    MemberMetadata(
+                        member_id=member.member_id,
+                        group_instance_id=member.instance_id,
+                        client_id=member.client_id,
+                        client_host=member.client_host,
+                        rebalance_timeout=member.rebalance_timeout_ms,
+                        session_timeout=member.session_timeout_ms,
+                        subscription=self.said_by(member),
+                        assignment=assignment[member.member_id],
+                    )
+                    for member in self.members.values()
+                ],
+            )
+        )
+
+    def load(self, value: GroupMetadataValue) -> None:
+        """Become what a record says. Only for a new group."""
+        self.generation_id = value.generation
+        self.protocol_type = value.protocol_type or None
+        self.protocol_name = value.protocol
+        timestamp = value.current_state_timestamp
+        self.state_timestamp_ms = None if timestamp == NO_TIMESTAMP else timestamp
+        for each in value.members:
+            member = Member(
+                each.member_id,
+                each.group_instance_id,
+                each.client_id,
+                each.client_host,
+                each.rebalance_timeout,
+                each.session_timeout,
+                {value.protocol or "": each.subscription},
+            )
+            member.assignment = each.assignment
+            self.add(member, value.protocol_type)
+        self.leader_id = value.leader
+        self.state = State.STABLE if self.members else State.EMPTY
+        self.subscribed_topics = self._subscriptions()
+
+
+def member_timer(group: Group, member_id: str) -> TimerKey:
+    """The timer at whose end a member that was not heard of, or an id that nobody has joined with, is dropped."""
+    return TimerKey("member", group.group_id, member_id)
+
+
+def join_timer(group: Group) -> TimerKey:
+    """The timer at whose end a rebalance goes on with those who have joined."""
+    return TimerKey("join", group.group_id)
+
+
+def sync_timer(group: Group) -> TimerKey:
+    """The timer at whose end members that have not synced are dropped."""
+    return TimerKey("sync", group.group_id)
+
+
+def restart_session(decision: Decision, group: Group, member: Member) -> None:
+    """A member was heard of: wait for its session timeout anew."""
+    decision.set_timer(member_timer(group, member.member_id), member.session_timeout_ms)

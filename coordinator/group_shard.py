@@ -1,0 +1,287 @@
+"""The groups of one partition of __consumer_offsets.
+
+Owns which groups there are, what is asked of groups that are not, and how records become groups again. It must not know
+where the records are, nor what time passes between two events. Counterparts in Kafka: the cache of
+GroupMetadataManager, GroupCoordinatorShard.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from ottla.coordinator import joining, offsets, rebalance
+from ottla.coordinator.effects import Caller, Decision, Record, Send, TimerKey
+from ottla.coordinator.group import CommittedOffset, Group, Member, State
+from ottla.coordinator.records import (
+    CONSUMER_PROTOCOL,
+    GroupKey,
+    group_key,
+    read_group_value,
+    read_key,
+    read_offset_value,
+)
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from ottla.wire.messages.heartbeat import HeartbeatRequest
+from ottla.wire.messages.join_group import JoinGroupRequest
+from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
+from ottla.wire.messages.list_groups import ListedGroup
+from ottla.wire.messages.offset_commit import OffsetCommitRequest
+from ottla.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from ottla.wire.messages.offset_fetch import OffsetFetchResponseTopics
+from ottla.wire.messages.sync_group import SyncGroupRequest
+from ottla.wire.types import TopicPartition
+
+
+class GroupShard:
+    """The groups of one partition. Every method decides one event; what is to be done stands in the decision."""
+
+    def __init__(self, new_member_id: Callable[[str], str]) -> None:
+        self.groups: dict[str, Group] = {}
+        self._new_member_id = new_member_id
+        self._order = 0
+
+    # ------------------------------------------------------------------------------------------------ membership
+
+    def join_group(self, decision: Decision, caller: Caller, request: JoinGroupRequest, send: Send) -> None:
+        """Let somebody join; a group begins with its first member."""
+        config = decision.config
+        if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
+            decision.reply(send, rebalance.join_error(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id))
+            return
+        group = self.groups.get(request.group_id)
+        if group is None:
+            if request.member_id:
+                decision.reply(send, rebalance.join_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+                return
+            group = self._create(request.group_id, decision.now_ms)
+        joining.join(decision, group, joining.Joining(caller, request, send), self._new_member_id)
+
+    def sync_group(self, decision: Decision, request: SyncGroupRequest, send: Send) -> None:
+        """Hand in an assignment, or ask for one."""
+        group = self.groups.get(request.group_id)
+        if group is None:
+            decision.reply(send, rebalance.sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
+        else:
+            rebalance.sync(decision, group, request, send)
+
+    def heartbeat(self, decision: Decision, request: HeartbeatRequest) -> ErrorCode:
+        """A member is alive."""
+        group = self.groups.get(request.group_id)
+        return ErrorCode.UNKNOWN_MEMBER_ID if group is None else rebalance.heartbeat(decision, group, request)
+
+    def leave_group(
+        self, decision: Decision, request: LeaveGroupRequest, leaving: Sequence[MemberIdentity]
+    ) -> list[MemberResponse]:
+        """Let members go."""
+        group = self.groups.get(request.group_id)
+        if group is not None:
+            return rebalance.leave(decision, group, leaving)
+        return [
+            MemberResponse(
+                member_id=each.member_id,
+                group_instance_id=each.group_instance_id,
+                error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+            )
+            for each in leaving
+        ]
+
+    def timer_fired(self, decision: Decision, key: TimerKey) -> None:
+        """A timer that a decision has set has run out."""
+        group = self.groups.get(key.group_id)
+        if group is None:
+            return
+        if key.kind == "member":
+            rebalance.member_timed_out(decision, group, key.member_id)
+        elif key.kind == "join":
+            rebalance.join_timed_out(decision, group)
+        else:
+            rebalance.sync_timed_out(decision, group)
+
+    # ---------------------------------------------------------------------------------------------------- offsets
+
+    def offset_commit(self, decision: Decision, request: OffsetCommitRequest, send: Send) -> None:
+        """Commit offsets; a client that only keeps offsets here makes a group by its first commit."""
+        group = self.groups.get(request.group_id)
+        if group is None:
+            if request.generation_id_or_member_epoch >= 0:
+                decision.reply(send, offsets.refused_commit(request, ErrorCode.ILLEGAL_GENERATION))
+                return
+            group = self._create(request.group_id, decision.now_ms)
+        offsets.commit(decision, group, request, self._next_order(), send)
+
+    def offset_fetch(
+        self, group_id: str, topics: offsets.FetchTopics | None, require_stable: bool
+    ) -> list[OffsetFetchResponseTopics]:
+        """Look up committed offsets."""
+        return offsets.fetch(self.groups.get(group_id), topics, require_stable)
+
+    def offset_delete(self, decision: Decision, request: OffsetDeleteRequest, send: Send) -> None:
+        """Forget committed offsets, but for topics that the group is subscribed to."""
+        group = self.groups.get(request.group_id)
+        error = ErrorCode.NONE
+        if group is None:
+            error = ErrorCode.GROUP_ID_NOT_FOUND
+        elif group.state is not State.EMPTY and group.protocol_type != CONSUMER_PROTOCOL:
+            error = ErrorCode.NON_EMPTY_GROUP
+        if error or group is None:
+            decision.reply(send, OffsetDeleteResponse(error_code=error, topics=()))
+            return
+        errors = {topic.name: offsets.may_delete(group, topic.name) for topic in request.topics}
+        going = [
+            TopicPartition(topic.name, each.partition_index)
+            for topic in request.topics
+            if not errors[topic.name]
+            for each in topic.partitions
+        ]
+
+        def stored(decision: Decision, error: ErrorCode) -> None:
+            topics = [
+                OffsetDeleteResponseTopic(
+                    name=topic.name,
+                    partitions=[
+                        OffsetDeleteResponsePartition(
+                            partition_index=each.partition_index,
+                            error_code=errors[topic.name] or offsets.commit_error(error),
+                        )
+                        for each in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+            decision.reply(send, OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=topics))
+
+        self._forget(decision, group, going, stored)
+
+    def topics_deleted(self, decision: Decision, names: frozenset[str]) -> None:
+        """Forget the offsets for topics that are no more."""
+        for group in list(self.groups.values()):
+            gone = [each for each in [*group.offsets, *group.pending_offsets] if each.topic in names]
+            if gone:
+                self._forget(decision, group, gone, _nobody_waits)
+
+    def expire(self, decision: Decision) -> None:
+        """Forget offsets that have expired, and the groups that are left with nothing."""
+        for group in list(self.groups.values()):
+            self._forget(decision, group, offsets.expired(group, decision.now_ms, decision.config), _nobody_waits)
+
+    def _forget(
+        self,
+        decision: Decision,
+        group: Group,
+        partitions: Iterable[TopicPartition],
+        then: Callable[[Decision, ErrorCode], None],
+    ) -> None:
+        """Forget offsets, and the group if nothing else is left of it; `then` when that is committed."""
+        tombstones: list[Record] = offsets.delete(group, partitions)
+        if group.state is State.EMPTY and not group.has_offsets:
+            group.transition_to(State.DEAD, decision.now_ms)
+            del self.groups[group.group_id]
+            if group.generation_id > 0:
+                tombstones.append((group_key(group.group_id), None))
+        if tombstones:
+            decision.append(tombstones, then)
+        else:
+            then(decision, ErrorCode.NONE)
+
+    # ------------------------------------------------------------------------------------------- for administrators
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        """What a group is and who is in it; a group that is not there is a dead one."""
+        group = self.groups.get(group_id)
+        stable = group is not None and group.state is State.STABLE
+        return DescribedGroup(
+            error_code=ErrorCode.NONE,
+            group_id=group_id,
+            group_state=(State.DEAD if group is None else group.state).value,
+            protocol_type=(group and group.protocol_type) or "",
+            protocol_data=(group and stable and group.protocol_name) or "",
+            members=[] if group is None else [_described(group, each, stable) for each in group.members.values()],
+        )
+
+    def list_groups(self) -> list[ListedGroup]:
+        """All groups, in a line each."""
+        return [
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type or "",
+                group_state=group.state.value,
+                group_type="classic",
+            )
+            for group in self.groups.values()
+        ]
+
+    def delete_group(self, decision: Decision, group_id: str, send: Callable[[ErrorCode], None]) -> None:
+        """Delete a group that has no members; the answer is an error code."""
+        group = self.groups.get(group_id)
+        if group is None:
+            decision.reply(send, ErrorCode.GROUP_ID_NOT_FOUND)
+        elif group.state is not State.EMPTY:
+            decision.reply(send, ErrorCode.NON_EMPTY_GROUP)
+        else:
+            everything = [*group.offsets, *group.pending_offsets]
+            self._forget(
+                decision, group, everything, lambda later, error: later.reply(send, offsets.commit_error(error))
+            )
+
+    # --------------------------------------------------------------------------------------------------- the log
+
+    def replay(self, key: bytes, value: bytes | None, now_ms: int) -> None:
+        """Take in one record. UnknownRecordError or DecodeError if it cannot be read."""
+        parsed = read_key(key)
+        known = self.groups.get(parsed.group_id)
+        if isinstance(parsed, GroupKey):
+            group_value = None if value is None else read_group_value(value)
+            group = self._create(parsed.group_id, now_ms)
+            if known is not None:
+                group.offsets = known.offsets
+            if group_value is not None:
+                group.load(group_value)
+            return
+        partition = TopicPartition(parsed.topic, parsed.partition)
+        if value is None:
+            if known is not None:
+                known.offsets.pop(partition, None)
+            return
+        committed = CommittedOffset(read_offset_value(value), self._next_order())
+        offsets.put(known or self._create(parsed.group_id, now_ms), partition, committed)
+
+    def loaded(self, decision: Decision) -> None:
+        """All records are replayed: drop what is left of groups that are gone, and watch the members of the others."""
+        for group in list(self.groups.values()):
+            if group.generation_id == 0 and not group.offsets:
+                del self.groups[group.group_id]
+            else:
+                rebalance.start(decision, group)
+
+    def unload(self, decision: Decision) -> None:
+        """Another broker coordinates these groups from now on."""
+        for group in self.groups.values():
+            rebalance.stop(decision, group)
+        self.groups.clear()
+
+    def _create(self, group_id: str, now_ms: int) -> Group:
+        group = self.groups[group_id] = Group(group_id, now_ms)
+        return group
+
+    def _next_order(self) -> int:
+        self._order += 1
+        return self._order
+
+
+def _described(group: Group, member: Member, stable: bool) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=group.said_by(member) if stable else b"",
+        member_assignment=member.assignment if stable else b"",
+    )
+
+
+def _nobody_waits(_: Decision, __: ErrorCode) -> None:
+    """Should the tombstones be lost, what they were for is found and forgotten again."""

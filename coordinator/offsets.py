@@ -1,0 +1,255 @@
+"""Offsets are committed, looked up, deleted, and expire.
+
+Owns what a commit must say to be taken, when it counts, and when an offset is given up. It must not know how a group
+rebalances, nor where it is kept. Counterparts in Kafka: GroupMetadataManager and the offsets of GroupMetadata.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from ottla.coordinator.config import GroupConfig
+from ottla.coordinator.effects import Decision, Record, Send
+from ottla.coordinator.group import CommittedOffset, Group, State, restart_session
+from ottla.coordinator.records import CONSUMER_PROTOCOL, NO_TIMESTAMP, OffsetCommitValue, offset_key, offset_value
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from ottla.wire.types import TopicPartition
+
+_NO_RETENTION: Final = -1
+_NO_OFFSET: Final = -1
+
+_COMMIT_ERRORS: Final = {
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+}
+
+
+def commit_error(error: ErrorCode) -> ErrorCode:
+    """What a client is told when offsets could not be appended."""
+    return _COMMIT_ERRORS.get(error, error)
+
+
+# --------------------------------------------------------------------------------------------------------- commit
+
+
+def commit(decision: Decision, group: Group, request: OffsetCommitRequest, order: int, send: Send) -> None:
+    """Take a commit, or say why not; `order` is its number in this partition of __consumer_offsets."""
+    error = _check_commit(group, request)
+    if error:
+        decision.reply(send, refused_commit(request, error))
+        return
+    member = group.members.get(request.member_id)
+    if member is not None:
+        restart_session(decision, group, member)
+    # None for what is too long to be kept. A partition that is named twice counts as its last naming.
+    offsets = {
+        TopicPartition(topic.name, each.partition_index): _value(decision, request, each)
+        for topic in request.topics
+        for each in topic.partitions
+    }
+    taken = {partition: CommittedOffset(value, order) for partition, value in offsets.items() if value is not None}
+    if not taken:
+        decision.reply(send, refused_commit(request, ErrorCode.OFFSET_METADATA_TOO_LARGE))
+        return
+    for partition in taken:
+        group.pending_offsets.setdefault(partition, []).append(order)
+
+    def stored(decision: Decision, error: ErrorCode) -> None:
+        for partition, committed in taken.items():
+            _complete(group, partition, committed, error)
+        decision.reply(send, _answered_commit(offsets, commit_error(error)))
+
+    decision.append(
+        [
+            (offset_key(group.group_id, partition.topic, partition.partition), offset_value(committed.value))
+            for partition, committed in taken.items()
+        ],
+        stored,
+    )
+
+
+def _check_commit(group: Group, request: OffsetCommitRequest) -> ErrorCode:
+    generation_id = request.generation_id_or_member_epoch
+    if group.state is State.EMPTY and generation_id < 0:
+        return ErrorCode.NONE
+    if generation_id < 0 and not request.member_id and request.group_instance_id is None:
+        # In a group with members only they commit.
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = group.check_member(request.member_id, request.group_instance_id)
+    if error:
+        return error
+    if generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    # While a rebalance is prepared, members commit what they are about to give up.
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.COMPLETING_REBALANCE else ErrorCode.NONE
+
+
+def _value(
+    decision: Decision, request: OffsetCommitRequest, partition: OffsetCommitRequestPartition
+) -> OffsetCommitValue | None:
+    metadata = partition.committed_metadata or ""
+    longest = decision.config.offset_metadata_max_bytes
+    # Java counts a character beyond the first 65,536 twice.
+    if len(metadata) > longest or (2 * len(metadata) > longest and _java_length(metadata) > longest):
+        return None
+    now_ms, retention_ms = decision.now_ms, request.retention_time_ms
+    return OffsetCommitValue(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=metadata,
+        commit_timestamp=now_ms if partition.commit_timestamp == NO_TIMESTAMP else partition.commit_timestamp,
+        expire_timestamp=NO_TIMESTAMP if retention_ms == _NO_RETENTION else now_ms + retention_ms,
+    )
+
+
+def _java_length(text: str) -> int:
+    return len(text.encode("utf-16-be", "surrogatepass")) // 2
+
+
+def _complete(group: Group, partition: TopicPartition, committed: CommittedOffset, error: ErrorCode) -> None:
+    pending = group.pending_offsets.get(partition)
+    if pending is None or committed.order not in pending:
+        # Deleted meanwhile: its tombstone follows it in the log.
+        return
+    pending.remove(committed.order)
+    if not pending:
+        del group.pending_offsets[partition]
+    if not error:
+        put(group, partition, committed)
+
+
+def put(group: Group, partition: TopicPartition, committed: CommittedOffset) -> None:
+    """A commit counts, unless a later one does already."""
+    known = group.offsets.get(partition)
+    if known is None or known.order < committed.order:
+        group.offsets[partition] = committed
+
+
+def refused_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+    """Answer every partition with one error."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _answered_commit(
+    offsets: Mapping[TopicPartition, OffsetCommitValue | None], error: ErrorCode
+) -> OffsetCommitResponse:
+    topics: dict[str, list[OffsetCommitResponsePartition]] = {}
+    for (topic, partition), value in offsets.items():
+        code = ErrorCode.OFFSET_METADATA_TOO_LARGE if value is None else error
+        answer = OffsetCommitResponsePartition(partition_index=partition, error_code=code)
+        topics.setdefault(topic, []).append(answer)
+    return OffsetCommitResponse(
+        topics=[OffsetCommitResponseTopic(name=name, partitions=answers) for name, answers in topics.items()]
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- fetch
+
+FetchTopics = Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics]
+
+
+def fetch(group: Group | None, topics: FetchTopics | None, require_stable: bool) -> list[OffsetFetchResponseTopics]:
+    """Look up what is committed, whatever state the group is in; `topics` None: all there is.
+
+    What is asked for twice is answered once.
+    """
+    asked: Iterable[TopicPartition]
+    if topics is None:
+        asked = () if group is None else group.offsets
+    else:
+        asked = [TopicPartition(topic.name, each) for topic in topics for each in topic.partition_indexes]
+    answers: dict[str, list[OffsetFetchResponsePartitions]] = {}
+    for partition in dict.fromkeys(asked):
+        answers.setdefault(partition.topic, []).append(_fetched(group, partition, require_stable))
+    return [OffsetFetchResponseTopics(name=name, partitions=each) for name, each in answers.items()]
+
+
+def _fetched(group: Group | None, partition: TopicPartition, require_stable: bool) -> OffsetFetchResponsePartitions:
+    unstable = require_stable and group is not None and partition in group.pending_offsets
+    committed = None if group is None or unstable else group.offsets.get(partition)
+    value = None if committed is None else committed.value
+    return OffsetFetchResponsePartitions(
+        partition_index=partition.partition,
+        committed_offset=_NO_OFFSET if value is None else value.offset,
+        committed_leader_epoch=-1 if value is None else value.leader_epoch,
+        metadata="" if value is None else value.metadata,
+        error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT if unstable else ErrorCode.NONE,
+    )
+
+
+# ----------------------------------------------------------------------------------------------- deletion, expiry
+
+
+def delete(group: Group, partitions: Iterable[TopicPartition]) -> list[Record]:
+    """Forget offsets; the tombstones that must follow. Commits that are being appended are forgotten with the rest."""
+    tombstones: list[Record] = []
+    for partition in dict.fromkeys(partitions):
+        pending = group.pending_offsets.pop(partition, None)
+        if group.offsets.pop(partition, None) is not None or pending is not None:
+            tombstones.append((offset_key(group.group_id, partition.topic, partition.partition), None))
+    return tombstones
+
+
+def may_delete(group: Group, topic: str) -> ErrorCode:
+    """Whether an operator may have a group forget its offsets for a topic. Of what is unknown the worst is assumed."""
+    if group.state is State.EMPTY:
+        return ErrorCode.NONE
+    subscribed = group.subscribed_topics
+    return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed is None or topic in subscribed else ErrorCode.NONE
+
+
+def expired(group: Group, now_ms: int, config: GroupConfig) -> list[TopicPartition]:
+    """The offsets that nobody has needed for the retention time."""
+    since_ms: int | None = None
+    kept_topics: frozenset[str] = frozenset()
+    if group.protocol_type is not None:
+        if group.state is State.EMPTY:
+            # From the day the group lost its last member; its record says when, if it is not a very old one.
+            since_ms = group.state_timestamp_ms
+        elif group.protocol_type == CONSUMER_PROTOCOL and group.state is State.STABLE:
+            if group.subscribed_topics is None:
+                return []
+            kept_topics = group.subscribed_topics
+        else:
+            return []
+
+    def is_expired(value: OffsetCommitValue) -> bool:
+        if value.expire_timestamp != NO_TIMESTAMP:
+            return now_ms >= value.expire_timestamp
+        return now_ms - (value.commit_timestamp if since_ms is None else since_ms) >= config.retention_ms
+
+    return [
+        partition
+        for partition, committed in group.offsets.items()
+        if partition.topic not in kept_topics and partition not in group.pending_offsets and is_expired(committed.value)
+    ]

@@ -1,0 +1,165 @@
+"""Keys and values of __consumer_offsets, byte for byte Kafka's.
+
+Owns their formats and versions, and the one thing that a coordinator reads in the consumers' own protocol: the topics
+they subscribe to. It must not know what a group does with them. Counterparts: GroupMetadataManager's static half,
+GroupCoordinatorRecordHelpers, ConsumerProtocol.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+from ottla.wire.schema import Message, Struct, V
+from ottla.wire.types import Bytes, Int32, Int64, String
+
+CONSUMER_PROTOCOL = "consumer"
+NO_TIMESTAMP = -1
+
+# As Kafka 3.9 writes them. A value with a time of its own to expire at is written as version 1, which alone has that.
+_OFFSET_KEY_VERSION = 1
+_GROUP_KEY_VERSION = 2
+_OFFSET_VALUE_VERSION = 3
+_EXPIRING_OFFSET_VALUE_VERSION = 1
+_GROUP_VALUE_VERSION = 3
+
+
+class OffsetCommitKey(Message, versions="0-1"):
+    """The key of a committed offset."""
+
+    group: String
+    topic: String
+    partition: Int32
+
+
+class OffsetCommitValue(Message, versions="0-4", flexible="4+"):
+    """A committed offset: the next one to read."""
+
+    offset: Int64
+    leader_epoch: Annotated[Int32, V("3+")] = -1
+    metadata: String
+    commit_timestamp: Int64
+    expire_timestamp: Annotated[Int64, V("1")] = NO_TIMESTAMP
+
+
+class GroupMetadataKey(Message, versions="2"):
+    """The key of a group's last complete generation."""
+
+    group: String
+
+
+class MemberMetadata(Struct):
+    """A member of that generation; `subscription` is what it said in the chosen protocol."""
+
+    member_id: String
+    group_instance_id: Annotated[String | None, V("3+", nullable="3+")] = None
+    client_id: String
+    client_host: String
+    rebalance_timeout: Annotated[Int32, V("1+")] = -1
+    session_timeout: Int32
+    subscription: Bytes
+    assignment: Bytes
+
+
+class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
+    """A group's last complete generation."""
+
+    protocol_type: String
+    generation: Int32
+    protocol: Annotated[String | None, V(nullable="0+")]
+    leader: Annotated[String | None, V(nullable="0+")]
+    current_state_timestamp: Annotated[Int64, V("2+")] = NO_TIMESTAMP
+    members: Sequence[MemberMetadata]
+
+
+class ConsumerProtocolSubscription(Message, versions="0"):
+    """What a consumer says when it joins. Every later version begins like this one."""
+
+    topics: Sequence[String]
+    user_data: Annotated[Bytes | None, V(nullable="0+")] = None
+
+
+class OffsetKey(NamedTuple):
+    """Names a committed offset."""
+
+    group_id: str
+    topic: str
+    partition: int
+
+
+class GroupKey(NamedTuple):
+    """Names a group."""
+
+    group_id: str
+
+
+class UnknownRecordError(ValueError):
+    """A key or a value has a version that nobody here can read."""
+
+
+def offset_key(group_id: str, topic: str, partition: int) -> bytes:
+    """The key of a committed offset."""
+    return _prefixed(OffsetCommitKey(group=group_id, topic=topic, partition=partition), _OFFSET_KEY_VERSION)
+
+
+def offset_value(value: OffsetCommitValue) -> bytes:
+    """The value of a committed offset."""
+    expires = value.expire_timestamp != NO_TIMESTAMP
+    return _prefixed(value, _EXPIRING_OFFSET_VALUE_VERSION if expires else _OFFSET_VALUE_VERSION)
+
+
+def group_key(group_id: str) -> bytes:
+    """The key of a group."""
+    return _prefixed(GroupMetadataKey(group=group_id), _GROUP_KEY_VERSION)
+
+
+def group_value(value: GroupMetadataValue) -> bytes:
+    """The value of a group."""
+    return _prefixed(value, _GROUP_VALUE_VERSION)
+
+
+def read_key(data: bytes) -> OffsetKey | GroupKey:
+    """What a record is about. UnknownRecordError for a version of the future, DecodeError for rubbish."""
+    version = _version(data)
+    if version in OffsetCommitKey.versions:
+        key = OffsetCommitKey.decode(data[2:], version)
+        return OffsetKey(key.group, key.topic, key.partition)
+    if version in GroupMetadataKey.versions:
+        return GroupKey(GroupMetadataKey.decode(data[2:], version).group)
+    raise UnknownRecordError(f"key of version {version}")
+
+
+def read_offset_value(data: bytes) -> OffsetCommitValue:
+    """A committed offset, of any version."""
+    version = _version(data)
+    if version not in OffsetCommitValue.versions:
+        raise UnknownRecordError(f"offset of version {version}")
+    return OffsetCommitValue.decode(data[2:], version)
+
+
+def read_group_value(data: bytes) -> GroupMetadataValue:
+    """A group, of any version; one of version 0 had one timeout for sessions and rebalances."""
+    version = _version(data)
+    if version not in GroupMetadataValue.versions:
+        raise UnknownRecordError(f"group of version {version}")
+    value = GroupMetadataValue.decode(data[2:], version)
+    if version == 0:
+        for member in value.members:
+            member.rebalance_timeout = member.session_timeout
+    return value
+
+
+def subscribed_topics(subscription: bytes) -> Sequence[str]:
+    """The topics that a consumer subscribes to. UnknownRecordError or DecodeError if it does not say so."""
+    version = _version(subscription)
+    if version < 0:
+        raise UnknownRecordError(f"subscription of version {version}")
+    return ConsumerProtocolSubscription.decode(subscription[2:], 0).topics
+
+
+def _prefixed(message: Message, version: int) -> bytes:
+    return version.to_bytes(2, "big") + message.encode(version)
+
+
+def _version(data: bytes) -> int:
+    if len(data) < 2:
+        raise UnknownRecordError("no version")
+    return int.from_bytes(data[:2], "big", signed=True)

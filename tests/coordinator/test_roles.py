@@ -1,0 +1,161 @@
+"""Partitions of __consumer_offsets come to this broker, and go."""
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from ottla.coordinator.records import group_key, offset_key
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.delete_groups import DeleteGroupsRequest
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest
+from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.wire.messages.list_groups import ListGroupsRequest
+from ottla.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+)
+from tests.coordinator.serving import EPOCH, SESSION_MS, Broker, refused_commit
+
+
+@pytest.fixture
+async def broker(nursery: trio.Nursery) -> Broker:
+    broker = Broker()
+    await nursery.start(broker.coordinator.run)
+    return broker
+
+
+# ---------------------------------------------------------------------------------------------- roles and loading
+
+
+async def test_what_is_not_led_here_is_not_coordinated_here(broker: Broker, autojump_clock: MockClock) -> None:
+    assert broker.join().error == ErrorCode.NOT_COORDINATOR
+    assert broker.sync("m", 1).error == ErrorCode.NOT_COORDINATOR
+    assert broker.heartbeat("m", 1) == ErrorCode.NOT_COORDINATOR
+    assert refused_commit(broker.commit(5)) == ErrorCode.NOT_COORDINATOR
+    leave = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="m")])
+    assert broker.ask(broker.coordinator.leave_group, leave).error == ErrorCode.NOT_COORDINATOR
+    described = broker.ask(broker.coordinator.describe_groups, DescribeGroupsRequest(groups=["g"])).response.groups[0]
+    assert (described.error_code, described.group_state) == (ErrorCode.NOT_COORDINATOR, "")
+    deleted = broker.ask(broker.coordinator.delete_groups, DeleteGroupsRequest(groups_names=["g"])).response.results
+    assert deleted[0].error_code == ErrorCode.NOT_COORDINATOR
+    delete = OffsetDeleteRequest(group_id="g", topics=())
+    assert broker.ask(broker.coordinator.offset_delete, delete, 0).error == ErrorCode.NOT_COORDINATOR
+
+
+async def test_while_groups_are_loaded_they_cannot_be_asked_for(broker: Broker, autojump_clock: MockClock) -> None:
+    broker.coordinator.begin_loading(0, EPOCH)
+    assert broker.join().error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert refused_commit(broker.commit(5)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    # Two that old clients would not understand.
+    assert broker.heartbeat("m", 1) == ErrorCode.NONE
+    assert broker.sync("m", 1).error == ErrorCode.REBALANCE_IN_PROGRESS
+    listed = broker.ask(broker.coordinator.list_groups, ListGroupsRequest(), 5)
+    assert listed.error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert not broker.coordinator.is_serving(0)
+    broker.coordinator.loaded(0, EPOCH)
+    assert broker.coordinator.is_serving(0)
+    assert broker.ask(broker.coordinator.list_groups, ListGroupsRequest(), 5).error == ErrorCode.NONE
+
+
+async def test_a_group_without_a_name_only_keeps_offsets(broker: Broker, autojump_clock: MockClock) -> None:
+    broker.lead()
+    assert broker.join(group="").error == ErrorCode.INVALID_GROUP_ID
+    assert broker.sync("m", 1, group="").error == ErrorCode.INVALID_GROUP_ID
+    assert broker.heartbeat("m", 1, group="") == ErrorCode.INVALID_GROUP_ID
+    assert refused_commit(broker.commit(5, group="")) == ErrorCode.NONE
+    assert broker.committed(group="") == 5
+
+
+async def test_a_group_that_is_loaded_goes_on_and_its_members_are_watched(
+    broker: Broker, autojump_clock: MockClock
+) -> None:
+    broker.lead()
+    member = await broker.member()
+    broker.commit(7, member=(member, 1))
+    broker.coordinator.unload(0)
+    broker.lead(epoch=EPOCH + 1, records=list(broker.log.records))
+    assert broker.committed() == 7
+    assert broker.heartbeat(member, 1) == ErrorCode.NONE
+    assert broker.sync(member, 1).response.assignment == b"all"
+    await trio.sleep(SESSION_MS / 1000 + 0.1)
+    assert broker.state() == "Empty"
+
+
+async def test_records_that_cannot_be_read_are_passed_over(
+    broker: Broker, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.lead(records=[(b"\0\x09", b""), (b"", None), (group_key("g"), b"\0\3"), (offset_key("g", "t", 0), b"\0")])
+    assert broker.state() == "Dead"
+    assert caplog.text.count("Ignoring a record") == 4
+
+
+async def test_parked_requests_learn_that_their_group_is_elsewhere(broker: Broker, autojump_clock: MockClock) -> None:
+    broker.lead()
+    member = await broker.member()
+    joining = broker.join(broker.join().response.member_id)
+    broker.log.held = []
+    committing = broker.commit(5, member=(member, 1))
+    broker.coordinator.unload(0, EPOCH)
+    assert joining.error == ErrorCode.NOT_COORDINATOR
+    assert committing.parked
+    broker.log.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    for finish in broker.log.held:
+        finish()
+    assert refused_commit(committing) == ErrorCode.NOT_COORDINATOR
+    assert not len(broker.coordinator._timers)
+
+
+async def test_a_parked_sync_learns_it_too(broker: Broker, autojump_clock: MockClock) -> None:
+    broker.lead()
+    answers = [broker.join(version=3) for _ in range(2)]
+    await trio.sleep(0.001)
+    follower = next(each.response for each in answers if each.response.leader != each.response.member_id)
+    waiting = broker.sync(follower.member_id, follower.generation_id, leads=False)
+    broker.coordinator.unload(0)
+    assert waiting.error == ErrorCode.NOT_COORDINATOR
+
+
+async def test_an_assignment_that_is_committed_after_the_group_has_gone_changes_nothing(
+    broker: Broker, autojump_clock: MockClock
+) -> None:
+    broker.lead()
+    answer = broker.join(broker.join().response.member_id)
+    await trio.sleep(0.001)
+    broker.log.held = []
+    syncing = broker.sync(answer.response.member_id, 1)
+    broker.coordinator.unload(0)
+    assert syncing.error == ErrorCode.NOT_COORDINATOR
+    for finish in broker.log.held:
+        finish()
+    assert len(syncing.responses) == 1
+    assert not len(broker.coordinator._timers)
+
+
+async def test_leader_epochs_fence_what_comes_late(broker: Broker, autojump_clock: MockClock) -> None:
+    coordinator = broker.coordinator
+    assert coordinator.begin_loading(0, 5)
+    assert not coordinator.begin_loading(0, 5)
+    assert not coordinator.begin_loading(0, 4)
+    coordinator.loaded(0, 4)
+    assert not coordinator.is_serving(0)
+    assert coordinator.begin_loading(0, 6)
+    assert coordinator.is_loading(0, 6)
+    assert not coordinator.is_loading(0, 5)
+    coordinator.replay(0, 5, group_key("g"), None)
+    coordinator.loaded(0, 6)
+    assert not coordinator.begin_loading(0, 7)
+    coordinator.unload(0, 6)
+    assert coordinator.is_serving(0)
+    coordinator.unload(0, 7)
+    assert not coordinator.is_serving(0)
+    coordinator.unload(0, 8)
+
+
+async def test_after_the_end_nobody_is_served(broker: Broker, autojump_clock: MockClock) -> None:
+    broker.lead()
+    await broker.member()
+    joining = broker.join(broker.join().response.member_id)
+    broker.coordinator.shut_down()
+    assert joining.error == ErrorCode.NOT_COORDINATOR
+    assert broker.join().error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    listed = broker.ask(broker.coordinator.list_groups, ListGroupsRequest(), 5)
+    assert listed.error == ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,0 +1,132 @@
+"""Timers that are set, moved and cancelled by name."""
+
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from ottla.coordinator.timers import Timers
+
+
+class Watched:
+    """Timers, and when each of them fired."""
+
+    def __init__(self) -> None:
+        self.timers: Timers[str] = Timers(self.fire)
+        self.fired: list[tuple[str, float]] = []
+        self.started = trio.current_time()
+
+    def fire(self, key: str) -> None:
+        self.fired.append((key, round(trio.current_time() - self.started, 6)))
+        if key == "broken":
+            raise RuntimeError(key)
+
+
+@pytest.fixture
+async def watched(nursery: trio.Nursery) -> Watched:
+    watched = Watched()
+    nursery.start_soon(watched.timers.run)
+    await trio.testing.wait_all_tasks_blocked()
+    return watched
+
+
+async def test_timers_fire_in_their_order(watched: Watched, autojump_clock: MockClock) -> None:
+    watched.timers.set("late", 2_000)
+    watched.timers.set("early", 1_000)
+    await trio.sleep(10)
+    assert watched.fired == [("early", 1), ("late", 2)]
+    assert not len(watched.timers)
+
+
+async def test_a_timer_can_be_put_off(watched: Watched, autojump_clock: MockClock) -> None:
+    watched.timers.set("heartbeat", 1_000)
+    for _ in range(3):
+        await trio.sleep(0.9)
+        watched.timers.set("heartbeat", 1_000)
+    await trio.sleep(10)
+    assert watched.fired == [("heartbeat", 3.7)]
+
+
+async def test_a_timer_can_be_brought_forward(watched: Watched, autojump_clock: MockClock) -> None:
+    watched.timers.set("session", 5_000)
+    await trio.sleep(1)
+    watched.timers.set("session", 1_000)
+    await trio.sleep(10)
+    assert watched.fired == [("session", 2)]
+
+
+async def test_a_timer_can_be_brought_forward_and_put_off_again(watched: Watched, autojump_clock: MockClock) -> None:
+    for delay_ms in (5_000, 1_000, 6_000):
+        watched.timers.set("session", delay_ms)
+    await trio.sleep(10)
+    assert watched.fired == [("session", 6)]
+
+
+async def test_a_cancelled_timer_does_not_fire(watched: Watched, autojump_clock: MockClock) -> None:
+    watched.timers.set("a", 1_000)
+    watched.timers.cancel("a")
+    watched.timers.cancel("never set")
+    await trio.sleep(10)
+    assert watched.fired == []
+
+
+async def test_a_cancelled_timer_can_be_set_again(watched: Watched, autojump_clock: MockClock) -> None:
+    watched.timers.set("a", 1_000)
+    watched.timers.cancel("a")
+    watched.timers.set("a", 2_000)
+    await trio.sleep(10)
+    assert watched.fired == [("a", 2)]
+
+
+async def test_many_can_be_cancelled_at_once(watched: Watched, autojump_clock: MockClock) -> None:
+    for key in ("a1", "a2", "b1"):
+        watched.timers.set(key, 1_000)
+    watched.timers.cancel_all(lambda key: key.startswith("a"))
+    await trio.sleep(10)
+    assert watched.fired == [("b1", 1)]
+
+
+async def test_one_that_fails_does_not_stop_the_others(
+    watched: Watched, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    watched.timers.set("broken", 1_000)
+    watched.timers.set("whole", 2_000)
+    await trio.sleep(10)
+    assert [key for key, _ in watched.fired] == ["broken", "whole"]
+    assert "RuntimeError: broken" in caplog.text
+
+
+async def test_dead_timers_do_not_pile_up(watched: Watched, autojump_clock: MockClock) -> None:
+    watched.timers.set("alive", 1_000)
+    for number in range(5_000):
+        watched.timers.set(str(number), 60_000)
+        watched.timers.cancel(str(number))
+    assert len(watched.timers._heap) < 2_000
+    await trio.sleep(2)
+    assert watched.fired == [("alive", 1)]
+
+
+async def test_what_happened_during_a_stall_comes_before_the_timers(nursery: trio.Nursery) -> None:
+    """Real time: a loop that was blocked hears of its sockets before it says that somebody was silent."""
+    watched = Watched()
+    nursery.start_soon(watched.timers.run)
+    ours, theirs = trio.socket.socketpair()
+    with ours, theirs:
+        heard = trio.Event()
+
+        async def listen() -> None:
+            await ours.recv(1)
+            watched.timers.set("session", 60_000)
+            heard.set()
+
+        nursery.start_soon(listen)
+        watched.timers.set("session", 20)
+        await trio.testing.wait_all_tasks_blocked()
+        await theirs.send(b"x")
+        end = trio.current_time() + 0.05
+        while trio.current_time() < end:
+            pass
+        await heard.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        assert watched.fired == []
+    nursery.cancel_scope.cancel()
