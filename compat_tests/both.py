@@ -158,6 +158,8 @@ class Side:
     def normalised(self, value: Any, name: str = "") -> Any:
         """Return an answer with words for what only this broker calls so."""
         if isinstance(value, dict):
+            if "leader" in value and value["leader"] == value.get("member_id"):
+                value = {**value, "leader": "itself"}
             return {key: self.normalised(each, key) for key, each in value.items()}
         if isinstance(value, list | tuple):
             return _keyed([self.normalised(each, name) for each in value])

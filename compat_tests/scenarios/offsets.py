@@ -93,7 +93,10 @@ def commit_what_is_named_twice(both: Both) -> None:
         fetch(both, group)
 
 
-@scenario("OffsetCommit")
+@scenario(
+    "OffsetCommit",
+    Deviation(r"OffsetCommit v9.*error_code", 22, 69, "Kafka 4 says instead that there is no such group"),
+)
 def commit_what_is_refused(both: Both) -> None:
     topic, other, group = both.topic(), both.topic(), group_name(both)
     for one in (
@@ -121,6 +124,11 @@ def commit_what_is_refused(both: Both) -> None:
         commit(both, name, committed(topic, 9), generation_id_or_member_epoch=1)
         commit(both, name, committed(topic, 9), group_instance_id="nobody")
         described(both, name)
+    for generation in (0, 1):
+        for fields in (nobody, {}):
+            missing = group_name(both)
+            commit(both, missing, committed(topic, 9), generation_id_or_member_epoch=generation, **fields)
+            described(both, missing)
     fetch(both, group)
 
 
