@@ -15,7 +15,7 @@ from typing import Any, Self
 import confluent_kafka
 import pytest
 
-from compat_tests.brokers import ApacheKafka, Broker, running
+from compat_tests.brokers import ApacheKafka, Broker, run_tool, running
 from compat_tests.clients import create_topic
 
 pytestmark = pytest.mark.slow
@@ -393,3 +393,26 @@ def test_all_clients_share_one_group(broker: Broker, topic: str) -> None:
         fill(broker, topic, 5, range(6))
         new = {(partition, offset) for partition in range(6) for offset in range(5, 10)}
         wait_until(lambda: new <= set(members[0].read), *members)
+
+
+def test_the_java_consumers_go_on_where_the_group_was(broker: Broker, topic: str) -> None:
+    create_topic(broker.bootstrap, topic)
+    fill(broker, topic, 30)
+    group = ("--bootstrap-server", broker.bootstrap, "--topic", topic, "--group", topic)
+    printed = run_tool(
+        "org.apache.kafka.tools.consumer.ConsoleConsumer",
+        *(*group, "--from-beginning", "--max-messages", "10", "--timeout-ms", "20000"),
+    )
+    assert printed.splitlines()[:10] == [str(number) for number in range(10)]
+    assert committed(broker, topic, topic) == 10
+    printed = run_tool(
+        "org.apache.kafka.tools.VerifiableConsumer",
+        *("--bootstrap-server", broker.bootstrap, "--topic", topic, "--group-id", topic, "--max-messages", "10"),
+    )
+    told = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+    read = [each["partitions"][0] for each in told if each["name"] == "records_consumed"]
+    assert (read[0]["minOffset"], read[-1]["maxOffset"]) == (10, 19)
+    assert [each["success"] for each in told if each["name"] == "offsets_committed"][-1]
+    assert committed(broker, topic, topic) == 20
+    printed = run_tool("org.apache.kafka.tools.ConsumerPerformance", *group, "--messages", "10")
+    assert re.search(r"^20\d\d-.*, 10, ", printed, re.MULTILINE), printed
