@@ -30,6 +30,7 @@ JOIN_VERSION: Final = 5
 SYNC_VERSION: Final = 3
 HEARTBEAT_VERSION: Final = 3
 COMMITTERS: Final = 32
+IN_FLIGHT: Final = 5
 CONSUMERS: Final = 50
 GROUPS: Final = 100
 MEMBERS_A_GROUP: Final = 10
@@ -61,7 +62,7 @@ def offset_commits(broker: Broker) -> float:
         if codes != [0]:
             raise RuntimeError(f"commit failed: {codes}")
 
-    load = {"connections": COMMITTERS, "in_flight": 1}
+    load = {"connections": COMMITTERS, "in_flight": IN_FLIGHT}
     drive(address(broker), frames, seconds=WARM_UP_SECONDS, check=lambda reply: None, **load)
     replies, _ = drive(address(broker), frames, seconds=SECONDS, check=sampled(check, 100), **load)
     return replies
@@ -259,7 +260,7 @@ def _wait_for_coordinator(broker: Broker) -> None:
 
 
 WORKLOADS: Final = (
-    Workload("offset commits, 32 connections", "requests/s", 1.3, True, offset_commits),
+    Workload("offset commits, 32 connections x 5", "requests/s", 1.3, True, offset_commits),
     Workload("50 consumers until all are assigned", "s", 1.0, False, assignment_of_many),
     Workload("ConsumerPerformance, 5,000,000 x 100 B", "records/s", 1.0, True, consumer_performance),
     Workload("1,000 members at rest, processor time a minute", "s", 1.0, False, members_at_rest),
