@@ -3,18 +3,19 @@
 Owns turns, owed replies, muting and closing. Must not know any message: a `Dispatch` turns a frame into a reply.
 Counterpart in Kafka: the Processor and KafkaChannel of SocketServer, there spread over threads and a queue.
 
-How replies leave. What a turn answers leaves in one send at its end. A deferred reply that somebody else completes puts
-its connection into the `Outbox`; the turn in which that happens flushes the outbox when it ends, so that a completion
-does no I/O in the midst of a change of state, needs no task, and waits for no further pass of the loop. Completions
-outside of any turn (timers, other tasks) wake the outbox's own task. Who finds a socket full leaves the rest to a
-drain: the connection's own task after its own turn, else a task that ends when the socket has taken everything.
+How replies leave. What a turn answers leaves in one send at its end; only then are others told what it moved. A
+deferred reply that somebody else completes puts its connection into the `Outbox`; the turn in which that happens
+flushes the outbox when it ends, so that a completion does no I/O in the midst of a change of state, needs no task, and
+waits for no further pass of the loop. Completions outside of any turn (timers, other tasks) wake the outbox's own task.
+Who finds a socket full leaves the rest to a drain: the connection's own task after its own turn, else a task that ends
+when the socket has taken everything.
 """
 
 import logging
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import trio
 
@@ -38,20 +39,44 @@ MAX_FREE_BUFFERS: Final = 8
 Dispatch = Callable[[memoryview], "list[Chunk] | Owed | None"]
 
 
+class Held(Protocol):
+    """What others wait for, and are told at the end of a turn."""
+
+    def hold(self) -> None:
+        """Tell nobody."""
+
+    def release(self) -> None:
+        """Tell what happened since."""
+
+
 class Outbox:
     """The connections of one server with replies that were completed elsewhere."""
 
-    __slots__ = ("_connections", "_idle", "in_turn")
+    __slots__ = ("_connections", "_held", "_idle", "_in_turn")
 
-    def __init__(self) -> None:
+    def __init__(self, held: Held) -> None:
+        self._held = held
         self._connections: dict[Connection, None] = {}
         self._idle = trio.lowlevel.ParkingLot()
-        self.in_turn = False
+        self._in_turn = False
+
+    def begin_turn(self) -> None:
+        """Until `end_turn`, a connection has the loop."""
+        self._in_turn = True
+        self._held.hold()
+
+    def end_turn(self) -> None:
+        """Have others told what happened, and their replies leave."""
+        try:
+            self._held.release()
+        finally:
+            self._in_turn = False
+            self.flush()
 
     def add(self, connection: "Connection") -> None:
         """Have it flushed when the present turn ends, or else soon."""
         self._connections[connection] = None
-        if not self.in_turn:
+        if not self._in_turn:
             self._idle.unpark_all()
 
     def flush(self) -> None:
@@ -268,15 +293,18 @@ class Connection:
                 self._unread += count
             self.last_active = self._clock.monotonic()
             unread = self._unread
-            going_on = self._turn(buffer)
-            is_another = self._unread < unread
-            if self._unread < LEAST_ROOM and not buffer.has_frame():
-                self._begun = buffer.begun() if memory is not None else 0
-                self._rest = buffer.take_rest()
-                self._buffers.give_back(buffer)
-                self._buffer = None
-            self._send()
-            self._outbox.flush()
+            self._outbox.begin_turn()
+            try:
+                going_on = self._turn(buffer)
+                is_another = self._unread < unread
+                if self._unread < LEAST_ROOM and not buffer.has_frame():
+                    self._begun = buffer.begun() if memory is not None else 0
+                    self._rest = buffer.take_rest()
+                    self._buffers.give_back(buffer)
+                    self._buffer = None
+                self._send()
+            finally:
+                self._outbox.end_turn()
             if output and not self._draining:
                 await self._drain()
             if not going_on:
@@ -308,7 +336,6 @@ class Connection:
         now = self._turn_clock
         until = now() + TURN_SECONDS
         output = self._output
-        self._outbox.in_turn = True
         try:
             while (frame := buffer.next_frame()) is not None:
                 self._unread -= 4 + len(frame)
@@ -326,8 +353,6 @@ class Connection:
         except (DecodeError, CloseConnection) as reason:
             logger.debug("%s: closing: %r", self.name, reason)
             return False
-        finally:
-            self._outbox.in_turn = False
         return True
 
     # Owed replies

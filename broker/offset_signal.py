@@ -3,6 +3,9 @@
 Owns the lists of watchers: of a partition's log end (followers) and of its high watermark (consumers, acks=all). Must
 not know why anybody waits, nor what a partition is beyond its name. Whoever moved a partition hands the value that
 tells what moved to the replica manager, which calls `notify`. Counterpart in Kafka: DelayedOperationPurgatory.
+
+Between `hold` and `release` nobody is called: whoever moves partitions for a client answers that client first, and
+others wait for what they need of all that moved. Outside of it, they are called at once.
 """
 
 from typing import Final, Protocol
@@ -29,6 +32,7 @@ class OffsetSignal:
     def __init__(self) -> None:
         self._log_end: dict[TopicPartition, dict[Watcher, None]] = {}
         self._high_watermark: dict[TopicPartition, dict[Watcher, None]] = {}
+        self._held: dict[TopicPartition, int] | None = None
 
     def watch(self, topic_partition: TopicPartition, what: int, watcher: Watcher) -> None:
         """Have `watcher` called whenever some of `what` moves, until `unwatch`."""
@@ -45,11 +49,28 @@ class OffsetSignal:
                     del watchers[topic_partition]
 
     def notify(self, topic_partition: TopicPartition, moved: int) -> None:
-        """Call who waits for what moved."""
+        """Call who waits for what moved, now or when that is released."""
         if moved & LOG_END and self._log_end and topic_partition in self._log_end:
-            self._call(self._log_end, topic_partition)
+            if self._held is None:
+                self._call(self._log_end, topic_partition)
+            else:
+                self._held[topic_partition] = self._held.get(topic_partition, NOTHING) | LOG_END
         if moved & HIGH_WATERMARK and self._high_watermark and topic_partition in self._high_watermark:
-            self._call(self._high_watermark, topic_partition)
+            if self._held is None:
+                self._call(self._high_watermark, topic_partition)
+            else:
+                self._held[topic_partition] = self._held.get(topic_partition, NOTHING) | HIGH_WATERMARK
+
+    def hold(self) -> None:
+        """Call nobody until `release`."""
+        self._held = {}
+
+    def release(self) -> None:
+        """Call who waits for what moved since `hold`."""
+        held, self._held = self._held, None
+        if held:
+            for topic_partition, moved in held.items():
+                self.notify(topic_partition, moved)
 
     def __len__(self) -> int:
         return sum(map(len, self._log_end.values())) + sum(map(len, self._high_watermark.values()))

@@ -27,14 +27,17 @@ NOBODY: Final = "00000000-0000-0000-0000-000000000000"
 NOON: Final = (int(time.time()) // 3600 - 1) * 3_600_000
 PATIENCE_S: Final = 10.0
 _TIMEOUT_S: Final = 20.0
+LINE: Final = "both"
+_UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _API_VERSIONS: Final = 18
 _MODULES: Final = (kafka.protocol.admin, kafka.protocol.consumer, kafka.protocol.metadata, kafka.protocol.producer)
 
 _BROKER_IDS: Final = frozenset({"node_id", "leader_id", "controller_id", "broker_id", "replica_nodes", "isr_nodes"})
 # By which of its fields an element of an array is told from its neighbours.
 _IDENTITY: Final = (
-    *("name", "topic", "topic_name", "api_key", "resource_type", "resource_name", "config_name", "log_dir"),
-    *("partition_index", "partition", "partition_id", "index", "key", "node_id", "broker_id"),
+    *("group_id", "member_id", "group_instance_id", "name", "topic", "topic_name", "api_key", "resource_type"),
+    *("resource_name", "config_name", "log_dir", "partition_index", "partition", "partition_id", "index", "key"),
+    *("node_id", "broker_id"),
 )
 
 
@@ -97,41 +100,46 @@ class Side:
         self.topic_names: dict[str, str] = {}
         self.cluster_id = ""
         self.broker_id = -1
-        self._socket: socket.socket | None = None
+        self._sockets: dict[str, socket.socket] = {}
         self.versions = {each["api_key"]: each for each in self.ask("ApiVersions", 0, {})["api_keys"]}
         about = self.ask("Metadata", 4, {"topics": []})
         self.cluster_id, self.broker_id = about["cluster_id"], about["brokers"][0]["node_id"]
 
-    def ask(self, api: str, version: int, fields: Answer) -> Answer:
+    def ask(self, api: str, version: int, fields: Answer, line: str = LINE) -> Answer:
         """Send a request; return its answer, or that the connection was closed."""
-        request_class, response_class = _classes(api)
+        return self.receive(api, version, line) if self.send(api, version, fields, line) else {}
+
+    def send(self, api: str, version: int, fields: Answer, line: str = LINE) -> bool:
+        """Send a request over the connection of this name, which is the client's id too; say if it is answered."""
+        request_class, _ = _classes(api)
         request = request_class(version=version, **_built(request_class, version, fields))
-        request.with_header(correlation_id=7, client_id="both")
-        if self._socket is None:
-            self._socket = socket.create_connection(("127.0.0.1", self.broker.port), _TIMEOUT_S)
-        self._socket.sendall(request.encode(header=True, framed=True))
-        if not request.expect_response():
-            return {}
+        request.with_header(correlation_id=7, client_id=line)
+        if line not in self._sockets:
+            self._sockets[line] = socket.create_connection(("127.0.0.1", self.broker.port), _TIMEOUT_S)
+        self._sockets[line].sendall(request.encode(header=True, framed=True))
+        return bool(request.expect_response())
+
+    def receive(self, api: str, version: int, line: str = LINE) -> Answer:
+        """Return the answer to what was sent, or that the connection was closed."""
         try:
-            reply = self._exactly(int.from_bytes(self._exactly(4), "big"))
+            reply = self._exactly(line, int.from_bytes(self._exactly(line, 4), "big"))
         except ConnectionError:
-            self.close()
+            self._sockets.pop(line).close()
             return CLOSED
-        answer: Answer = _decoded(response_class, reply, version).to_dict(json=False)
+        answer: Answer = _decoded(_classes(api)[1], reply, version).to_dict(json=False)
         self._learn(answer)
         return answer
 
     def close(self) -> None:
-        """Let the connection go; the next request makes another."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        """Let the connections go; the next request makes another."""
+        for each in self._sockets.values():
+            each.close()
+        self._sockets.clear()
 
-    def _exactly(self, count: int) -> bytes:
+    def _exactly(self, line: str, count: int) -> bytes:
         data = b""
         while len(data) < count:
-            assert self._socket is not None
-            piece = self._socket.recv(count - len(data))
+            piece = self._sockets[line].recv(count - len(data))
             if not piece:
                 raise ConnectionResetError
             data += piece
@@ -150,6 +158,8 @@ class Side:
     def normalised(self, value: Any, name: str = "") -> Any:
         """Return an answer with words for what only this broker calls so."""
         if isinstance(value, dict):
+            if "leader" in value and value["leader"] == value.get("member_id"):
+                value = {**value, "leader": "itself"}
             return {key: self.normalised(each, key) for key, each in value.items()}
         if isinstance(value, list | tuple):
             return _keyed([self.normalised(each, name) for each in value])
@@ -163,6 +173,9 @@ class Side:
             "total_bytes": lambda: value > 0,
             "usable_bytes": lambda: value > 0,
             "resource_name": lambda: "the broker" if value == str(self.broker_id) else value,
+            # A member's id is its client's, or that of its instance, and a number of its own.
+            "member_id": lambda: _UUID.sub("ID", value),
+            "leader": lambda: _UUID.sub("ID", value),
         }
         if name in _BROKER_IDS and value == self.broker_id:
             return "the broker"
@@ -199,12 +212,12 @@ class Both:
         self.ottla.close()
         self.kafka.close()
 
-    def ask(self, api: str, settle: bool = False, **fields: Any) -> PerSide:
+    def ask(self, api: str, settle: bool = False, line: str = LINE, **fields: Any) -> PerSide:
         """Ask both and compare. To `settle` is to ask again for a while, as Kafka's broker learns late of changes."""
-        version = self.version if api == self._api else max(self.common_versions(api))
+        version = self.version_of(api)
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            answers = self.ask_without_comparing(api, version, **fields)
+            answers = self.ask_without_comparing(api, version, line, **fields)
             found = list(self._compare(f"{api} v{version}", answers))
             if not (found and settle) or time.monotonic() > deadline:
                 break
@@ -212,11 +225,33 @@ class Both:
         self.differences += found
         return answers
 
-    def ask_without_comparing(self, api: str, version: int, **fields: Any) -> PerSide:
+    def ask_without_comparing(self, api: str, version: int, line: str = LINE, **fields: Any) -> PerSide:
         """Return what both answer."""
         return PerSide(
-            self.ottla.ask(api, version, _of_side(fields, 0)), self.kafka.ask(api, version, _of_side(fields, 1))
+            self.ottla.ask(api, version, _of_side(fields, 0), line),
+            self.kafka.ask(api, version, _of_side(fields, 1), line),
         )
+
+    def version_of(self, api: str) -> int:
+        """Return the version in which this API is asked now."""
+        return self.version if api == self._api else max(self.common_versions(api))
+
+    def send(self, api: str, line: str, **fields: Any) -> None:
+        """Ask both over the connections of this name what is answered later."""
+        version = self.version_of(api)
+        self.ottla.send(api, version, _of_side(fields, 0), line)
+        self.kafka.send(api, version, _of_side(fields, 1), line)
+
+    def receive(self, api: str, line: str) -> PerSide:
+        """Wait for both answers to what was sent, and compare."""
+        version = self.version_of(api)
+        answers = PerSide(self.ottla.receive(api, version, line), self.kafka.receive(api, version, line))
+        self.compare(f"{api} v{version}", answers)
+        return answers
+
+    def compare(self, where: str, answers: PerSide) -> None:
+        """Remember where answers differ."""
+        self.differences += self._compare(where, answers)
 
     def new_name(self) -> str:
         """Return a name that no topic has had."""
@@ -323,7 +358,9 @@ def _built(of: Any, version: int, fields: Answer) -> Answer:
     made = dict(fields)
     for name, value in fields.items():
         field = of._struct.fields[name] if hasattr(of, "_struct") else of.fields[name]
-        if field.is_struct_array() and value is not None:
+        if not field.for_version_q(version):
+            del made[name]
+        elif field.is_struct_array() and value is not None:
             made[name] = [field.data_class(version=version, **_built(field.data_class, version, v)) for v in value]
         elif field.is_struct() and value is not None:
             made[name] = field.data_class(version=version, **_built(field.data_class, version, value))

@@ -23,6 +23,7 @@ KAFKA_JVM = (
     *("-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true"),
 )
+METADATA_V1_OF_NO_TOPICS = b"\x00\x00\x00\x0e\x00\x03\x00\x01\x00\x00\x00\x00\xff\xff\x00\x00\x00\x00"
 API_VERSIONS_V0 = b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"
 
 
@@ -144,12 +145,24 @@ class ZooKeeperKafka(Broker):
         with self.log_file.open("ab") as log:
             self.zookeeper = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
-            # The broker itself waits until ZooKeeper is there.
+            # The broker itself waits until ZooKeeper is there, and answers before it knows itself.
             super().start()
+            self._wait_until_it_knows_itself()
         except BaseException:
             self.zookeeper.kill()
             self.zookeeper.wait()
             raise
+
+    def _wait_until_it_knows_itself(self) -> None:
+        deadline = time.perf_counter() + self.start_timeout_s
+        with socket.create_connection(("127.0.0.1", self.port), self.start_timeout_s) as client:
+            brokers = 0
+            while not brokers:
+                assert time.perf_counter() < deadline, self.output()[-4000:]
+                client.sendall(METADATA_V1_OF_NO_TOPICS)
+                size = int.from_bytes(client.recv(4, socket.MSG_WAITALL), "big")
+                brokers = int.from_bytes(client.recv(size, socket.MSG_WAITALL)[4:8], "big")
+                time.sleep(0.02)
 
     def stop(self) -> None:
         """End the broker, then ZooKeeper."""

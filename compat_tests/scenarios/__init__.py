@@ -26,13 +26,16 @@ def words(*starts: str) -> tuple[Deviation, ...]:
 
 
 SCENARIOS: list[Scenario] = []
+GROUP_SCENARIOS: list[Scenario] = []
 
 
-def scenario(api: str, *deviations: Deviation) -> Callable[[Callable[[Both], None]], Callable[[Both], None]]:
+def scenario(
+    api: str, *deviations: Deviation, among: list[Scenario] = SCENARIOS
+) -> Callable[[Callable[[Both], None]], Callable[[Both], None]]:
     """Have a function run in every version of an API."""
 
     def register(run: Callable[[Both], None]) -> Callable[[Both], None]:
-        SCENARIOS.append(Scenario(api, run, deviations))
+        among.append(Scenario(api, run, deviations))
         return run
 
     return register

@@ -56,6 +56,34 @@ def test_watching_twice_calls_once() -> None:
     assert watcher.calls == 1
 
 
+def test_what_moves_while_it_is_held_is_told_once_when_it_is_released() -> None:
+    signal = OffsetSignal()
+    follower, consumer, other = Counter(), Counter(), Counter()
+    signal.watch(A, LOG_END, follower)
+    signal.watch(A, HIGH_WATERMARK, consumer)
+    signal.watch(B, EVERYTHING, other)
+    signal.hold()
+    signal.notify(A, LOG_END)
+    signal.notify(A, EVERYTHING)
+    assert (follower.calls, consumer.calls, other.calls) == (0, 0, 0)
+    signal.release()
+    assert (follower.calls, consumer.calls, other.calls) == (1, 1, 0)
+    signal.notify(A, LOG_END)
+    assert (follower.calls, consumer.calls, other.calls) == (2, 1, 0)
+
+
+def test_what_a_watcher_moves_while_it_is_told_is_told_at_once() -> None:
+    signal = OffsetSignal()
+    consumer = Counter()
+    follower = Counter(lambda: signal.notify(B, HIGH_WATERMARK))
+    signal.watch(A, LOG_END, follower)
+    signal.watch(B, HIGH_WATERMARK, consumer)
+    signal.hold()
+    signal.notify(A, LOG_END)
+    signal.release()
+    assert (follower.calls, consumer.calls) == (1, 1)
+
+
 def test_a_watcher_removed_by_one_called_before_it_is_not_called() -> None:
     signal = OffsetSignal()
     second = Counter()

@@ -17,6 +17,7 @@ from ottla.broker.apis import Api, Apis, Row
 from ottla.broker.authorizer import Operation, ResourceType
 from ottla.broker.clock import Clock
 from ottla.broker.connection import Buffers, Connection, Outbox, RequestMemory
+from ottla.broker.offset_signal import OffsetSignal
 from ottla.broker.request_context import ClientSession, CloseConnection, Deferred, RequestContext
 from ottla.broker.transport import StreamTransport
 from ottla.wire.api_keys import ApiKey
@@ -150,7 +151,8 @@ class ToyServer:
         self.nursery = nursery
         self.apis = apis
         self.clock = Clock()
-        self.outbox = Outbox()
+        self.signal = OffsetSignal()
+        self.outbox = Outbox(self.signal)
         self.buffers = Buffers(MAX_FRAME, memory)
         nursery.start_soon(self.clock.run)
         nursery.start_soon(self.outbox.run)

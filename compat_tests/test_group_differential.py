@@ -1,0 +1,44 @@
+"""The same requests about consumer groups to two brokers, in every version that both advertise; the same answers.
+
+The groups of Kafka 3.9 are the measure: 4.3.1 has another coordinator, and where it answers otherwise, a deviation says
+so.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from compat_tests.both import Both, unexplained
+from compat_tests.brokers import ApacheKafka, ZooKeeperKafka, running
+from compat_tests.scenarios import GROUP_SCENARIOS, Scenario, groups, offsets
+
+pytestmark = pytest.mark.slow
+assert {groups, offsets}  # that they were imported is what fills GROUP_SCENARIOS
+MEASURED = ZooKeeperKafka
+SETTINGS = ["group.initial.rebalance.delay.ms=0", "group.max.size=4"]
+
+
+@pytest.fixture(scope="module")
+def both() -> Iterator[Both]:
+    """Run both brokers, fresh, and asked by nobody else."""
+    with running(MEASURED, ["broker.id=1", *SETTINGS]) as measured, running(ApacheKafka, SETTINGS) as kafka:
+        both = Both(measured, kafka)
+        have_coordinators(both)
+        yield both
+        both.close()
+
+
+def have_coordinators(both: Both) -> None:
+    """Have both make the topic of offsets, and wait until they coordinate groups."""
+    both.ask_without_comparing("FindCoordinator", 4, key_type=0, coordinator_keys=["any"])
+    groups.wait_for(both, "no-such-group", "Dead", 0)
+
+
+@pytest.mark.parametrize("scenario", GROUP_SCENARIOS, ids=[each.run.__name__ for each in GROUP_SCENARIOS])
+def test_both_coordinate_alike(both: Both, scenario: Scenario) -> None:
+    both.differences.clear()
+    for version in both.common_versions(scenario.api):
+        both.begin(scenario.api, version)
+        scenario.run(both)
+    found = unexplained(both.differences, scenario.deviations)
+    assert not found, "\n".join(found)
