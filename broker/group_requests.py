@@ -37,19 +37,20 @@ def client_host(address: str) -> str:
 
 
 def sift(topics: Iterable[Any], metadata: MetadataCache) -> tuple[list[Any], dict[str, list[int]]]:
-    """Return the topics with those of their partitions that there are, and by topic the numbers of the others."""
+    """Return the topics with those of their partitions that there are, and by topic the numbers of the others.
+
+    Of a topic without partitions nothing is left.
+    """
     known: list[Any] = []
     unknown: dict[str, list[int]] = {}
     for topic in topics:
         there = metadata.partitions(topic.name)
-        missing = [each.partition_index for each in topic.partitions if each.partition_index not in there]
-        if not missing:
-            known.append(topic)
-            continue
-        unknown.setdefault(topic.name, []).extend(missing)
         rest = [each for each in topic.partitions if each.partition_index in there]
-        if rest:
+        if len(rest) < len(topic.partitions):
+            missing = [each.partition_index for each in topic.partitions if each.partition_index not in there]
+            unknown.setdefault(topic.name, []).extend(missing)
             topic = copy.copy(topic)
             topic.partitions = rest
+        if rest:
             known.append(topic)
     return known, unknown

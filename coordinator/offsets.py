@@ -76,7 +76,10 @@ def commit(decision: Decision, group: Group, request: OffsetCommitRequest, order
     def stored(decision: Decision, error: ErrorCode) -> None:
         for partition, committed in taken.items():
             _complete(group, partition, committed, error)
-        decision.reply(send, _answered_commit(offsets, commit_error(error)))
+        told = commit_error(error)
+        too_long = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        answers = {partition: told if partition in taken else too_long for partition in offsets}
+        decision.reply(send, _answered_commit(answers))
 
     decision.append(
         [
@@ -146,27 +149,20 @@ def put(group: Group, partition: TopicPartition, committed: CommittedOffset) -> 
 
 def refused_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
     """Answer every partition with one error."""
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error)
-                    for each in topic.partitions
-                ],
-            )
+    return _answered_commit(
+        {
+            TopicPartition(topic.name, each.partition_index): error
             for topic in request.topics
-        ]
+            for each in topic.partitions
+        }
     )
 
 
-def _answered_commit(
-    offsets: Mapping[TopicPartition, OffsetCommitValue | None], error: ErrorCode
-) -> OffsetCommitResponse:
+def _answered_commit(errors: Mapping[TopicPartition, ErrorCode]) -> OffsetCommitResponse:
+    """What is named twice is answered once."""
     topics: dict[str, list[OffsetCommitResponsePartition]] = {}
-    for (topic, partition), value in offsets.items():
-        code = ErrorCode.OFFSET_METADATA_TOO_LARGE if value is None else error
-        answer = OffsetCommitResponsePartition(partition_index=partition, error_code=code)
+    for (topic, partition), error in errors.items():
+        answer = OffsetCommitResponsePartition(partition_index=partition, error_code=error)
         topics.setdefault(topic, []).append(answer)
     return OffsetCommitResponse(
         topics=[OffsetCommitResponseTopic(name=name, partitions=answers) for name, answers in topics.items()]

@@ -28,7 +28,7 @@ def handle(
     refused = {name: _topic(name, indexes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name, indexes in unknown.items()}
     if not known:
         return OffsetCommitResponse(topics=list(refused.values()))
-    if not refused:
+    if len(known) == len(request.topics) and not refused:
         return ask(groups.offset_commit, request, context)
 
     def joined(response: OffsetCommitResponse) -> OffsetCommitResponse:

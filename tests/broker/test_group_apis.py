@@ -222,6 +222,30 @@ async def test_what_is_committed_for_partitions_that_there_are_not_is_refused_al
         assert await fetch(one) == {"t": (7, 0)}
 
 
+async def test_a_topic_that_is_named_twice_is_answered_once_and_one_without_partitions_not_at_all(
+    tmp_path: Path,
+) -> None:
+    async def answered(one: Client, text: str, **who: Any) -> list[tuple[str, list[int]]]:
+        twice = offsets(("t", 0, 1)) + offsets(("t", 0, 2))
+        for topic in twice:
+            topic.partitions[0].committed_metadata = text
+        empty = OffsetCommitRequestTopic(name="t", partitions=())
+        request = OffsetCommitRequest(group_id="g", topics=[*twice, empty], **who)
+        response = await ask(one, request, 9, OffsetCommitResponse)
+        return [(topic.name, [each.error_code for each in topic.partitions]) for topic in response.topics]
+
+    async with running(quick(tmp_path)) as bootstrap, client(bootstrap) as one:
+        await create(one, "t")
+        assert await answered(one, "") == [("t", [ErrorCode.NOT_COORDINATOR])]
+        await find(one)
+        assert await answered(one, "") == [("t", [0])]
+        assert await fetch(one) == {"t": (2, 0)}
+        assert await answered(one, "x" * 5000) == [("t", [ErrorCode.OFFSET_METADATA_TOO_LARGE])]
+        empty = OffsetDeleteRequestTopic(name="t", partitions=())
+        deleted = await ask(one, OffsetDeleteRequest(group_id="g", topics=[empty]), 0, OffsetDeleteResponse)
+        assert (deleted.error_code, list(deleted.topics)) == (ErrorCode.NONE, [])
+
+
 async def test_offsets_are_forgotten_partition_by_partition(tmp_path: Path) -> None:
     def request(group: str = "g") -> OffsetDeleteRequest:
         partitions = [OffsetDeleteRequestPartition(partition_index=index) for index in (0, 9)]
