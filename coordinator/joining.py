@@ -3,6 +3,9 @@
 Owns who is let in and by which id: ids given out first (KIP-394), static members (KIP-345), the bound on a group's
 size. It must not know how the rebalance goes on from there: `rebalance` decides. Counterpart in Kafka: the joins of the
 classic GroupCoordinator.
+
+Deviations: who brings an instance id with an id that was given to a dynamic member is an UNKNOWN_MEMBER_ID (in Kafka an
+exception). A static member whose return could not be committed is what it was before, with its protocols.
 """
 
 import logging

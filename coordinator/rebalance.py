@@ -3,6 +3,10 @@
 Owns how a generation comes to an end and the next one begins, and what a sync, a heartbeat, a leave and the end of a
 timer do to a group. It must not know offsets, nor where a group is kept. Counterpart in Kafka: the classic
 GroupCoordinator.
+
+Deviations: every parked request is answered. Kafka forgets a join or a sync that another one of the same member
+replaces (here: REBALANCE_IN_PROGRESS) and the sync of a member that is dropped (here: UNKNOWN_MEMBER_ID). A leader that
+brings an assignment while its first one is being written does not have both written.
 """
 
 import logging
