@@ -10,7 +10,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from benchmarks import codecs, footprint
+from benchmarks import codecs, footprint, groups
 from benchmarks.machine_memory import touch_free_memory
 from benchmarks.workloads import WORKLOADS, Workload
 from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only workloads whose name contains this")
     parser.add_argument("--output", type=Path, default=None, help="write the table to this file")
     arguments = parser.parse_args()
-    workloads = tuple(w for w in WORKLOADS if arguments.only in w.name)
+    workloads = tuple(w for w in (*WORKLOADS, *groups.WORKLOADS) if arguments.only in w.name)
     figures: Figures = defaultdict(list)
     for _ in range(arguments.rounds):
         for system in SYSTEMS:

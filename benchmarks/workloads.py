@@ -29,7 +29,8 @@ class Workload(NamedTuple):
     measure: Callable[[Broker], float]
 
 
-def _address(broker: Broker) -> tuple[str, int]:
+def address(broker: Broker) -> tuple[str, int]:
+    """Where raw sockets find a broker."""
     host, port = broker.bootstrap.split(":")
     return host, int(port)
 
@@ -53,7 +54,7 @@ def _no_produce_error(reply: memoryview) -> None:
         raise RuntimeError(f"produce failed: {codes}")
 
 
-def _sampled(check: Callable[[memoryview], None], every: int) -> Callable[[memoryview], None]:
+def sampled(check: Callable[[memoryview], None], every: int) -> Callable[[memoryview], None]:
     """Check one reply in so many, so that the client stays cheap."""
     count = 0
 
@@ -76,7 +77,7 @@ def raw_produce(records: int, connections: int, in_flight: int) -> Callable[[Bro
 
         def load(seconds: float, check: Callable[[memoryview], None]) -> float:
             replies, _ = drive(
-                _address(broker),
+                address(broker),
                 lambda connection: [_produce_frame(topic, connection, batch)],
                 connections=connections,
                 in_flight=in_flight,
@@ -86,7 +87,7 @@ def raw_produce(records: int, connections: int, in_flight: int) -> Callable[[Bro
             return replies
 
         load(WARM_UP_SECONDS, lambda reply: None)
-        return load(SECONDS, _sampled(_no_produce_error, 100))
+        return load(SECONDS, sampled(_no_produce_error, 100))
 
     return measure
 
@@ -108,17 +109,17 @@ def raw_fetch(max_bytes: int) -> Callable[[Broker], float]:
 
         frame = _produce_frame(topic, 0, batch)
         while written < batches:
-            drive(_address(broker), lambda _: [frame], connections=1, in_flight=4, seconds=0.5, check=count)
+            drive(address(broker), lambda _: [frame], connections=1, in_flight=4, seconds=0.5, check=count)
         per_fetch = max(1, max_bytes // len(batch))
         offsets = range(0, (batches - per_fetch) * 145, per_fetch * 145)
         frames = [_fetch_frame(topic, offset, max_bytes) for offset in offsets]
         _, size = drive(
-            _address(broker),
+            address(broker),
             lambda connection: frames[connection * len(frames) // 4 :] + frames[: connection * len(frames) // 4],
             connections=4,
             in_flight=2,
             seconds=SECONDS,
-            check=_sampled(_full_fetch(max_bytes // 2), 20),
+            check=sampled(_full_fetch(max_bytes // 2), 20),
         )
         return size / 1e6
 

@@ -7,6 +7,7 @@ protocol they all speak, the topics they subscribe to. It must not know when thi
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -53,10 +54,21 @@ Protocols = Mapping[str, bytes]
 """The protocols a member speaks, best first, and what it says in each."""
 
 
+class Identity(NamedTuple):
+    """What of a static member may change within a generation: it comes back under another id, with other words."""
+
+    generation_id: int
+    member_id: str
+    protocols: Protocols
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+
+
 class Member:
     """A member of a group, static if it has an instance id.
 
     `awaiting_join` and `awaiting_sync` are its parked requests. `is_new` is true until its first rebalance is complete.
+    `stored` is what the log says of a static member that has come back, until that is in the log as well.
     """
 
     __slots__ = (
@@ -71,6 +83,7 @@ class Member:
         "protocols",
         "rebalance_timeout_ms",
         "session_timeout_ms",
+        "stored",
     )
 
     def __init__(
@@ -94,6 +107,7 @@ class Member:
         self.awaiting_join: Send | None = None
         self.awaiting_sync: Send | None = None
         self.is_new = False
+        self.stored: Identity | None = None
 
     def speaks_as(self, protocols: Protocols) -> bool:
         """Whether these are its protocols, in the same order and with the same words."""
@@ -124,6 +138,8 @@ class Group:
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.generation_id = 0
+        self.assigned_generation_id = 0
+        """The generation whose assignment the leader has brought last."""
         self.leader_id: str | None = None
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
@@ -153,7 +169,7 @@ class Group:
         """Go on to a new generation with the members that are there."""
         self.generation_id += 1
         self.protocol_name = self.select_protocol() if self.members else None
-        self.subscribed_topics = self._subscriptions()
+        self.learn_subscriptions()
         self.transition_to(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now_ms)
         self.pending_sync.clear()
 
@@ -176,20 +192,17 @@ class Group:
         self._speakers.update(member.protocols.keys())
         self.pending_members.discard(member.member_id)
 
-    def remove(self, member_id: str) -> Member | None:
-        """Drop a member, or an id that waits for one. What it had parked is the caller's to answer."""
+    def remove(self, member_id: str) -> None:
+        """Drop a member, or an id that waits for one. Nothing of it may be parked any more."""
         self.pending_members.discard(member_id)
         self.pending_sync.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is not None:
             self._forget_protocols(member)
-            if member.awaiting_join is not None:
-                self.awaiting_join_count -= 1
             if member.instance_id is not None:
                 self.static_members.pop(member.instance_id, None)
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
-        return member
 
     def rename_static_member(self, member: Member, new_member_id: str) -> None:
         """Give a static member that has come back, or whose return failed, another id."""
@@ -207,6 +220,23 @@ class Group:
         if old_member_id in self.pending_sync:
             self.pending_sync.remove(old_member_id)
             self.pending_sync.add(new_member_id)
+
+    def identity_of(self, member: Member) -> Identity:
+        """What of a member may change."""
+        return Identity(
+            self.generation_id,
+            member.member_id,
+            member.protocols,
+            member.rebalance_timeout_ms,
+            member.session_timeout_ms,
+        )
+
+    def take_back(self, member: Member) -> None:
+        """A static member has not come back after all: it is again what the log says."""
+        stored = member.stored
+        assert stored is not None
+        self.change_member(member, stored.protocols, stored.rebalance_timeout_ms, stored.session_timeout_ms)
+        self.rename_static_member(member, stored.member_id)
 
     def change_member(
         self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int
@@ -298,13 +328,13 @@ class Group:
             if not self._speakers[protocol]:
                 del self._speakers[protocol]
 
-    def _subscriptions(self) -> frozenset[str] | None:
-        if self.protocol_type != CONSUMER_PROTOCOL:
-            return None
-        try:
-            return frozenset().union(*(subscribed_topics(self.said_by(each)) for each in self.members.values()))
-        except (DecodeError, UnknownRecordError):
-            return None
+    def learn_subscriptions(self) -> None:
+        """Find out what the consumers subscribe to, as far as they say so in words that are known here."""
+        self.subscribed_topics = None
+        if self.protocol_type == CONSUMER_PROTOCOL:
+            with suppress(DecodeError, UnknownRecordError):
+                said = (subscribed_topics(self.said_by(member)) for member in self.members.values())
+                self.subscribed_topics = frozenset().union(*said)
 
     # ------------------------------------------------------------------------------------------------ records
 
@@ -359,7 +389,7 @@ class Group:
             self.add(member, value.protocol_type)
         self.leader_id = value.leader
         self.state = State.STABLE if self.members else State.EMPTY
-        self.subscribed_topics = self._subscriptions()
+        self.learn_subscriptions()
 
 
 def member_timer(group: Group, member_id: str) -> TimerKey:

@@ -3,6 +3,9 @@
 Owns who is let in and by which id: ids given out first (KIP-394), static members (KIP-345), the bound on a group's
 size. It must not know how the rebalance goes on from there: `rebalance` decides. Counterpart in Kafka: the joins of the
 classic GroupCoordinator.
+
+Deviations: who brings an instance id with an id that was given to a dynamic member is an UNKNOWN_MEMBER_ID (in Kafka an
+exception). A static member whose return could not be committed is what it was before, with its protocols.
 """
 
 import logging
@@ -138,7 +141,8 @@ def _return_static_member(
 ) -> None:
     """A static member has been restarted: it takes its own place, without a rebalance if the group is stable."""
     old_member_id, old_leader_id = member.member_id, group.leader_id
-    old = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+    if member.stored is None or member.stored.generation_id != group.generation_id:
+        member.stored = group.identity_of(member)
     decision.cancel_timer(member_timer(group, old_member_id))
     answer_parked(decision, group, member, ErrorCode.FENCED_INSTANCE_ID, old_member_id)
     group.rename_static_member(member, new_member_id)
@@ -154,21 +158,23 @@ def _return_static_member(
     if group.select_protocol() != group.protocol_name:
         prepare_rebalance(decision, group, f"The protocol changes because {reason}")
         return
-    generation_id = group.generation_id
+    identity = group.identity_of(member)
 
     def stored(decision: Decision, error: ErrorCode) -> None:
-        # Otherwise a rebalance has begun, which answers it, or it has been answered.
-        if group.state is not State.STABLE or group.generation_id != generation_id:
+        # Otherwise a rebalance has begun, which answers it, or the member has gone.
+        if group.state is not State.STABLE or group.generation_id != identity.generation_id:
             return
+        if not error:
+            member.stored = identity
         if member.awaiting_join is not joining.send:
+            # It has come back once more.
             return
         group.take_join(member)
         if error:
             logger.warning("Failed to persist metadata for group %s: %s", group.group_id, error.name)
             decision.cancel_timer(member_timer(group, new_member_id))
-            group.change_member(member, *old)
-            group.rename_static_member(member, old_member_id)
-            response = joined(group, member, leader_id=old_leader_id)
+            group.take_back(member)
+            response = joined(group, member)
             response.error_code, response.member_id = STORE_ERRORS.get(error, error), ""
         elif joining.caller.api_version >= _SKIP_ASSIGNMENT_FROM:
             leads = group.leader_id == new_member_id
@@ -177,6 +183,7 @@ def _return_static_member(
         else:
             # By its old id as the leader's it does not know itself for the leader, and assigns nothing.
             response = joined(group, member, leader_id=old_leader_id)
+        group.learn_subscriptions()
         decision.reply(joining.send, response)
         restart_session(decision, group, member)
 

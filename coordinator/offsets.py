@@ -2,6 +2,9 @@
 
 Owns what a commit must say to be taken, when it counts, and when an offset is given up. It must not know how a group
 rebalances, nor where it is kept. Counterparts in Kafka: GroupMetadataManager and the offsets of GroupMetadata.
+
+Deviations: deletions are answered when their tombstones are committed (in Kafka: when they are appended), and have
+tombstones for commits under way as well, which would otherwise come back with the next load.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -3,6 +3,10 @@
 Owns how a generation comes to an end and the next one begins, and what a sync, a heartbeat, a leave and the end of a
 timer do to a group. It must not know offsets, nor where a group is kept. Counterpart in Kafka: the classic
 GroupCoordinator.
+
+Deviations: every parked request is answered. Kafka forgets a join or a sync that another one of the same member
+replaces (here: REBALANCE_IN_PROGRESS) and the sync of a member that is dropped (here: UNKNOWN_MEMBER_ID). A leader that
+brings an assignment while its first one is being written does not have both written.
 """
 
 import logging
@@ -127,8 +131,7 @@ def join_timed_out(decision: Decision, group: Group) -> None:
 
 def _complete_join(decision: Decision, group: Group) -> None:
     for member in [each for each in group.members.values() if each.awaiting_join is None and each.instance_id is None]:
-        group.remove(member.member_id)
-        decision.cancel_timer(member_timer(group, member.member_id))
+        _drop(decision, group, member)
         logger.info("Group %s removed member %s, which did not join", group.group_id, member.member_id)
     if not group.elect_joined_leader() and group.members:
         # Static members alone, and none has joined: their sessions decide.
@@ -184,7 +187,8 @@ def sync(decision: Decision, group: Group, request: SyncGroupRequest, send: Send
     replaced, member.awaiting_sync = member.awaiting_sync, send
     if replaced is not None:
         decision.reply(replaced, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
-    if group.leader_id == request.member_id:
+    # A leader that asks once more waits for what it has brought already.
+    if group.leader_id == request.member_id and group.assigned_generation_id != group.generation_id:
         _store_assignment(decision, group, {each.member_id: each.assignment for each in request.assignments})
 
 
@@ -202,7 +206,7 @@ def _check_sync(group: Group, request: SyncGroupRequest) -> ErrorCode:
 
 
 def _store_assignment(decision: Decision, group: Group, assigned: dict[str, bytes]) -> None:
-    generation = group.generation_id
+    generation = group.assigned_generation_id = group.generation_id
     missing = group.members.keys() - assigned.keys()
     if missing:
         logger.warning(
@@ -253,8 +257,7 @@ def sync_timed_out(decision: Decision, group: Group) -> None:
     if group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not late:
         return
     for member_id in late:
-        group.remove(member_id)
-        decision.cancel_timer(member_timer(group, member_id))
+        _drop(decision, group, group.members[member_id])
     prepare_rebalance(decision, group, f"Removing {late} on pending sync request expiration")
 
 
@@ -307,14 +310,18 @@ def _remove_pending(decision: Decision, group: Group, member_id: str) -> None:
 
 
 def _remove_member(decision: Decision, group: Group, member: Member, reason: str) -> None:
-    # Should its connection still be there, it learns that it must begin anew.
-    answer_parked(decision, group, member, ErrorCode.UNKNOWN_MEMBER_ID, "")
-    group.remove(member.member_id)
-    decision.cancel_timer(member_timer(group, member.member_id))
+    _drop(decision, group, member)
     if group.state is State.PREPARING_REBALANCE:
         maybe_complete_join(decision, group)
     else:
         maybe_prepare_rebalance(decision, group, reason)
+
+
+def _drop(decision: Decision, group: Group, member: Member) -> None:
+    """A member is none any more. Should its connection still be there, it learns that it must begin anew."""
+    answer_parked(decision, group, member, ErrorCode.UNKNOWN_MEMBER_ID, "")
+    group.remove(member.member_id)
+    decision.cancel_timer(member_timer(group, member.member_id))
 
 
 def answer_parked(decision: Decision, group: Group, member: Member, error: ErrorCode, member_id: str) -> None:

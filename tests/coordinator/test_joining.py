@@ -227,6 +227,23 @@ def test_a_return_that_cannot_be_committed_has_not_happened(coordinating: Coordi
     assert parked_timers(coordinating) == {old}
 
 
+@pytest.mark.parametrize(("first", "second"), [(False, False), (True, False), (False, True)])
+def test_of_two_returns_under_way_the_last_that_is_committed_counts(
+    coordinating: Coordinating, first: bool, second: bool
+) -> None:
+    (old,) = coordinating.stable_group(instance="one")
+    coordinating.holding = True
+    answers = [coordinating.join(instance="one") for _ in range(2)]
+    assert answers[0].error == ErrorCode.FENCED_INSTANCE_ID
+    ids = [old, answers[0].response.member_id, coordinating.group.static_members["one"]]
+    for committed, appended in zip((first, second), list(coordinating.held), strict=True):
+        coordinating.finish(appended, ErrorCode.NONE if committed else ErrorCode.NOT_ENOUGH_REPLICAS)
+    record = read_group_value(coordinating.log[-1][1] or b"")
+    assert list(coordinating.group.members) == [each.member_id for each in record.members]
+    assert list(coordinating.group.members) != ids[1:2] or first
+    assert parked_timers(coordinating) == set(coordinating.group.members)
+
+
 def test_a_rebalance_that_begins_during_a_return_answers_it(coordinating: Coordinating) -> None:
     coordinating.stable_group(instance="one")
     coordinating.holding = True
@@ -263,3 +280,16 @@ def test_an_operator_removes_static_members_by_their_instance_ids(coordinating: 
     assert coordinating.group.state is State.EMPTY
     assert coordinating.group.state_timestamp_ms is not None
     assert coordinating.group.state_timestamp_ms > START_MS
+
+
+def test_a_return_that_is_dropped_before_it_is_committed_is_answered(coordinating: Coordinating) -> None:
+    leader, late = (coordinating.enter(instance=each, session_ms=200_000)[0] for each in ("one", "two"))
+    coordinating.pass_time(2 * DELAY_MS)
+    coordinating.sync(leader, 1, {leader: b"", late: b""})
+    coordinating.pass_time(50_000)
+    coordinating.holding = True
+    back = coordinating.join(instance="two")
+    coordinating.pass_time(10_000)
+    assert back.error == ErrorCode.UNKNOWN_MEMBER_ID
+    coordinating.release()
+    assert list(coordinating.group.members) == [leader]

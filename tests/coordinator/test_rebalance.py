@@ -206,6 +206,17 @@ def test_a_sync_that_replaces_a_parked_one_has_that_one_answered(coordinating: C
     assert second.parked
 
 
+def test_the_first_assignment_that_a_leader_brings_counts(coordinating: Coordinating) -> None:
+    member, _ = coordinating.enter()
+    coordinating.pass_time(DELAY_MS)
+    coordinating.holding = True
+    coordinating.sync(member, 1, {member: b"first"})
+    again = coordinating.sync(member, 1, {member: b"second"})
+    coordinating.release()
+    assert again.response.assignment == b"first"
+    assert read_group_value(coordinating.log[-1][1] or b"").members[0].assignment == b"first"
+
+
 def test_a_leader_that_joins_again_begins_a_rebalance_a_follower_does_not(coordinating: Coordinating) -> None:
     leader, follower = coordinating.stable_group(2)
     assert coordinating.join(follower).response.generation_id == 1

@@ -40,11 +40,13 @@ class Client:
         self.joining: Answer | None = None
 
     def read(self) -> None:
-        """Take note of the answer to its last join."""
+        """Take note of the answer to its last join, if there is one."""
         if self.joining is None or self.joining.parked:
             return
-        self.member_id = self.joining.response.member_id
-        self.joined, self.joining = self.joining.response, None
+        answer, self.joining = self.joining, None
+        begins_anew = answer.error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
+        self.member_id = "" if begins_anew else answer.response.member_id
+        self.joined = None if answer.error else answer.response
 
     @property
     def generation(self) -> int:
@@ -89,6 +91,24 @@ class History(Coordinating):
     def do_forget(self, client: Client, _: int) -> None:
         client.member_id, client.joined = "", None
 
+    def do_return(self, client: Client, number: int) -> Answer:
+        self.do_forget(client, number)
+        return self.do_join(client, 1)
+
+    def do_settle(self, _: Client, number: int) -> None:
+        """Some go by the rules for a while: mostly until the group is stable."""
+        members = self.clients[number % 4 : number % 4 + 2]
+        for _round in range(10):
+            for client in members:
+                client.read()
+                if client.joining is not None:
+                    continue
+                if client.joined is None or self.heartbeat(client.member_id, client.generation):
+                    self.answers.append(self.do_join(client, 1))
+                else:
+                    self.answers.append(self.do_sync(client, number))
+            self.pass_time(1_000)
+
     def do_sync(self, client: Client, number: int) -> Answer:
         told = () if client.joined is None else client.joined.members
         assignments = {each.member_id: b"%d" % (number + place) for place, each in enumerate(told)}
@@ -110,7 +130,7 @@ class History(Coordinating):
         return self.commit({TopicPartition(TOPICS[number % 2], 0): number}, retention_ms=retention_ms, group=group)
 
     def do_wait(self, _: Client, number: int) -> None:
-        self.pass_time((100, 3_000, 9_000, 21_000, 70_000)[number % 5])
+        self.pass_time((100, 1_000, 3_000, 9_000, 70_000)[number % 5])
 
     def do_hold(self, _: Client, __: int) -> None:
         self.holding = True
@@ -212,7 +232,7 @@ def check_invariants(group: Group, timers: set[tuple[str, str]]) -> None:
 
 ACTIONS: Final = [name[3:] for name in dir(History) if name.startswith("do_")]
 # Those by which a group comes to life, more often than those that end it.
-LIKELY: Final = ["join", "sync", "wait", "commit"] * 4
+LIKELY: Final = ["join", "sync", "wait", "commit", "settle", "return"] * 3
 STEP = st.tuples(st.sampled_from(ACTIONS + LIKELY), st.integers(0, len(INSTANCES) - 1), st.integers(0, 11))
 
 
