@@ -6,12 +6,10 @@ import pytest
 
 from compat_tests.both import Both, api_key, unexplained
 from compat_tests.brokers import ApacheKafka, Ottla, running
-from compat_tests.scenarios import SCENARIOS, Scenario, cluster, records, topics
+from compat_tests.scenarios import GROUP_SCENARIOS, SCENARIOS, Scenario, cluster, groups, offsets, records, topics
 
 pytestmark = pytest.mark.slow
-assert {cluster, records, topics}  # that they were imported is what fills SCENARIOS
-# Kafka makes its topic of offsets when it is asked for a coordinator, and the others ask for all topics.
-ORDERED = sorted(SCENARIOS, key=lambda each: each.api == "FindCoordinator")
+assert {cluster, groups, offsets, records, topics}  # that they were imported is what fills SCENARIOS
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +22,7 @@ def both() -> Iterator[Both]:
         both.close()
 
 
-@pytest.mark.parametrize("scenario", ORDERED, ids=[each.run.__name__ for each in ORDERED])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=[each.run.__name__ for each in SCENARIOS])
 def test_both_answer_alike(both: Both, scenario: Scenario) -> None:
     both.differences.clear()
     for version in both.common_versions(scenario.api):
@@ -35,5 +33,5 @@ def test_both_answer_alike(both: Both, scenario: Scenario) -> None:
 
 
 def test_every_api_that_ottla_advertises_is_asked(both: Both) -> None:
-    asked = {api_key(each.api) for each in SCENARIOS}
+    asked = {api_key(each.api) for each in SCENARIOS + GROUP_SCENARIOS}
     assert asked == set(both.ottla.versions)

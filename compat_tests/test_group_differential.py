@@ -9,20 +9,19 @@ from collections.abc import Iterator
 import pytest
 
 from compat_tests.both import Both, unexplained
-from compat_tests.brokers import ApacheKafka, ZooKeeperKafka, running
+from compat_tests.brokers import ApacheKafka, Ottla, running
 from compat_tests.scenarios import GROUP_SCENARIOS, Scenario, groups, offsets
 
 pytestmark = pytest.mark.slow
 assert {groups, offsets}  # that they were imported is what fills GROUP_SCENARIOS
-MEASURED = ZooKeeperKafka
 SETTINGS = ["group.initial.rebalance.delay.ms=0", "group.max.size=4"]
 
 
 @pytest.fixture(scope="module")
 def both() -> Iterator[Both]:
     """Run both brokers, fresh, and asked by nobody else."""
-    with running(MEASURED, ["broker.id=1", *SETTINGS]) as measured, running(ApacheKafka, SETTINGS) as kafka:
-        both = Both(measured, kafka)
+    with running(Ottla, ["broker.id=1", *SETTINGS]) as ottla, running(ApacheKafka, SETTINGS) as kafka:
+        both = Both(ottla, kafka)
         have_coordinators(both)
         yield both
         both.close()

@@ -17,12 +17,11 @@ import kafka
 import kafka.admin
 import pytest
 
-from compat_tests.brokers import ApacheKafka, Broker, ZooKeeperKafka, running
+from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
 from compat_tests.clients import PATIENCE_S, create_topic
 from compat_tests.tools import Printed, Tools
 
 pytestmark = pytest.mark.slow
-MEASURED = ZooKeeperKafka
 SETTINGS = ["group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=1"]
 
 CLASSES = {
@@ -235,7 +234,7 @@ def brokers(tools: Tools) -> Iterator[list[Broker]]:
     """Two brokers, each alone with the same topics and groups."""
     with contextlib.ExitStack() as stack:
         started = []
-        for kind, settings in ((MEASURED, ["broker.id=1"]), (ApacheKafka, [])):
+        for kind, settings in ((Ottla, ["broker.id=1"]), (ApacheKafka, [])):
             broker = stack.enter_context(running(kind, [*settings, *SETTINGS]))
             stack.enter_context(prepared(tools, broker))
             started.append(broker)
@@ -349,7 +348,7 @@ def normalized(broker: Broker, command: str, text: str) -> str:
 
 def test_the_dump_tool_reads_the_offsets_that_were_written(tools: Tools) -> None:
     found = []
-    for kind, settings in ((MEASURED, ["broker.id=1"]), (ApacheKafka, [])):
+    for kind, settings in ((Ottla, ["broker.id=1"]), (ApacheKafka, [])):
         with running(kind, [*settings, *SETTINGS]) as broker:
             write_all_kinds_of_records(broker)
             broker.stop()

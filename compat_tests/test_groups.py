@@ -15,11 +15,11 @@ from typing import Any, Self
 import confluent_kafka
 import pytest
 
-from compat_tests.brokers import ApacheKafka, Broker, run_tool, running
+from compat_tests.brokers import ApacheKafka, Broker, Ottla, run_tool, running
 from compat_tests.clients import create_topic
 
 pytestmark = pytest.mark.slow
-BROKERS = [ApacheKafka]
+BROKERS = [Ottla, ApacheKafka]
 SETTINGS = ["group.initial.rebalance.delay.ms=300", "offsets.topic.num.partitions=5"]
 
 CLIENTS = ("kafka-python", "confluent-kafka", "aiokafka")

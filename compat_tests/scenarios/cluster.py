@@ -208,11 +208,3 @@ def api_versions(both: Both) -> None:
     both.ask("ApiVersions", client_software_name="good", client_software_version="1.0")
     both.ask("ApiVersions", client_software_name="b\u00e4d name", client_software_version="1")
     both.ask("ApiVersions", client_software_name="good", client_software_version="")
-
-
-@scenario("FindCoordinator", Deviation(r"FindCoordinator", ..., ..., "there are no coordinators yet"))
-def find_coordinator(both: Both) -> None:
-    for kind in (0, 1, 3, -1):
-        for key in ("", "some"):
-            both.ask("FindCoordinator", key=key, key_type=kind, coordinator_keys=[key])
-    both.ask("FindCoordinator", coordinator_keys=[])

@@ -268,7 +268,9 @@ def who_does_not_come_back_in_time_is_out(both: Both) -> None:
     wait_for(both, one.group, "PreparingRebalance", 2)
     one.join(rebalance_timeout_ms=300)
     three.end_join()
-    three.sync()
+    # To both at once: while one keeps it waiting, it would miss the other's time.
+    both.send("SyncGroup", "three", **three.sync_fields())
+    both.receive("SyncGroup", "three")
     one.heartbeat()
     three.join()
     three.sync(three)
