@@ -262,6 +262,6 @@ def _wait_for_coordinator(broker: Broker) -> None:
 WORKLOADS: Final = (
     Workload("offset commits, 32 connections x 5", "requests/s", 1.3, True, offset_commits),
     Workload("50 consumers until all are assigned", "s", 1.0, False, assignment_of_many),
-    Workload("ConsumerPerformance, 5,000,000 x 100 B", "records/s", 1.0, True, consumer_performance),
+    Workload("ConsumerPerformance, 5,000,000 x 100 B", "records/s", 1.0, True, consumer_performance, True),
     Workload("1,000 members at rest, processor time a minute", "s", 1.0, False, members_at_rest),
 )

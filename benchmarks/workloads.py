@@ -27,6 +27,7 @@ class Workload(NamedTuple):
     bar: float
     higher_is_better: bool
     measure: Callable[[Broker], float]
+    writes_much: bool = False
 
 
 def address(broker: Broker) -> tuple[str, int]:
@@ -189,7 +190,7 @@ def _now_ms() -> int:
 WORKLOADS = (
     Workload("raw produce, 1 x 100 B, 32 connections x 5", "requests/s", 1.3, True, raw_produce(1, 32, 5)),
     Workload("raw produce, 16 KB of 100 B, 4 x 5", "requests/s", 1.3, True, raw_produce(145, 4, 5)),
-    Workload("raw produce, 900 KB of 100 B, 4 x 2", "requests/s", 1.0, True, raw_produce(8300, 4, 2)),
+    Workload("raw produce, 900 KB of 100 B, 4 x 2", "requests/s", 1.0, True, raw_produce(8300, 4, 2), True),
     Workload("raw fetch, 1 MiB, 4 x 2", "MB/s", 1.0, True, raw_fetch(1 << 20)),
     Workload("raw fetch, 16 KiB, 4 x 2", "MB/s", 1.3, True, raw_fetch(1 << 14)),
     Workload("ProducerPerformance, 1,000,000 x 100 B", "records/s", 1.0, True, producer_performance(1_000_000, 100)),
