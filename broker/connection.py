@@ -15,7 +15,7 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import trio
 
@@ -23,6 +23,7 @@ from ottla.broker.apis import Owed
 from ottla.broker.clock import Clock, Timer
 from ottla.broker.request_context import CloseConnection
 from ottla.broker.transport import Chunk, Output, Transport
+from ottla.broker.turns import Turn
 from ottla.wire.errors import DecodeError
 from ottla.wire.framing import LEAST_ROOM, FrameBuffer
 
@@ -39,44 +40,31 @@ MAX_FREE_BUFFERS: Final = 8
 Dispatch = Callable[[memoryview], "list[Chunk] | Owed | None"]
 
 
-class Held(Protocol):
-    """What others wait for, and are told at the end of a turn."""
-
-    def hold(self) -> None:
-        """Tell nobody."""
-
-    def release(self) -> None:
-        """Tell what happened since."""
-
-
 class Outbox:
     """The connections of one server with replies that were completed elsewhere."""
 
-    __slots__ = ("_connections", "_held", "_idle", "_in_turn")
+    __slots__ = ("_connections", "_idle", "_turn")
 
-    def __init__(self, held: Held) -> None:
-        self._held = held
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
         self._connections: dict[Connection, None] = {}
         self._idle = trio.lowlevel.ParkingLot()
-        self._in_turn = False
 
     def begin_turn(self) -> None:
         """Until `end_turn`, a connection has the loop."""
-        self._in_turn = True
-        self._held.hold()
+        self._turn.begin()
 
     def end_turn(self) -> None:
-        """Have others told what happened, and their replies leave."""
+        """Have done what waited for that, others told what happened, and the replies leave."""
         try:
-            self._held.release()
+            self._turn.end()
         finally:
-            self._in_turn = False
             self.flush()
 
     def add(self, connection: "Connection") -> None:
         """Have it flushed when the present turn ends, or else soon."""
         self._connections[connection] = None
-        if not self._in_turn:
+        if not self._turn.is_on:
             self._idle.unpark_all()
 
     def flush(self) -> None:
@@ -323,9 +311,11 @@ class Connection:
         return True
 
     def _may_handle(self) -> bool:
+        return not self._muted and self._has_room()
+
+    def _has_room(self) -> bool:
         return not (
             self._reading.cancel_called
-            or self._muted
             or self._draining
             or len(self._owed) >= MAX_OWED
             or self._owed_bytes + self._output.size >= MAX_OWED_BYTES
@@ -346,7 +336,7 @@ class Connection:
                         break
                 elif reply is not None:
                     self._owe(reply)
-                    if not self._may_handle():
+                    if (self._muted and not self._may_repeat(reply, frame, buffer)) or not self._has_room():
                         break
                 if now() >= until:
                     break
@@ -354,6 +344,11 @@ class Connection:
             logger.debug("%s: closing: %r", self.name, reason)
             return False
         return True
+
+    @staticmethod
+    def _may_repeat(reply: "list[Chunk] | Owed", frame: memoryview, buffer: FrameBuffer) -> bool:
+        """Whether a frame follows that asks for the same as this one, and nothing can come between the two."""
+        return isinstance(reply, Owed) and reply.deferred.repeatable and buffer.peek_api() == frame[:2]
 
     # Owed replies
 

@@ -1,7 +1,7 @@
 """The partitions of __consumer_offsets as the group coordinator sees them: where it writes, and what it is read out of.
 
-Owns how its records become one batch that is committed, and the reading of a partition that this broker begins to lead:
-off the loop, in pieces, one partition after the other. Must not know what a record means nor what a group is.
+Owns how what is appended in a turn becomes one batch that is committed, and the reading of a partition that this broker
+begins to lead: off the loop, in pieces, one partition after the other. Must not know what a record or a group is.
 Counterparts in Kafka: appendForGroup and doLoadGroupsAndOffsets of GroupMetadataManager, RequestHandlerHelper's
 onLeadershipChange.
 """
@@ -36,6 +36,8 @@ from ottla.wire.record_batch import (
 logger = logging.getLogger("kafka.coordinator.group.GroupMetadataManager")
 
 _ALL_ACKS: Final = -1
+# Of a batch that holds what several requests append, each of them might do with a batch of its own.
+_TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 # What replaying may hold the loop for at a time.
 _SLICE_SECONDS: Final = 0.001
 # So many objects make a full garbage collection felt.
@@ -70,37 +72,55 @@ class Groups(Protocol):
         ...
 
 
+Records = Sequence[tuple[bytes, bytes | None]]
+Done = Callable[[ErrorCode], None]
+
+
 class OffsetsLog:
     """Where the coordinator writes."""
 
     def __init__(self, replicas: ReplicaManager, *, commit_timeout_ms: int, compression: Compression) -> None:
         self._replicas = replicas
+        # What waits for the end of the turn, by partition.
+        self._gathered: dict[int, list[tuple[Records, Done]]] = {}
         self._commit_timeout_ms = commit_timeout_ms
         self._compression = compression
 
-    def append(
-        self,
-        partition: int,
-        records: Sequence[tuple[bytes, bytes | None]],
-        done: Callable[[ErrorCode], None],
-    ) -> None:
-        """Append records as one batch; `done` is called once it is committed, or never will be."""
+    def append(self, partition: int, records: Records, done: Done) -> None:
+        """Append records in one batch; `done` is called once it is committed, or never will be."""
+        is_first = not self._gathered
+        self._gathered.setdefault(partition, []).append((records, done))
+        if is_first:
+            self._replicas.turn.at_end(self._append_gathered)
+
+    def _append_gathered(self) -> None:
+        gathered, self._gathered = self._gathered, {}
+        for partition, appends in gathered.items():
+            self._append(partition, appends)
+
+    def _append(self, partition: int, appends: Sequence[tuple[Records, Done]]) -> None:
         replicas = self._replicas
+        now_ms = replicas.clock.now_ms()
         try:
             hosted = replicas.partition(GROUP_METADATA_TOPIC, partition)
-            now_ms = replicas.clock.now_ms()
-            info = replicas.append(hosted, self._batch(hosted, records, now_ms), _ALL_ACKS, now_ms)
+            batch = self._batch(hosted, [each for records, _ in appends for each in records], now_ms)
+            info = replicas.append(hosted, batch, _ALL_ACKS, now_ms)
         except KafkaError as error:
-            done(error.code)
+            if error.code in _TOO_LARGE and len(appends) > 1:
+                for each in appends:
+                    self._append(partition, [each])
+            else:
+                _end(appends, error.code)
             return
         end = info.last_offset + 1
         outcome = replicas.acks_error(hosted, end, _ALL_ACKS)
         if outcome is None:
-            replicas.await_acks([(hosted, end)], _ALL_ACKS, self._commit_timeout_ms, lambda codes: done(codes[0]))
+            timeout_ms = self._commit_timeout_ms
+            replicas.await_acks([(hosted, end)], _ALL_ACKS, timeout_ms, lambda codes: _end(appends, codes[0]))
         else:
-            done(outcome)
+            _end(appends, outcome)
 
-    def _batch(self, partition: Partition, records: Sequence[tuple[bytes, bytes | None]], now_ms: int) -> ProducedBatch:
+    def _batch(self, partition: Partition, records: Records, now_ms: int) -> ProducedBatch:
         rules = partition.rules
         data = build_batch(
             [NewRecord(key, value, now_ms) for key, value in records],
@@ -112,6 +132,11 @@ class OffsetsLog:
                 ErrorCode.MESSAGE_TOO_LARGE, f"{len(data)} bytes exceed max.message.bytes of {rules.max_message_bytes}"
             )
         return ProducedBatch(parse_header(data), memoryview(data), now_ms)
+
+
+def _end(appends: Sequence[tuple[Records, Done]], outcome: ErrorCode) -> None:
+    for _, done in appends:
+        done(outcome)
 
 
 class GroupPartitions:

@@ -18,9 +18,15 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 
-def ask(method: Callable[[Caller, Q, Callable[[R], None]], None], request: Q, context: RequestContext) -> Deferred[R]:
+def ask(
+    method: Callable[[Caller, Q, Callable[[R], None]], None],
+    request: Q,
+    context: RequestContext,
+    *,
+    repeatable: bool = False,
+) -> Deferred[R]:
     """Put a request to the coordinator; the reply comes now or later."""
-    reply: Deferred[R] = Deferred(applied=False)
+    reply: Deferred[R] = Deferred(applied=False, repeatable=repeatable)
     caller = Caller(context.client_id or "", client_host(context.client_address), context.api_version)
     method(caller, request, reply.complete)
     return reply

@@ -294,7 +294,7 @@ class _Broker:
             build_apis(client_handlers(parts), parts.access, LargeRequests(self.replicas.offload, self._start_soon)),
             self._clock,
             self._offload,
-            self.replicas.signal,
+            self.replicas.turn,
             max_frame=config.socket_request_max_bytes,
             idle_seconds=_seconds(config.connections_max_idle_ms),
             send_buffer=config.socket_send_buffer_bytes,

@@ -4,12 +4,13 @@ Owns the lists of watchers: of a partition's log end (followers) and of its high
 not know why anybody waits, nor what a partition is beyond its name. Whoever moved a partition hands the value that
 tells what moved to the replica manager, which calls `notify`. Counterpart in Kafka: DelayedOperationPurgatory.
 
-Between `hold` and `release` nobody is called: whoever moves partitions for a client answers that client first, and
-others wait for what they need of all that moved. Outside of it, they are called at once.
+While a connection has its turn nobody is called: whoever moves partitions for a client answers that client first, and
+others hear at its end of all that moved. Without a turn they are called at once.
 """
 
 from typing import Final, Protocol
 
+from ottla.broker.turns import Turn
 from ottla.wire.types import TopicPartition
 
 # What moved, as a set of bits. A change of role, a truncation or a failure moves everything.
@@ -29,10 +30,11 @@ class Watcher(Protocol):
 class OffsetSignal:
     """Watchers by partition. Adding, removing, and notifying where nobody waits cost one or two dict operations."""
 
-    def __init__(self) -> None:
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
         self._log_end: dict[TopicPartition, dict[Watcher, None]] = {}
         self._high_watermark: dict[TopicPartition, dict[Watcher, None]] = {}
-        self._held: dict[TopicPartition, int] | None = None
+        self._held: dict[TopicPartition, int] = {}
 
     def watch(self, topic_partition: TopicPartition, what: int, watcher: Watcher) -> None:
         """Have `watcher` called whenever some of `what` moves, until `unwatch`."""
@@ -49,28 +51,26 @@ class OffsetSignal:
                     del watchers[topic_partition]
 
     def notify(self, topic_partition: TopicPartition, moved: int) -> None:
-        """Call who waits for what moved, now or when that is released."""
+        """Call who waits for what moved, now or when the turn ends."""
         if moved & LOG_END and self._log_end and topic_partition in self._log_end:
-            if self._held is None:
-                self._call(self._log_end, topic_partition)
-            else:
-                self._held[topic_partition] = self._held.get(topic_partition, NOTHING) | LOG_END
+            self._tell(topic_partition, LOG_END)
         if moved & HIGH_WATERMARK and self._high_watermark and topic_partition in self._high_watermark:
-            if self._held is None:
-                self._call(self._high_watermark, topic_partition)
-            else:
-                self._held[topic_partition] = self._held.get(topic_partition, NOTHING) | HIGH_WATERMARK
+            self._tell(topic_partition, HIGH_WATERMARK)
 
-    def hold(self) -> None:
-        """Call nobody until `release`."""
-        self._held = {}
+    def _tell(self, topic_partition: TopicPartition, moved: int) -> None:
+        held = self._held
+        if not self._turn.is_on:
+            self._call(topic_partition, moved)
+        elif held:
+            held[topic_partition] = held.get(topic_partition, NOTHING) | moved
+        else:
+            held[topic_partition] = moved
+            self._turn.at_end(self._release)
 
-    def release(self) -> None:
-        """Call who waits for what moved since `hold`."""
-        held, self._held = self._held, None
-        if held:
-            for topic_partition, moved in held.items():
-                self.notify(topic_partition, moved)
+    def _release(self) -> None:
+        held, self._held = self._held, {}
+        for topic_partition, moved in held.items():
+            self._call(topic_partition, moved)
 
     def __len__(self) -> int:
         return sum(map(len, self._log_end.values())) + sum(map(len, self._high_watermark.values()))
@@ -79,10 +79,10 @@ class OffsetSignal:
         log_end = [self._log_end] if what & LOG_END else []
         return [*log_end, self._high_watermark] if what & HIGH_WATERMARK else log_end
 
-    @staticmethod
-    def _call(watchers: dict[TopicPartition, dict[Watcher, None]], topic_partition: TopicPartition) -> None:
-        of_partition = watchers[topic_partition]
-        for watcher in tuple(of_partition):
-            # One that was called before it may have removed this one.
-            if watcher in of_partition:
-                watcher.partition_moved()
+    def _call(self, topic_partition: TopicPartition, moved: int) -> None:
+        for watchers in self._of(moved):
+            of_partition = watchers.get(topic_partition, {})
+            for watcher in tuple(of_partition):
+                # One that was called before it may have removed this one.
+                if watcher in of_partition:
+                    watcher.partition_moved()

@@ -22,6 +22,7 @@ from ottla.broker.partition import Asked, Partition, ReadResult
 from ottla.broker.reader import Reader
 from ottla.broker.request_context import Deferred
 from ottla.broker.role_changes import RoleChanges
+from ottla.broker.turns import Turn
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.config import LogConfig
 from ottla.log.flushing import FlushJob
@@ -89,7 +90,8 @@ class ReplicaManager:
         self.offload = offload
         self.start_soon = start_soon
         self.broker_id = broker_id
-        self.signal = OffsetSignal()
+        self.turn = Turn()
+        self.signal = OffsetSignal(self.turn)
         # Keys are plain tuples in look-ups: a TopicPartition equals one.
         self.partitions: dict[tuple[str, int], Partition] = {}
         self.controller_epoch = 0

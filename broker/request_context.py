@@ -99,13 +99,17 @@ class Deferred(Generic[R]):
     """A reply that is owed; None, once it is known, means that there is none.
 
     `applied`: the request's effect is done and only its reply waits (acks=all), so that further requests of the
-    connection may be handled before it leaves. Otherwise the connection is muted until then.
+    connection may be handled before it leaves. Otherwise the connection is muted until then, but `repeatable` lets pass
+    what directly follows in the same turn and asks for the same: their effects come together, and in order.
     """
 
-    __slots__ = ("_closed", "_on_close", "_response", "_then", "applied", "done", "on_abandon")
+    __slots__ = ("_closed", "_on_close", "_response", "_then", "applied", "done", "on_abandon", "repeatable")
 
-    def __init__(self, applied: bool, on_abandon: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, applied: bool, on_abandon: Callable[[], None] | None = None, *, repeatable: bool = False
+    ) -> None:
         self.applied = applied
+        self.repeatable = repeatable
         self.done = False
         self.on_abandon = on_abandon
         self._response: R | None = None
@@ -164,7 +168,7 @@ class Deferred(Generic[R]):
 
     def map(self, change: Callable[[R], R]) -> "Deferred[R]":
         """Return the reply that this one is when it is changed; whoever waits, waits for that one."""
-        changed: Deferred[R] = Deferred(self.applied, self.abandon)
+        changed: Deferred[R] = Deferred(self.applied, self.abandon, repeatable=self.repeatable)
         self.then(lambda response: changed.complete(change(response)), changed.close)
         return changed
 

@@ -18,11 +18,12 @@ import trio
 
 from ottla.broker.apis import Apis
 from ottla.broker.clock import Clock, Offload
-from ottla.broker.connection import Buffers, Connection, Held, Outbox, RequestMemory
+from ottla.broker.connection import Buffers, Connection, Outbox, RequestMemory
 from ottla.broker.connection_limits import ConnectionLimits
 from ottla.broker.connection_quotas import ConnectionQuotas, TooManyConnections
 from ottla.broker.request_context import ClientSession
 from ottla.broker.transport import SocketTransport
+from ottla.broker.turns import Turn
 from ottla.wire.config_def import ConfigError
 
 logger = logging.getLogger("kafka.network.SocketServer")
@@ -71,7 +72,7 @@ class Server:
         apis: Apis,
         clock: Clock,
         offload: Offload,
-        held: Held,
+        turn: Turn,
         *,
         max_frame: int,
         idle_seconds: float,
@@ -85,7 +86,7 @@ class Server:
         self._buffers = Buffers(max_frame, RequestMemory(queued_bytes) if queued_bytes > 0 else None)
         self._idle_seconds = idle_seconds
         self._send_buffer = send_buffer
-        self._outbox = Outbox(held)
+        self._outbox = Outbox(turn)
         self._accepting = trio.CancelScope()
         self._connections: dict[Connection, str] = {}
         self._quotas = ConnectionQuotas(limits)

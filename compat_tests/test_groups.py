@@ -4,167 +4,32 @@ import contextlib
 import itertools
 import json
 import re
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any, Self
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import confluent_kafka
 import pytest
 
 from compat_tests.brokers import ApacheKafka, Broker, Ottla, run_tool, running
 from compat_tests.clients import create_topic
+from compat_tests.members import JAVA, PATIENCE_S, SESSION_TIMEOUT_MS, Member, shared, wait_until
 
 pytestmark = pytest.mark.slow
 BROKERS = [Ottla, ApacheKafka]
 SETTINGS = ["group.initial.rebalance.delay.ms=300", "offsets.topic.num.partitions=5"]
 
-CLIENTS = ("kafka-python", "confluent-kafka", "aiokafka")
+CLIENTS = ("kafka-python", "confluent-kafka", "aiokafka", JAVA)
 STRATEGIES = [
     *itertools.product(CLIENTS, ("range", "roundrobin")),
     ("kafka-python", "sticky"),
     ("aiokafka", "sticky"),
+    (JAVA, "sticky"),
     ("kafka-python", "cooperative-sticky"),
     ("confluent-kafka", "cooperative-sticky"),
+    (JAVA, "cooperative-sticky"),
 ]
-PATIENCE_S = 30.0
-# The shortest that a broker allows by default.
-SESSION_TIMEOUT_MS = 6_000
 LONG_SESSION_MS = 60_000
-
-Partition = tuple[str, int]
-
-
-class Member:
-    """A consumer process, and what has happened to it."""
-
-    def __init__(self, broker: Broker, client: str, group: str, topic: str, **settings: Any) -> None:
-        given = {
-            "client": client,
-            "bootstrap": broker.bootstrap,
-            "group": group,
-            "topics": [topic],
-            "client_id": client,
-            "instance": None,
-            "strategy": "range",
-            "session_timeout_ms": SESSION_TIMEOUT_MS,
-            "heartbeat_interval_ms": 300,
-            "auto_commit": False,
-            "auto_commit_interval_ms": 200,
-            "reset": "earliest",
-            **settings,
-        }
-        self.events: list[list[Any]] = []
-        command = [sys.executable, "-m", "compat_tests.group_member", json.dumps(given)]
-        pipe = subprocess.PIPE
-        self._process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=Path(__file__).parent.parent
-        )
-        self._threads = [threading.Thread(target=read) for read in (self._listen, self._collect)]
-        self._complaints = ""
-        for each in self._threads:
-            each.start()
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self.events.append(json.loads(line))
-
-    def _collect(self) -> None:
-        assert self._process.stderr is not None
-        self._complaints = self._process.stderr.read()
-
-    @property
-    def assignment(self) -> set[Partition]:
-        """What it holds now."""
-        held: set[Partition] = set()
-        for what, *rest in list(self.events):
-            if what == "assigned":
-                held |= {(topic, partition) for topic, partition in rest[0]}
-            elif what in ("revoked", "lost"):
-                held -= {(topic, partition) for topic, partition in rest[0]}
-        return held
-
-    @property
-    def read(self) -> list[tuple[int, int]]:
-        """Partition and offset of what it has read, in the order in which it came."""
-        return [(event[2], event[3]) for event in list(self.events) if event[0] == "record"]
-
-    def changes(self) -> int:
-        """How often it was given partitions, or had them taken away."""
-        return sum(event[0] in ("assigned", "revoked", "lost") for event in list(self.events))
-
-    def ask(self, command: str) -> None:
-        """Have it do something, and wait until it has."""
-        count = self._done()
-        assert self._process.stdin is not None
-        self._process.stdin.write(command + "\n")
-        self._process.stdin.flush()
-        wait_until(lambda: self._done() > count, self)
-
-    def _done(self) -> int:
-        return sum(event[0] == "done" for event in list(self.events))
-
-    def close(self) -> None:
-        """Have it close its consumer, which leaves the group."""
-        if self._process.poll() is None:
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-            self._process.wait(PATIENCE_S)
-        self._join()
-
-    def failure(self) -> str:
-        """Wait until it fails; return what it said of that."""
-        assert self._process.wait(PATIENCE_S) != 0
-        self._join()
-        return self._complaints
-
-    def crash(self) -> None:
-        """End it without a word to the broker."""
-        self._process.kill()
-        self._process.wait(PATIENCE_S)
-        self._join()
-
-    def _join(self) -> None:
-        for each in self._threads:
-            each.join()
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            assert pipe is not None
-            with contextlib.suppress(BrokenPipeError):
-                pipe.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.crash()
-
-    def __repr__(self) -> str:
-        return f"{self.events[-20:]} {self._complaints[-2000:]}"
-
-
-def wait_until(condition: Callable[[], bool], *members: Member, patience_s: float = PATIENCE_S) -> float:
-    """Wait for something to become true; return how long that took."""
-    began = time.monotonic()
-    while not condition():
-        assert time.monotonic() - began < patience_s, members
-        time.sleep(0.02)
-    return time.monotonic() - began
-
-
-def shared(topic: str, partitions: int, *members: Member) -> Callable[[], bool]:
-    """Say whether the members have all partitions among them, about as many each."""
-    everything = {(topic, index) for index in range(partitions)}
-
-    def shared() -> bool:
-        parts = [each.assignment for each in members]
-        sizes = [len(part) for part in parts]
-        return set().union(*parts) == everything and sum(sizes) == partitions and max(sizes) - min(sizes) <= 1
-
-    return shared
 
 
 @pytest.fixture(scope="module", params=BROKERS, ids=[kind.name for kind in BROKERS])
@@ -215,7 +80,7 @@ def test_members_share_partitions_as_they_come_and_go(broker: Broker, topic: str
         wait_until(shared(topic, 6, two, three), two, three, patience_s=SESSION_TIMEOUT_MS / 1000)
 
 
-@pytest.mark.parametrize("client", ["kafka-python", "confluent-kafka"])
+@pytest.mark.parametrize("client", ["kafka-python", "confluent-kafka", JAVA])
 def test_cooperative_members_keep_what_they_need_not_give(broker: Broker, topic: str, client: str) -> None:
     create_topic(broker.bootstrap, topic, 4)
     with Member(broker, client, topic, topic, strategy="cooperative-sticky") as one:

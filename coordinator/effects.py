@@ -33,7 +33,7 @@ class TimerKey(NamedTuple):
 
 
 class Append(NamedTuple):
-    """Append records, value None for a tombstone, as one batch. `then` decides on, once it is committed or failed."""
+    """Append records, value None for a tombstone, in one batch. `then` decides on, once it is committed or failed."""
 
     records: Sequence[Record]
     then: "Callable[[Decision, ErrorCode], None]"

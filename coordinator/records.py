@@ -5,6 +5,7 @@ they subscribe to. It must not know what a group does with them. Counterparts: G
 GroupCoordinatorRecordHelpers, ConsumerProtocol.
 """
 
+import struct
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
@@ -20,6 +21,13 @@ _GROUP_KEY_VERSION = 2
 _OFFSET_VALUE_VERSION = 3
 _EXPIRING_OFFSET_VALUE_VERSION = 1
 _GROUP_VALUE_VERSION = 3
+
+# What every commit writes is written without the detour by its schema: that takes ten times as long.
+_VERSION_AND_LENGTH = struct.Struct(">hh")
+_LENGTH = struct.Struct(">h")
+_PARTITION = struct.Struct(">i")
+_VALUE_START = struct.Struct(">hqih")
+_TIMESTAMP = struct.Struct(">q")
 
 
 class OffsetCommitKey(Message, versions="0-1"):
@@ -97,13 +105,18 @@ class UnknownRecordError(ValueError):
 
 def offset_key(group_id: str, topic: str, partition: int) -> bytes:
     """The key of a committed offset."""
-    return _prefixed(OffsetCommitKey(group=group_id, topic=topic, partition=partition), _OFFSET_KEY_VERSION)
+    group, name = group_id.encode(), topic.encode()
+    start = _VERSION_AND_LENGTH.pack(_OFFSET_KEY_VERSION, len(group))
+    return b"".join((start, group, _LENGTH.pack(len(name)), name, _PARTITION.pack(partition)))
 
 
 def offset_value(value: OffsetCommitValue) -> bytes:
     """The value of a committed offset."""
-    expires = value.expire_timestamp != NO_TIMESTAMP
-    return _prefixed(value, _EXPIRING_OFFSET_VALUE_VERSION if expires else _OFFSET_VALUE_VERSION)
+    if value.expire_timestamp != NO_TIMESTAMP:
+        return _prefixed(value, _EXPIRING_OFFSET_VALUE_VERSION)
+    metadata = value.metadata.encode()
+    start = _VALUE_START.pack(_OFFSET_VALUE_VERSION, value.offset, value.leader_epoch, len(metadata))
+    return b"".join((start, metadata, _TIMESTAMP.pack(value.commit_timestamp)))
 
 
 def group_key(group_id: str) -> bytes:

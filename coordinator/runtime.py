@@ -57,7 +57,7 @@ class OffsetsLog(Protocol):
     """What the coordinator needs of __consumer_offsets."""
 
     def append(self, partition: int, records: Sequence[Record], done: Callable[[ErrorCode], None]) -> None:
-        """Append the records as one batch; `done` once, when it is committed or has failed. Raises nothing."""
+        """Append the records in one batch; `done` once, when it is committed or has failed. Raises nothing."""
 
 
 class _Partition:

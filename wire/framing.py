@@ -58,6 +58,10 @@ class FrameBuffer:
         size: int = _unpack_size(self._buffer, self._start)[0]
         return available >= 4 + size or not 0 < size <= self._max_frame
 
+    def peek_api(self) -> bytes:
+        """The first two bytes of the next frame, which name its API if it is a request; fewer if they are not here."""
+        return bytes(self._buffer[self._start + 4 : min(self._start + 6, self._end)])
+
     def begun(self) -> int:
         """How large the frame will be of which only a part is here; 0 if nobody knows, or there is none."""
         available = self._end - self._start

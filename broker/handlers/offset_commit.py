@@ -29,7 +29,7 @@ def handle(
     if not known:
         return OffsetCommitResponse(topics=list(refused.values()))
     if len(known) == len(request.topics) and not refused:
-        return ask(groups.offset_commit, request, context)
+        return ask(groups.offset_commit, request, context, repeatable=True)
 
     def joined(response: OffsetCommitResponse) -> OffsetCommitResponse:
         for topic in response.topics:
@@ -41,7 +41,7 @@ def handle(
 
     request = copy.copy(request)
     request.topics = known
-    return ask(groups.offset_commit, request, context).map(joined)
+    return ask(groups.offset_commit, request, context, repeatable=True).map(joined)
 
 
 def error_response(request: OffsetCommitRequest, version: int, code: ErrorCode) -> OffsetCommitResponse:

@@ -42,7 +42,8 @@ from tests.broker.authorization_cases import (
     on_cluster,
     producing,
 )
-from tests.broker.test_node import Client, client, config, create, fetching, produce, values
+from tests.broker.client import Client, client
+from tests.broker.test_node import config, create, fetching, produce, values
 
 
 class Rules:

@@ -2,15 +2,20 @@
 
 import itertools
 import struct
+from collections.abc import Sequence
 
 import pytest
 import trio
 import trio.testing
 
+from ottla.broker.apis import Api, Row
+from ottla.broker.authorizer import Operation, ResourceType
 from ottla.broker.connection import MAX_FREE_BUFFERS, MAX_OWED, MAX_OWED_BYTES, Connection, RequestMemory
-from ottla.broker.request_context import CloseConnection
+from ottla.broker.request_context import CloseConnection, RequestContext
+from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import encode_request
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.broker.toy import MAX_FRAME, Toy, ToyClient, ToyServer, frames, said
 
 settled = trio.testing.wait_all_tasks_blocked
@@ -19,14 +24,24 @@ settled = trio.testing.wait_all_tasks_blocked
 class Fixture:
     """A toy, its server, and a client with its connection."""
 
-    def __init__(self, nursery: trio.Nursery, memory: RequestMemory | None = None, **options: float) -> None:
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        memory: RequestMemory | None = None,
+        others: Sequence[Api] = (),
+        **options: float,
+    ) -> None:
         self.toy = Toy()
-        self.server = ToyServer(nursery, self.toy.apis(), memory)
+        self.server = ToyServer(nursery, self.toy.apis(*others), memory)
         self.client, self.connection = self.connect(**options)
 
     def connect(self, **options: float) -> tuple[ToyClient, Connection]:
         ours, theirs = trio.testing.memory_stream_pair()
         return ToyClient(theirs), self.server.open(ours, **options)
+
+
+def pulse(_request: HeartbeatRequest, _context: RequestContext) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=0)
 
 
 @pytest.fixture
@@ -81,6 +96,41 @@ async def test_a_pending_request_behind_an_applied_one_waits_for_both(one: Fixtu
     assert one.toy.handled == ["applied a", "pending b"]
     one.toy.complete("a")
     assert await one.client.replies(3) == ["a", "b", "c"]
+
+
+async def test_more_of_the_same_follows_what_may_be_repeated_before_either_is_done(one: Fixture) -> None:
+    await one.client.send("repeatable a", "repeatable b", "pending c", "say d")
+    await settled()
+    assert one.toy.handled == ["repeatable a", "repeatable b", "pending c"]
+    one.toy.complete("c")
+    one.toy.complete("b")
+    await settled()
+    assert await one.client.has_nothing_to_read()
+    one.toy.complete("a")
+    assert await one.client.replies(4) == ["a", "b", "c", "d"]
+
+
+async def test_another_request_does_not_follow_what_may_be_repeated(nursery: trio.Nursery) -> None:
+    one = Fixture(nursery, others=[Api(Row(ApiKey.HEARTBEAT, "0", Operation.READ, ResourceType.GROUP), pulse)])
+    other = encode_request(0, 2, "toy", HeartbeatRequest(group_id="g", generation_id=1, member_id="m"))
+    await one.client.stream.send_all(frames("repeatable a") + other + frames("say c", first=3))
+    await settled()
+    assert one.toy.handled == ["repeatable a"]
+    assert await one.client.has_nothing_to_read()
+    one.toy.complete("a")
+    assert await one.client.frame()
+    assert await one.client.frame() == struct.pack(">ih", 2, 0)
+    assert one.toy.handled == ["repeatable a", "say c"]
+
+
+async def test_repeated_requests_have_the_bound_of_all_that_are_owed(one: Fixture) -> None:
+    await one.client.send(*(f"repeatable {i}" for i in range(MAX_OWED + 5)))
+    await settled()
+    assert len(one.toy.handled) == MAX_OWED
+    for i in range(MAX_OWED + 5):
+        await settled()
+        one.toy.complete(str(i))
+    assert await one.client.replies(MAX_OWED + 5) == [str(i) for i in range(MAX_OWED + 5)]
 
 
 async def test_a_deferred_that_is_done_when_it_is_returned_is_an_ordinary_reply(one: Fixture) -> None:

@@ -16,6 +16,7 @@ from ottla.broker.fetch_session import (
     next_epoch,
 )
 from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, OffsetSignal
+from ottla.broker.turns import Turn
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from ottla.wire.types import TopicPartition
@@ -45,7 +46,7 @@ class Broker:
     """The cache, with what a broker would tell it."""
 
     def __init__(self, slots: int = 2) -> None:
-        self.signal = OffsetSignal()
+        self.signal = OffsetSignal(Turn())
         ids = iter(range(1, 9999))
         self.cache = FetchSessionCache(slots, self.signal, lambda: next(ids))
         self.names = {uuid(name): name for name in "abc"}

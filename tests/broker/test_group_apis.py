@@ -37,10 +37,12 @@ from ottla.wire.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from ottla.wire.record_batch import iter_batches
 from ottla.wire.schema import Request
 from tests.broker.authorization_cases import GROUP, GROUP_FAILED, TOPIC, TOPIC_FAILED, on_cluster
+from tests.broker.client import Client, client
 from tests.broker.test_authorization import guarded
-from tests.broker.test_node import Client, client, config, create, running
+from tests.broker.test_node import config, create, running
 
 R = TypeVar("R")
 CONSUMER = "consumer"
@@ -193,6 +195,26 @@ async def test_a_member_joins_commits_and_leaves_in_every_version(tmp_path: Path
         deleted = await ask(one, DeleteGroupsRequest(groups_names=["g"]), versions.delete, DeleteGroupsResponse)
         assert [(each.group_id, each.error_code) for each in deleted.results] == [("g", ErrorCode.NONE)]
         assert await fetch(one, "t", version=versions.fetch) == {"t": (-1, 0)}
+
+
+async def test_commits_that_come_together_are_one_batch_and_what_follows_them_sees_them(tmp_path: Path) -> None:
+    async with running(quick(tmp_path)) as bootstrap, client(bootstrap) as one:
+        await create(one, "t")
+        await find(one)
+        commits = [OffsetCommitRequest(group_id="g", topics=offsets(("t", 0, offset))) for offset in range(5)]
+        unknown = OffsetCommitRequest(group_id="g", topics=offsets(("nowhere", 0, 9)))
+        look = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)], require_stable=True)
+        requests = [*commits, unknown, commits[1]]
+        *committed, found, last = await one.ask_all(
+            *((each, LATEST.commit) for each in requests), (look, LATEST.fetch), (commits[3], LATEST.commit)
+        )
+        codes = [each.topics[0].partitions[0].error_code for each in [*committed, last]]  # type: ignore[attr-defined]
+        assert codes == [0] * 5 + [GONE] + [0, 0]
+        assert isinstance(found, OffsetFetchResponse)
+        assert found.groups[0].topics[0].partitions[0].committed_offset == 1
+    (segment,) = (each for each in tmp_path.glob("__consumer_offsets-*/*.log") if each.stat().st_size)
+    counts = [header.record_count for header, _ in iter_batches(memoryview(segment.read_bytes()))]
+    assert counts == [5, 1, 1]
 
 
 async def test_a_member_of_version_5_names_its_protocol(tmp_path: Path) -> None:

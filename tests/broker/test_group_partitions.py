@@ -150,6 +150,34 @@ def test_a_batch_beyond_what_the_topic_takes_is_refused(house: House) -> None:
     assert house.replicas.partition(TOPIC, 0).log.log_end_offset == 0
 
 
+def test_what_is_appended_in_a_turn_is_one_batch_of_each_partition(house: House) -> None:
+    house.lead(TOPIC, [0, 1])
+    log = offsets_log(house)
+    done: list[tuple[str, ErrorCode]] = []
+    turn = house.replicas.turn
+    turn.begin()
+    for name, partition in (("a", 0), ("b", 1), ("c", 0)):
+        log.append(partition, [(name.encode(), b"1")], lambda code, name=name: done.append((name, code)))  # type: ignore[misc]
+    assert (done, house.replicas.partition(TOPIC, 0).log.log_end_offset) == ([], 0)
+    turn.end()
+    assert done == [("a", 0), ("c", 0), ("b", 0)]
+    batches = [stored(house.replicas.partition(TOPIC, each)) for each in (0, 1)]
+    assert [[each.key for each in records] for ((_, records),) in batches] == [[b"a", b"c"], [b"b"]]
+
+
+def test_what_is_too_large_together_is_appended_one_by_one(house: House) -> None:
+    house.configs[TOPIC] = {"max.message.bytes": "200"}
+    house.lead(TOPIC)
+    log = offsets_log(house)
+    codes: list[ErrorCode] = []
+    house.replicas.turn.begin()
+    for size in (100, 200, 100):
+        log.append(0, [(b"a", bytes(size))], codes.append)
+    house.replicas.turn.end()
+    assert codes == [0, ErrorCode.MESSAGE_TOO_LARGE, 0]
+    assert [len(records) for _, records in stored(house.replicas.partition(TOPIC, 0))] == [1, 1]
+
+
 async def test_it_is_done_when_the_replicas_have_it_or_time_runs_out(
     house: House, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:

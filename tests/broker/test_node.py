@@ -18,7 +18,7 @@ import trio.testing
 from ottla.broker.config import BrokerConfig
 from ottla.broker.node import STORE_FILE, AddressInUse, Node
 from ottla.log.meta_properties import DirectoryInUse, read_meta_properties
-from ottla.wire.codec import decode_response, encode_request
+from ottla.wire.codec import encode_request
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -74,8 +74,9 @@ from ottla.wire.messages.offset_for_leader_epoch import (
 )
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.wire.record_batch import NewRecord, build_batch, iter_batches, iter_records
-from ottla.wire.schema import Request, Response
+from ottla.wire.schema import Response
 from ottla.zk.store import StoreFailedError
+from tests.broker.client import Client, client
 
 CLEAN = ".kafka_cleanshutdown"
 
@@ -103,37 +104,6 @@ async def running(settings: BrokerConfig) -> AsyncIterator[str]:
             await is_ready.wait()
             yield places[0]
             node.stop()
-
-
-class Client:
-    """One connection that asks one thing at a time."""
-
-    def __init__(self, stream: trio.SocketStream) -> None:
-        self.stream = stream
-        self._asked = 0
-
-    async def ask(self, request: Request, version: int) -> Response:
-        self._asked += 1
-        await self.stream.send_all(encode_request(version, self._asked, "test", request))
-        size = int.from_bytes(await self._exactly(4), "big")
-        number, response = decode_response(memoryview(await self._exactly(size)), type(request), version)
-        assert number == self._asked
-        return response
-
-    async def _exactly(self, count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            piece = await self.stream.receive_some(count - len(data))
-            assert piece, "the broker has closed the connection"
-            data += piece
-        return data
-
-
-@asynccontextmanager
-async def client(bootstrap: str) -> AsyncIterator[Client]:
-    host, port = bootstrap.rsplit(":", 1)
-    async with await trio.open_tcp_stream(host, int(port)) as stream:
-        yield Client(stream)
 
 
 def creation(topic: str, partitions: int = 1) -> CreateTopicsRequest:

@@ -2,6 +2,7 @@ import random
 from collections.abc import Callable
 
 from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, LOG_END, NOTHING, OffsetSignal
+from ottla.broker.turns import Turn
 from ottla.wire.types import TopicPartition
 
 A = TopicPartition("a", 0)
@@ -19,7 +20,7 @@ class Counter:
 
 
 def test_a_watcher_is_called_for_its_own_partition_and_kind_of_move_only() -> None:
-    signal = OffsetSignal()
+    signal = OffsetSignal(Turn())
     follower, consumer, other = Counter(), Counter(), Counter()
     signal.watch(A, LOG_END, follower)
     signal.watch(A, HIGH_WATERMARK, consumer)
@@ -35,7 +36,7 @@ def test_a_watcher_is_called_for_its_own_partition_and_kind_of_move_only() -> No
 
 
 def test_a_watcher_is_called_until_it_is_removed_and_removing_it_twice_is_harmless() -> None:
-    signal = OffsetSignal()
+    signal = OffsetSignal(Turn())
     watcher = Counter()
     signal.watch(A, EVERYTHING, watcher)
     signal.notify(A, LOG_END)
@@ -48,7 +49,7 @@ def test_a_watcher_is_called_until_it_is_removed_and_removing_it_twice_is_harmle
 
 
 def test_watching_twice_calls_once() -> None:
-    signal = OffsetSignal()
+    signal = OffsetSignal(Turn())
     watcher = Counter()
     signal.watch(A, LOG_END, watcher)
     signal.watch(A, LOG_END, watcher)
@@ -56,36 +57,38 @@ def test_watching_twice_calls_once() -> None:
     assert watcher.calls == 1
 
 
-def test_what_moves_while_it_is_held_is_told_once_when_it_is_released() -> None:
-    signal = OffsetSignal()
+def test_what_moves_in_a_turn_is_told_once_when_it_ends() -> None:
+    turn = Turn()
+    signal = OffsetSignal(turn)
     follower, consumer, other = Counter(), Counter(), Counter()
     signal.watch(A, LOG_END, follower)
     signal.watch(A, HIGH_WATERMARK, consumer)
     signal.watch(B, EVERYTHING, other)
-    signal.hold()
+    turn.begin()
     signal.notify(A, LOG_END)
     signal.notify(A, EVERYTHING)
     assert (follower.calls, consumer.calls, other.calls) == (0, 0, 0)
-    signal.release()
+    turn.end()
     assert (follower.calls, consumer.calls, other.calls) == (1, 1, 0)
     signal.notify(A, LOG_END)
     assert (follower.calls, consumer.calls, other.calls) == (2, 1, 0)
 
 
-def test_what_a_watcher_moves_while_it_is_told_is_told_at_once() -> None:
-    signal = OffsetSignal()
+def test_what_a_watcher_moves_while_it_is_told_belongs_to_the_same_turn() -> None:
+    turn = Turn()
+    signal = OffsetSignal(turn)
     consumer = Counter()
     follower = Counter(lambda: signal.notify(B, HIGH_WATERMARK))
     signal.watch(A, LOG_END, follower)
     signal.watch(B, HIGH_WATERMARK, consumer)
-    signal.hold()
+    turn.begin()
     signal.notify(A, LOG_END)
-    signal.release()
+    turn.end()
     assert (follower.calls, consumer.calls) == (1, 1)
 
 
 def test_a_watcher_removed_by_one_called_before_it_is_not_called() -> None:
-    signal = OffsetSignal()
+    signal = OffsetSignal(Turn())
     second = Counter()
     first = Counter(lambda: signal.unwatch(A, LOG_END, second))
     signal.watch(A, LOG_END, first)
@@ -95,7 +98,7 @@ def test_a_watcher_removed_by_one_called_before_it_is_not_called() -> None:
 
 
 def test_a_watcher_may_remove_itself_and_add_others_while_it_is_called() -> None:
-    signal = OffsetSignal()
+    signal = OffsetSignal(Turn())
     late = Counter()
     once = Counter()
 
@@ -114,7 +117,7 @@ def test_a_watcher_may_remove_itself_and_add_others_while_it_is_called() -> None
 def test_nothing_is_kept_once_all_have_left(trials: int, seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(trials):
-        signal = OffsetSignal()
+        signal = OffsetSignal(Turn())
         waiting: list[tuple[TopicPartition, int, Counter]] = []
         for _ in range(50):
             if waiting and chance.random() < 0.4:

@@ -17,7 +17,8 @@ from ottla.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tests.broker.test_node import CLEAN, client, config, create, fetching, produce, running
+from tests.broker.client import client
+from tests.broker.test_node import CLEAN, config, create, fetching, produce, running
 
 LIFE = [
     ("kafka.server.KafkaServer", r"starting"),

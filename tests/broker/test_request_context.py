@@ -7,9 +7,9 @@ from ottla.broker.request_context import CloseConnection, Deferred
 
 @pytest.mark.parametrize("applied", [True, False])
 def test_a_changed_reply_comes_when_the_reply_comes(applied: bool) -> None:
-    reply: Deferred[int] = Deferred(applied)
+    reply: Deferred[int] = Deferred(applied, repeatable=not applied)
     changed = reply.map(lambda number: number + 1)
-    assert (changed.applied, changed.done) == (applied, False)
+    assert (changed.applied, changed.repeatable, changed.done) == (applied, not applied, False)
     reply.complete(1)
     assert changed.response == 2
 

@@ -19,9 +19,9 @@ from ottla.broker.apis import Api, Row
 from ottla.broker.authorizer import Operation, ResourceType
 from ottla.broker.clock import Clock
 from ottla.broker.connection_limits import ConnectionLimits, Limits
-from ottla.broker.offset_signal import OffsetSignal
 from ottla.broker.request_context import RequestContext
 from ottla.broker.server import AddressInUse, Server, listen, resolve_overrides
+from ottla.broker.turns import Turn
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.config_def import ConfigError
@@ -48,12 +48,12 @@ class RunningServer:
     ) -> None:
         self.toy = Toy()
         self.clock = Clock()
-        self.signal = OffsetSignal()
+        self.turn = Turn()
         listeners = [(name, listen(host, 0, 50)) for name in names]
         self.addresses = {name: sock.getsockname()[:2] for name, sock in listeners}
         self.address = self.addresses[names[0]]
         self.server = Server(
-            self.toy.apis(*others), self.clock, inline, self.signal, max_frame=MAX_FRAME, idle_seconds=600, **options
+            self.toy.apis(*others), self.clock, inline, self.turn, max_frame=MAX_FRAME, idle_seconds=600, **options
         )
         nursery.start_soon(self.clock.run)
         nursery.start_soon(self.server.run, listeners)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import trio
 
-from ottla.broker.offset_signal import LOG_END
+from ottla.broker.offset_signal import LOG_END, OffsetSignal
+from ottla.broker.turns import Turn
 from ottla.wire.types import TopicPartition
 from tests.broker.test_server import RunningServer
 from tests.broker.toy import frames
@@ -20,7 +21,12 @@ class Told:
     def __init__(self, running: RunningServer, then: Callable[[], None] = lambda: None) -> None:
         self.then = then
         self.event = trio.Event()
-        running.signal.watch(self.PARTITION, LOG_END, self)
+        self.signal = OffsetSignal(running.turn)
+        self.signal.watch(self.PARTITION, LOG_END, self)
+
+    def move(self) -> None:
+        """As what a request does."""
+        self.signal.notify(self.PARTITION, LOG_END)
 
     def partition_moved(self) -> None:
         self.then()
@@ -32,7 +38,7 @@ async def test_who_waits_for_what_a_request_moves_is_told_when_its_reply_has_lef
     received: list[bytes] = []
     with socket.create_connection(running.address) as client:
         told = Told(running, lambda: received.append(client.recv(100, socket.MSG_DONTWAIT)))
-        running.toy.actions["it"] = lambda: running.signal.notify(Told.PARTITION, LOG_END)
+        running.toy.actions["it"] = told.move
         client.sendall(frames("do it"))
         with trio.fail_after(5):
             await told.event.wait()
@@ -45,7 +51,7 @@ async def test_others_are_told_what_a_client_moved_that_is_gone_before_its_reply
     client = socket.create_connection(running.address)
 
     def move_and_reset() -> None:
-        running.signal.notify(Told.PARTITION, LOG_END)
+        told.move()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         client.close()
 
@@ -53,3 +59,29 @@ async def test_others_are_told_what_a_client_moved_that_is_gone_before_its_reply
     client.sendall(frames("do it"))
     with trio.fail_after(5):
         await told.event.wait()
+
+
+def test_what_waits_for_the_end_of_a_turn_is_called_then_with_what_that_adds() -> None:
+    turn = Turn()
+    called: list[str] = []
+
+    def first() -> None:
+        called.append("first")
+        turn.at_end(lambda: called.append("added"))
+
+    turn.begin()
+    turn.at_end(first)
+    turn.at_end(lambda: called.append("second"))
+    assert called == []
+    turn.end()
+    assert called == ["first", "second", "added"]
+    turn.begin()
+    turn.end()
+    assert called == ["first", "second", "added"]
+
+
+def test_without_a_turn_nothing_waits_for_its_end() -> None:
+    turn = Turn()
+    called: list[str] = []
+    turn.at_end(lambda: called.append("at once"))
+    assert called == ["at once"]

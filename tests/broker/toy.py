@@ -1,8 +1,8 @@
 """A table of plain functions, and a client for it: what the tests of connections and servers talk about.
 
 The toy's requests are FindCoordinator's. What happens to one is the first word of its key: "say x" is answered at once,
-"applied x" and "pending x" are deferred until the test completes them, "silent x" has no reply, "close" ends the
-connection, "bug" is one, "error" is a KafkaError, "do x" calls `actions["x"]` and is answered.
+"applied x", "pending x" and "repeatable x" are deferred until the test completes them, "silent x" has no reply, "close"
+ends the connection, "bug" is one, "error" is a KafkaError, "do x" calls `actions["x"]` and is answered.
 """
 
 import struct
@@ -17,9 +17,9 @@ from ottla.broker.apis import Api, Apis, Row
 from ottla.broker.authorizer import Operation, ResourceType
 from ottla.broker.clock import Clock
 from ottla.broker.connection import Buffers, Connection, Outbox, RequestMemory
-from ottla.broker.offset_signal import OffsetSignal
 from ottla.broker.request_context import ClientSession, CloseConnection, Deferred, RequestContext
 from ottla.broker.transport import StreamTransport
+from ottla.broker.turns import Turn
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -61,8 +61,9 @@ class Toy:
         self.handled.append(request.key)
         self.contexts.append(context)
         word, _, rest = request.key.partition(" ")
-        if word in ("applied", "pending"):
-            self.deferred[rest] = Deferred(word == "applied", partial(self.abandoned.append, rest))
+        if word in ("applied", "pending", "repeatable"):
+            abandoned = partial(self.abandoned.append, rest)
+            self.deferred[rest] = Deferred(word == "applied", abandoned, repeatable=word == "repeatable")
             return self.deferred[rest]
         if word == "close":
             raise CloseConnection(rest)
@@ -151,8 +152,7 @@ class ToyServer:
         self.nursery = nursery
         self.apis = apis
         self.clock = Clock()
-        self.signal = OffsetSignal()
-        self.outbox = Outbox(self.signal)
+        self.outbox = Outbox(Turn())
         self.buffers = Buffers(MAX_FRAME, memory)
         nursery.start_soon(self.clock.run)
         nursery.start_soon(self.outbox.run)

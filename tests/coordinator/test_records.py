@@ -1,12 +1,15 @@
 """The bytes are spelled out: they must stay Kafka's."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla.coordinator.records import (
     NO_TIMESTAMP,
     GroupKey,
     GroupMetadataValue,
     MemberMetadata,
+    OffsetCommitKey,
     OffsetCommitValue,
     OffsetKey,
     UnknownRecordError,
@@ -33,6 +36,9 @@ MEMBER = MemberMetadata(
 )
 
 
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
+
+
 def text(value: str) -> str:
     return len(value).to_bytes(2, "big").hex() + value.encode().hex()
 
@@ -49,6 +55,24 @@ def test_the_value_of_an_offset_is_of_version_3() -> None:
     expected = "0003" + "0000000000000005" + "00000002" + text("note") + "00000000000003e8"
     assert offset_value(value).hex() == expected
     assert read_offset_value(bytes.fromhex(expected)) == value
+
+
+@given(
+    group=TEXTS,
+    topic=TEXTS,
+    partition=st.integers(0, 2**31 - 1),
+    offset=st.integers(-(2**63), 2**63 - 1),
+    leader_epoch=st.integers(-(2**31), 2**31 - 1),
+    metadata=TEXTS,
+    timestamp=st.integers(-(2**63), 2**63 - 1),
+)
+def test_every_offset_is_written_as_its_schema_says(
+    group: str, topic: str, partition: int, offset: int, leader_epoch: int, metadata: str, timestamp: int
+) -> None:
+    key = OffsetCommitKey(group=group, topic=topic, partition=partition)
+    assert offset_key(group, topic, partition) == b"\0\1" + key.encode(1)
+    value = OffsetCommitValue(offset=offset, leader_epoch=leader_epoch, metadata=metadata, commit_timestamp=timestamp)
+    assert offset_value(value) == b"\0\3" + value.encode(3)
 
 
 def test_an_offset_that_expires_by_itself_is_of_version_1() -> None:
