@@ -64,33 +64,32 @@ def commit(decision: Decision, group: Group, request: OffsetCommitRequest, order
     if member is not None:
         restart_session(decision, group, member)
     # None for what is too long to be kept. A partition that is named twice counts as its last naming.
-    offsets = {
+    values = {
         TopicPartition(topic.name, each.partition_index): _value(decision, request, each)
         for topic in request.topics
         for each in topic.partitions
     }
-    taken = {partition: CommittedOffset(value, order) for partition, value in offsets.items() if value is not None}
-    if not taken:
+    records: list[Record] = []
+    for partition, value in values.items():
+        if value is not None:
+            group.pending_offsets.setdefault(partition, []).append(order)
+            records.append((offset_key(group.group_id, partition.topic, partition.partition), offset_value(value)))
+    if not records:
         decision.reply(send, refused_commit(request, ErrorCode.OFFSET_METADATA_TOO_LARGE))
         return
-    for partition in taken:
-        group.pending_offsets.setdefault(partition, []).append(order)
 
     def stored(decision: Decision, error: ErrorCode) -> None:
-        for partition, committed in taken.items():
-            _complete(group, partition, committed, error)
         told = commit_error(error)
-        too_long = ErrorCode.OFFSET_METADATA_TOO_LARGE
-        answers = {partition: told if partition in taken else too_long for partition in offsets}
+        answers: dict[TopicPartition, ErrorCode] = {}
+        for partition, value in values.items():
+            if value is None:
+                answers[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                _complete(group, partition, CommittedOffset(value, order), error)
+                answers[partition] = told
         decision.reply(send, _answered_commit(answers))
 
-    decision.append(
-        [
-            (offset_key(group.group_id, partition.topic, partition.partition), offset_value(committed.value))
-            for partition, committed in taken.items()
-        ],
-        stored,
-    )
+    decision.append(records, stored)
 
 
 def _check_commit(group: Group, request: OffsetCommitRequest) -> ErrorCode:

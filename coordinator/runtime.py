@@ -110,7 +110,7 @@ class GroupCoordinator:
         self._new_member_id = new_member_id
         self._partitions: dict[int, _Partition] = {}
         self._timers: Timers[tuple[int, TimerKey]] = Timers(self._fire)
-        self._effects: deque[tuple[int, GroupShard, Effect]] = deque()
+        self._decided: deque[tuple[tuple[int, GroupShard], Sequence[Effect]]] = deque()
         self._performing = False
         self._active = True
 
@@ -370,25 +370,27 @@ class GroupCoordinator:
         """Let an event be decided and carry the effects out, in the order in which they were decided."""
         decision = Decision(self._config, self._now_ms())
         result = function(decision, *arguments)
-        number, shard = where
-        self._effects.extend([(number, shard, effect) for effect in decision.effects])
+        self._decided.append((where, decision.effects))
         # An effect may cause an event, such as an append that is committed at once: its effects come after ours.
         if not self._performing:
             self._performing = True
-            while self._effects:
-                try:
-                    self._perform(*self._effects.popleft())
-                except Exception:
-                    # The others wait for theirs.
-                    logger.exception("An effect could not be carried out")
+            while self._decided:
+                where, effects = self._decided.popleft()
+                for effect in effects:
+                    try:
+                        self._perform(where, effect)
+                    except Exception:
+                        # The others wait for theirs.
+                        logger.exception("An effect could not be carried out")
             self._performing = False
         return result
 
-    def _perform(self, number: int, shard: GroupShard, effect: Effect) -> None:
+    def _perform(self, where: tuple[int, GroupShard], effect: Effect) -> None:
+        number, shard = where
         if isinstance(effect, Reply):
             effect.send(effect.response)
         elif isinstance(effect, Append):
-            self._log.append(number, effect.records, partial(self._decide, (number, shard), effect.then))
+            self._log.append(number, effect.records, partial(self._decide, where, effect.then))
         elif isinstance(effect, CancelTimer):
             self._timers.cancel((number, effect.key))
         elif (partition := self._partitions.get(number)) is not None and partition.shard is shard:
