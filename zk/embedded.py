@@ -120,6 +120,11 @@ class EmbeddedStore:
             if owned:
                 await self.write(0, [[Delete(path) for path in owned]])
 
+    async def expire(self, session: "EmbeddedSession") -> None:
+        """End one session as an ensemble does that has not heard of it for too long."""
+        await self.end(session)
+        session.on_event(WatchEvent(EventType.EXPIRED, ""))
+
     def _forget(self, session: "EmbeddedSession") -> None:
         session.is_closed = True
         self._sessions.pop(session.session_id, None)
