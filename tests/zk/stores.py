@@ -6,8 +6,9 @@ from typing import TypeVar, TypeVarTuple
 
 import trio
 
-from ottla.zk.embedded import EmbeddedSession, EmbeddedStore
-from ottla.zk.store import WatchEvent
+from ottla.zk.embedded import EmbeddedStore
+from ottla.zk.ensemble import EnsembleSession, EnsembleStore
+from ottla.zk.store import Session, WatchEvent
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -20,11 +21,27 @@ async def inline(function: Callable[[*Ts], T], *args: *Ts) -> T:
 
 
 class Client:
-    """A session, and the events it got."""
+    """A session of the embedded store, and the events it got."""
 
     def __init__(self, store: EmbeddedStore) -> None:
         self.events: list[WatchEvent] = []
-        self.session: EmbeddedSession = store.session(self.events.append)
+        self.session: Session = store.session(self.events.append)
+
+
+class EnsembleClient(Client):
+    """A session with an ensemble, and the events it got."""
+
+    def __init__(self, events: list[WatchEvent], session: EnsembleSession) -> None:
+        self.events = events
+        self.session = session
+
+
+async def begin(store: EmbeddedStore | EnsembleStore) -> Client:
+    """Begin a session of either store."""
+    if isinstance(store, EmbeddedStore):
+        return Client(store)
+    events: list[WatchEvent] = []
+    return EnsembleClient(events, await store.session(events.append))
 
 
 async def open_store(directory: Path) -> EmbeddedStore:
