@@ -46,7 +46,8 @@ from ottla.log.meta_properties import DirectoryLocks, read_meta_properties
 from ottla.wire.types import TopicPartition
 from ottla.zk.bootstrap import generate_broker_id, prepare_tree, register_broker, update_registration
 from ottla.zk.embedded import EmbeddedStore
-from ottla.zk.store import WatchEvent
+from ottla.zk.lasting import LastingSession
+from ottla.zk.store import EventType, OnEvent, Session, SessionExpiredError, WatchEvent
 from ottla.zk.znodes import BrokerInfo, Endpoint, encode_uuid
 
 __all__ = ["AddressInUse", "Node"]
@@ -60,7 +61,10 @@ MAX_THREADS: Final = 8
 VALIDATIONS: Final = max(1, min(MAX_THREADS, os.cpu_count() or 1) // 2)
 # What replies that are owed may take to leave when the broker stops.
 GRACE_SECONDS: Final = 2.0
+# How long an earlier life of this broker may take to end: its session, and something to spare.
+REGISTRATION_PATIENCE_SECONDS: Final = 30.0
 
+BeginSession = Callable[[OnEvent], Awaitable[Session]]
 
 Sockets = Mapping[str, socket.socket]
 
@@ -81,9 +85,11 @@ class Node:
         clock: Clock | None = None,
         offload: Offload | None = None,
         authorizer: Authorizer | None = None,
+        store: EmbeddedStore | None = None,
     ) -> None:
-        """Without an authorizer everybody may do everything."""
+        """Without an authorizer everybody may do everything. Brokers of one cluster can be given one open store."""
         self._config = config
+        self._shared_store = store
         self._access = Access(authorizer)
         self._clock = clock or Clock()
         self._offload = offload or thread_offload(MAX_THREADS)
@@ -102,25 +108,31 @@ class Node:
             sockets = _listen(config, stack)
             locks = DirectoryLocks(config.log_dirs)
             stack.callback(locks.release)
-            store = EmbeddedStore(config.log_dirs[0] / STORE_FILE, self._offload, now_ms=self._clock.now_ms)
-            await store.open()
-            stack.push_async_callback(store.close)
-            identity = await self._identify(store)
-            dynamic = await self._read_dynamic_configs(identity, store)
+            begin = await self._open_store(stack)
+            identity = await self._identify(begin)
+            dynamic = await self._read_dynamic_configs(identity, begin)
             limits = await self._offload(resolve_overrides, dynamic.current.connection_limits)
             logs = await self._load_logs(identity, locks, dynamic)
             try:
-                await self._run_broker(identity, store, logs, dynamic, sockets, limits, ready)
+                await self._run_broker(identity, begin, logs, dynamic, sockets, limits, ready, stack)
             except BaseException:
                 # As after a kill: the next start looks through what was not flushed.
                 logs.abandon()
                 raise
 
-    async def _identify(self, store: EmbeddedStore) -> Identity:
+    async def _open_store(self, stack: AsyncExitStack) -> BeginSession:
+        if self._shared_store is not None:
+            return self._shared_store.begin
+        store = EmbeddedStore(self._config.log_dirs[0] / STORE_FILE, self._offload, now_ms=self._clock.now_ms)
+        await store.open()
+        stack.push_async_callback(store.close)
+        return store.begin
+
+    async def _identify(self, begin: BeginSession) -> Identity:
         """Find out who this is: from the configuration, the directories, or the store, which may have to decide."""
         config = self._config
         found = next(filter(None, map(read_meta_properties, config.log_dirs)), {})
-        session = store.session(lambda event: None)
+        session = await begin(lambda event: None)
         cluster_id = await prepare_tree(session, found.get("cluster.id") or encode_uuid(uuid.uuid4().bytes))
         broker_id = config.broker_id if config.broker_id >= 0 else int(found.get("broker.id", -1))
         if broker_id < 0:
@@ -129,9 +141,9 @@ class Node:
         logger.info("Cluster ID = %s", cluster_id)
         return Identity(broker_id, cluster_id)
 
-    async def _read_dynamic_configs(self, identity: Identity, store: EmbeddedStore) -> DynamicConfig:
+    async def _read_dynamic_configs(self, identity: Identity, begin: BeginSession) -> DynamicConfig:
         dynamic = DynamicConfig(self._config)
-        session = store.session(lambda event: None)
+        session = await begin(lambda event: None)
         await BrokerConfigs(session, identity.broker_id, dynamic).refresh()
         await session.close()
         return dynamic
@@ -156,12 +168,13 @@ class Node:
     async def _run_broker(
         self,
         identity: Identity,
-        store: EmbeddedStore,
+        begin: BeginSession,
         logs: LogManager,
         dynamic: DynamicConfig,
         sockets: Sockets,
         limits: ConnectionLimits,
         ready: Callable[[str], None],
+        stack: AsyncExitStack,
     ) -> None:
         async with trio.open_nursery() as nursery:
             broker = _Broker(
@@ -171,11 +184,13 @@ class Node:
                 self._validate,
                 self._access,
                 identity,
-                store,
+                begin,
                 logs,
                 limits,
                 nursery,
             )
+            # However this ends: what is ephemeral of a broker in a store that it shares must not outlive it.
+            stack.push_async_callback(broker.session.close)
             nursery.start_soon(self._clock.run)
             await broker.start(_endpoints(dynamic.current, sockets))
 
@@ -209,7 +224,7 @@ class _Broker:
         validate: Offload,
         access: Access,
         identity: Identity,
-        store: EmbeddedStore,
+        begin: BeginSession,
         logs: LogManager,
         limits: ConnectionLimits,
         nursery: trio.Nursery,
@@ -222,11 +237,12 @@ class _Broker:
         self._identity = identity
         self._nursery = nursery
         self._epoch = -1
+        self._endpoints: tuple[Endpoint, ...] = ()
         self._metadata = MetadataCache()
         self._controller = Controller(
             dynamic, clock, self._metadata, broker_id=identity.broker_id, peers=lambda broker_id: self._peer
         )
-        self.session = store.session(self._on_store_event)
+        self.session = LastingSession(begin, self._on_store_event)
         self._topic_configs = TopicConfigs(self.session, self._start_soon)
         self.replicas = ReplicaManager(
             logs,
@@ -261,7 +277,9 @@ class _Broker:
 
     async def start(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Register, and return when the controller has told this broker its partitions."""
-        self._epoch = await register_broker(self.session, self._info(endpoints), self._clock.now_ms())
+        self._endpoints = endpoints
+        await self._nursery.start(self.session.run)
+        await self._register()
         await self._nursery.start(self._config_changes.run)
         await self._nursery.start(self.groups.run)
         await self._nursery.start(self._controller.run, self.session)
@@ -269,7 +287,12 @@ class _Broker:
 
     async def advertise(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Be found elsewhere from now on; the controller tells all brokers."""
-        await update_registration(self.session, self._info(endpoints), self._clock.now_ms())
+        self._endpoints = endpoints
+        await update_registration(self.session, self._info(), self._clock.now_ms())
+
+    async def _register(self) -> None:
+        patience_s = REGISTRATION_PATIENCE_SECONDS
+        self._epoch = await register_broker(self.session, self._info(), self._clock.now_ms(), patience_s)
 
     def _parts(self, access: Access, validate: Offload) -> Parts:
         return Parts(
@@ -305,12 +328,28 @@ class _Broker:
     async def _limit_connections(self, config: BrokerConfig) -> None:
         self.server.use_limits(await self._offload(resolve_overrides, config.connection_limits))
 
-    def _info(self, endpoints: tuple[Endpoint, ...]) -> BrokerInfo:
-        return BrokerInfo(self._identity.broker_id, endpoints, self._config.broker_rack)
+    def _info(self) -> BrokerInfo:
+        return BrokerInfo(self._identity.broker_id, self._endpoints, self._config.broker_rack)
 
     def _on_store_event(self, event: WatchEvent) -> None:
+        if event.type is EventType.BEGUN:
+            self._start_soon(self._return, event)
+        else:
+            self._pass_on(event)
+
+    def _pass_on(self, event: WatchEvent) -> None:
         self._config_changes.on_store_event(event)
         self._controller.on_store_event(event)
+
+    async def _return(self, event: WatchEvent) -> None:
+        """Be a broker of the cluster again, in a new session, before anything else is done in that."""
+        try:
+            await self._register()
+        except SessionExpiredError as error:
+            # The next session does it.
+            logger.warning("[KafkaServer id=%d] not registered: %s", self._identity.broker_id, error)
+        else:
+            self._pass_on(event)
 
     def _start_soon(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
         self._nursery.start_soon(function, *args)

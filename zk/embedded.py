@@ -23,6 +23,7 @@ from ottla.zk.store import (
     OnEvent,
     Operation,
     Result,
+    Session,
     SessionExpiredError,
     SetData,
     Stat,
@@ -94,6 +95,11 @@ class EmbeddedStore:
         session = EmbeddedSession(self, (self._tree.zxid << 16) + self._sessions_begun, on_event)
         self._sessions[session.session_id] = session
         return session
+
+    async def begin(self, on_event: OnEvent) -> Session:
+        """As `session`, for those who would wait for a store that is elsewhere."""
+        await trio.lowlevel.checkpoint()
+        return self.session(on_event)
 
     @property
     def tree(self) -> Tree:

@@ -258,6 +258,8 @@ class Controller:
             await self._moved()
         elif event is EventType.EXPIRED:
             self._resign()
+        elif event is EventType.BEGUN:
+            await self._stand_for_election()
         elif self._active is None or event is EventType.DELETED:
             return
         elif path == znodes.BROKER_IDS:

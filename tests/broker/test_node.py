@@ -359,9 +359,10 @@ async def test_a_broker_leaves_no_descriptor_behind(tmp_path: Path) -> None:
 SERVE = """
 import sys
 from ottla.broker.config import BrokerConfig
+from ottla.broker.node import Node
 from ottla.broker.process import serve
 config, _ = BrokerConfig.load(None, {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": sys.argv[1]}, {})
-serve(config, ready=lambda bootstrap: print(bootstrap, flush=True))
+serve(lambda: Node(config), ready=lambda bootstrap: print(bootstrap, flush=True))
 """
 
 
