@@ -156,6 +156,56 @@ class BrokerConfig:
         doc="How long a follower may lag before it leaves the in-sync replicas.",
         importance=Importance.HIGH,
     )
+    replica_fetch_max_bytes = ConfigKey(
+        "replica.fetch.max.bytes",
+        ConfigType.INT,
+        1048576,
+        at_least(0),
+        doc="The most bytes that a follower asks for of one partition at a time; a larger batch comes all the same.",
+    )
+    replica_fetch_response_max_bytes = ConfigKey(
+        "replica.fetch.response.max.bytes",
+        ConfigType.INT,
+        10485760,
+        at_least(0),
+        doc="The most bytes that a follower asks for at a time, of all partitions together.",
+    )
+    replica_fetch_min_bytes = ConfigKey(
+        "replica.fetch.min.bytes",
+        ConfigType.INT,
+        1,
+        doc="With fewer bytes than that a leader lets a follower wait.",
+        importance=Importance.HIGH,
+    )
+    replica_fetch_wait_max_ms = ConfigKey(
+        "replica.fetch.wait.max.ms",
+        ConfigType.INT,
+        500,
+        doc="How long a leader lets a follower wait; at most `replica.lag.time.max.ms`.",
+        importance=Importance.HIGH,
+    )
+    replica_socket_timeout_ms = ConfigKey(
+        "replica.socket.timeout.ms",
+        ConfigType.INT,
+        30000,
+        doc="How long a follower waits for its leader's answer; at least `replica.fetch.wait.max.ms`.",
+        importance=Importance.HIGH,
+    )
+    replica_fetch_backoff_ms = ConfigKey(
+        "replica.fetch.backoff.ms",
+        ConfigType.INT,
+        1000,
+        at_least(0),
+        doc="How long a follower rests after its leader answered with an error, or not at all.",
+    )
+    num_replica_fetchers = ConfigKey(
+        "num.replica.fetchers",
+        ConfigType.INT,
+        1,
+        doc="Connections by which followers fetch from one leader; each partition has its place on one of them.",
+        importance=Importance.HIGH,
+        dynamic="cluster-wide",
+    )
     replica_high_watermark_checkpoint_interval_ms = ConfigKey(
         "replica.high.watermark.checkpoint.interval.ms",
         ConfigType.LONG,
@@ -181,6 +231,7 @@ class BrokerConfig:
         self.values = values
         check_broker_values(values)
         _check_codec(values["offsets.topic.compression.codec"])
+        _check_replica_wait(values)
         self.without_effect = sorted(
             n for n in texts if n in IDLE_CONFIG or (n not in BROKER_CONFIG and n in without_effect())
         )
@@ -218,6 +269,20 @@ BROKER_CONFIG = ConfigDef(
 def _check_codec(number: int) -> None:
     if number not in tuple(Compression):
         raise ConfigError(f"Unknown compression type id: {number}, in offsets.topic.compression.codec")
+
+
+def _check_replica_wait(values: Mapping[str, Any]) -> None:
+    wait_ms = values["replica.fetch.wait.max.ms"]
+    if wait_ms > values["replica.socket.timeout.ms"]:
+        raise ConfigError(
+            "requirement failed: replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to "
+            "prevent unnecessary socket timeouts"
+        )
+    if wait_ms > values["replica.lag.time.max.ms"]:
+        raise ConfigError(
+            "requirement failed: replica.fetch.wait.max.ms should always be less than or equal to "
+            "replica.lag.time.max.ms to prevent frequent changes in ISR"
+        )
 
 
 def _agree_on_broker_id(values: dict[str, Any], *, is_kraft: bool) -> None:

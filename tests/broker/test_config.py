@@ -244,6 +244,14 @@ def test_what_is_listened_on_is_advertised_unless_said_otherwise() -> None:
             {"offsets.topic.compression.codec": "5"},
             "Unknown compression type id: 5, in offsets.topic.compression.codec",
         ),
+        (
+            {"replica.fetch.wait.max.ms": "30001"},
+            "requirement failed: replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms",
+        ),
+        (
+            {"replica.lag.time.max.ms": "499"},
+            "requirement failed: replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time",
+        ),
         ({"num.partitions": "0"}, "Invalid value 0 for configuration num.partitions: Value must be at least 1"),
     ],
 )
