@@ -73,6 +73,7 @@ class Parts(NamedTuple):
     """What handlers work on. `validate` is for validating batches alone: it leaves threads to others."""
 
     broker_id: int
+    broker_epoch: Callable[[], int]
     cluster_id: str
     dynamic: DynamicConfig
     access: Access
@@ -88,8 +89,9 @@ class Parts(NamedTuple):
 
 
 def client_handlers(parts: Parts) -> dict[ApiKey, Bound]:
-    """The handlers that clients reach."""
-    return _of_data(parts) | _of_groups(parts) | _of_configs(parts) | _describing(parts) | _controlling(parts)
+    """The handlers that are reached by network, also by the controllers of other brokers."""
+    of_clients = _of_data(parts) | _of_groups(parts) | _of_configs(parts) | _describing(parts) | _controlling(parts)
+    return of_clients | _controlled(parts)
 
 
 def _of_data(parts: Parts) -> dict[ApiKey, Bound]:
@@ -205,8 +207,8 @@ def _controlling(parts: Parts) -> dict[ApiKey, Bound]:
     }
 
 
-def control_handlers(parts: Parts, broker_epoch: Callable[[], int]) -> dict[type[ControlRequest], Callable[[Any], Any]]:
-    """The handlers that only the controller reaches."""
+def _controlled(parts: Parts) -> dict[ApiKey, Bound]:
+    """The handlers by which the controller, wherever it is, has this broker do something."""
 
     def metadata_changed(topics: Collection[str]) -> None:
         parts.controller.metadata_changed(topics)
@@ -214,19 +216,25 @@ def control_handlers(parts: Parts, broker_epoch: Callable[[], int]) -> dict[type
         if deleted:
             parts.groups.topics_deleted(deleted)
 
-    own = {"replicas": parts.replicas, "broker_epoch": broker_epoch}
-    bound: dict[type[ControlRequest], Bound] = {
-        LeaderAndIsrRequest: _bind(leader_and_isr, **own, topic_configs=parts.topic_configs),
-        UpdateMetadataRequest: _bind(
+    own = {"replicas": parts.replicas, "broker_epoch": parts.broker_epoch}
+    return {
+        ApiKey.LEADER_AND_ISR: _bind(leader_and_isr, **own, topic_configs=parts.topic_configs),
+        ApiKey.STOP_REPLICA: _bind(stop_replica, **own),
+        ApiKey.UPDATE_METADATA: _bind(
             update_metadata,
             **own,
             topic_configs=parts.topic_configs,
             metadata=parts.metadata,
             changed=metadata_changed,
         ),
-        StopReplicaRequest: _bind(stop_replica, **own),
     }
-    return {kind: partial(_call_locally, handler) for kind, (handler, _) in bound.items()}
+
+
+def control_handlers(parts: Parts) -> dict[type[ControlRequest], Callable[[Any], Any]]:
+    """Those for the controller of this process, which needs no network."""
+    bound = _controlled(parts)
+    kinds: tuple[type[ControlRequest], ...] = (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
+    return {kind: partial(_call_locally, bound[kind.api_key][0]) for kind in kinds}
 
 
 def _bind(module: ModuleType, **collaborators: object) -> Bound:

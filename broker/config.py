@@ -12,11 +12,12 @@ from typing import Any, Self
 
 from ottla.broker.connection_limits import CONNECTION_CONFIG, ConnectionLimits, read_connection_limits
 from ottla.broker.listeners import LISTENER_CONFIG, Listener, read_listeners
+from ottla.broker.protocol_versions import NEWEST, OLDEST, version_fault
 from ottla.broker.unused_config import IDLE_CONFIG, check_refused, is_refused, without_effect
 from ottla.coordinator.config import GROUP_CONFIG
 from ottla.log.config import BROKER_LOG_CONFIG, check_broker_values
 from ottla.wire.compression import Compression
-from ottla.wire.config_def import ConfigDef, ConfigError, ConfigKey, ConfigType, Importance, at_least, nearest
+from ottla.wire.config_def import Check, ConfigDef, ConfigError, ConfigKey, ConfigType, Importance, at_least, nearest
 
 ENVIRONMENT_PREFIX = "KAFKA_"
 # What Kafka's image keeps for its own start script.
@@ -212,6 +213,20 @@ class BrokerConfig:
         5000,
         doc="How often the high watermarks are written to disk.",
         importance=Importance.HIGH,
+    )
+    inter_broker_protocol_version = ConfigKey(
+        "inter.broker.protocol.version",
+        ConfigType.STRING,
+        NEWEST,
+        Check(f"[{OLDEST}, ..., {NEWEST}]", version_fault),
+        doc="The Kafka release whose protocol brokers speak among themselves. While a cluster is upgraded broker by "
+        "broker it stays that of the oldest one.",
+    )
+    controller_socket_timeout_ms = ConfigKey(
+        "controller.socket.timeout.ms",
+        ConfigType.INT,
+        30000,
+        doc="How long the controller and the other brokers wait for each other's answers.",
     )
     transaction_max_timeout_ms = ConfigKey(
         "transaction.max.timeout.ms",

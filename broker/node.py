@@ -261,7 +261,7 @@ class _Broker:
             self.session, clock, self._topic_configs, broker_configs, self.replicas.reconfigure
         )
         parts = self._parts(access, validate)
-        self._peer: Peer = LocalPeer(control_handlers(parts, lambda: self._epoch))
+        self._peer: Peer = LocalPeer(control_handlers(parts))
         self._housekeeping = Housekeeping(
             logs,
             clock,
@@ -297,6 +297,7 @@ class _Broker:
     def _parts(self, access: Access, validate: Offload) -> Parts:
         return Parts(
             broker_id=self._identity.broker_id,
+            broker_epoch=lambda: self._epoch,
             cluster_id=self._identity.cluster_id,
             dynamic=self._dynamic,
             access=access,

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FACTS = ROOT / "tests" / "data" / "kafka-configs.csv"
 # Values that differ from Kafka's documentation, each for a reason.
 DEVIATIONS = {
+    ("inter.broker.protocol.version", "valid"): "brokers older than 2.8 are not spoken to",
     ("log.dir", "default"): "the documentation hides the directory that Kafka means",
     ("log.message.format.version", "valid"): "any text: the key is only tolerated",
     ("log.flush.interval.ms", "valid"): "Kafka checks its bounds in another place",
