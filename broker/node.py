@@ -16,6 +16,7 @@ import socket
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import trio
@@ -30,7 +31,8 @@ from ottla.broker.controller.active import UNCLEAN_KEY
 from ottla.broker.controller.broker_configs import BrokerConfigs
 from ottla.broker.controller.config_changes import ConfigChanges
 from ottla.broker.controller.event_loop import Controller
-from ottla.broker.controller.peers import LocalPeer, Peer
+from ottla.broker.controller.peers import LocalPeer, RemotePeer
+from ottla.broker.controller.peers import Peer as ControlPeer
 from ottla.broker.controller.topic_configs import TopicConfigs
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.group_partitions import group_coordinator
@@ -38,11 +40,15 @@ from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.large_requests import LargeRequests
 from ottla.broker.listeners import Listener
 from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.peer import Peer
+from ottla.broker.protocol_versions import protocol_versions
+from ottla.broker.replica_fetcher import ReplicaFetchers
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.server import AddressInUse, Server, listen, resolve_overrides
 from ottla.log.config import BROKER_LOG_CONFIG
 from ottla.log.manager import LogManager
 from ottla.log.meta_properties import DirectoryLocks, read_meta_properties
+from ottla.wire.api_keys import ApiKey
 from ottla.wire.types import TopicPartition
 from ottla.zk.bootstrap import generate_broker_id, prepare_tree, register_broker, update_registration
 from ottla.zk.embedded import EmbeddedStore
@@ -63,6 +69,8 @@ VALIDATIONS: Final = max(1, min(MAX_THREADS, os.cpu_count() or 1) // 2)
 GRACE_SECONDS: Final = 2.0
 # How long an earlier life of this broker may take to end: its session, and something to spare.
 REGISTRATION_PATIENCE_SECONDS: Final = 30.0
+# The largest answer that a fetch of a replica may get.
+MAX_REPLY: Final = 0x7FFFFFFF
 
 BeginSession = Callable[[OnEvent], Awaitable[Session]]
 
@@ -240,7 +248,7 @@ class _Broker:
         self._endpoints: tuple[Endpoint, ...] = ()
         self._metadata = MetadataCache()
         self._controller = Controller(
-            dynamic, clock, self._metadata, broker_id=identity.broker_id, peers=lambda broker_id: self._peer
+            dynamic, clock, self._metadata, broker_id=identity.broker_id, peers=self._peer_for_controller
         )
         self.session = LastingSession(begin, self._on_store_event)
         self._topic_configs = TopicConfigs(self.session, self._start_soon)
@@ -261,7 +269,8 @@ class _Broker:
             self.session, clock, self._topic_configs, broker_configs, self.replicas.reconfigure
         )
         parts = self._parts(access, validate)
-        self._peer: Peer = LocalPeer(control_handlers(parts))
+        self._own_peer = LocalPeer(control_handlers(parts))
+        self._followers = self._replica_fetchers()
         self._housekeeping = Housekeeping(
             logs,
             clock,
@@ -274,6 +283,7 @@ class _Broker:
         dynamic.subscribe(CONNECTION_CONFIG, self._limit_connections)
         dynamic.subscribe(BROKER_LOG_CONFIG, self.replicas.broker_reconfigured)
         dynamic.subscribe([UNCLEAN_KEY], self._controller.unclean_election_changed)
+        dynamic.subscribe(["num.replica.fetchers"], self._followers.reconfigured)
 
     async def start(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Register, and return when the controller has told this broker its partitions."""
@@ -293,6 +303,41 @@ class _Broker:
     async def _register(self) -> None:
         patience_s = REGISTRATION_PATIENCE_SECONDS
         self._epoch = await register_broker(self.session, self._info(), self._clock.now_ms(), patience_s)
+
+    # Other brokers
+
+    def _peer_for_controller(self, broker_id: int) -> ControlPeer:
+        if broker_id == self._identity.broker_id:
+            return self._own_peer
+        where = partial(self._controller.address, broker_id)
+        return RemotePeer(where, self._offload, self._config, self._identity.broker_id)
+
+    def _replica_fetchers(self) -> ReplicaFetchers:
+        versions = protocol_versions(self._config.inter_broker_protocol_version)
+        return ReplicaFetchers(
+            self.replicas,
+            self._peer_for_fetching,
+            self._config,
+            broker_epoch=lambda: self._epoch,
+            fetch_version=versions[ApiKey.FETCH],
+            list_offsets_version=versions[ApiKey.LIST_OFFSETS],
+        )
+
+    def _peer_for_fetching(self, broker_id: int) -> Peer:
+        config = self._config
+        return Peer(
+            partial(self._address, broker_id),
+            self._offload,
+            client_id=f"broker-{self._identity.broker_id}-fetcher",
+            request_timeout_ms=config.replica_socket_timeout_ms,
+            max_frame=MAX_REPLY,
+        )
+
+    def _address(self, broker_id: int) -> tuple[str, int] | None:
+        """Where other brokers reach a broker, as the controller has told."""
+        broker = self._metadata.brokers.get(broker_id)
+        node = None if broker is None else broker.nodes.get(self._config.inter_broker_listener_name)
+        return None if node is None else (node.host, node.port)
 
     def _parts(self, access: Access, validate: Offload) -> Parts:
         return Parts(

@@ -49,7 +49,9 @@ class Cluster:
             return await one.ask(request, version)
 
     async def metadata(self, by: int) -> MetadataResponse:
-        response = await self.ask(by, MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]), 12)
+        response = await self.ask(
+            by, MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False), 12
+        )
         assert isinstance(response, MetadataResponse)
         return response
 
