@@ -261,6 +261,10 @@ class Client(KazooClient):
         self._safe_close()
         self.close()
 
+    def connection_has_ended(self) -> bool:
+        """Say whether there is no connection and never will be."""
+        return bool(self._connection.connection_stopped.is_set())
+
     # From here on everything runs in the connection thread.
 
     def fired(self, event: Any) -> None:
