@@ -102,7 +102,17 @@ class _Handler(SequentialThreadingHandler):
 
 
 class _Connection(ConnectionHandler):
-    """kazoo's connection, which takes one that breaks while it authenticates for a refusal, and ends the session."""
+    """kazoo's connection, used only when it is authenticated; one that breaks before that has not been refused."""
+
+    def zk_loop(self) -> None:
+        # An answer that makes no sense: kazoo has logged it, and told the client that the session is over.
+        with contextlib.suppress(Exception):
+            super().zk_loop()
+
+    def _connect(self, host: str, address: str, port: int) -> tuple[float, float]:
+        read_timeout_ms, connect_timeout_ms = super()._connect(host, address, port)
+        self.client.has_connected()
+        return read_timeout_ms, connect_timeout_ms
 
     def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
         try:
@@ -299,11 +309,14 @@ class Client(KazooClient):
                 # Before the requests are told that are lost with the connection: they wait for the next one.
                 self._post(self._on_state, state, None, 0)
             super()._session_callback(state)
-            if state == KeeperState.CONNECTED:
-                self._connections += 1
-                self._current = self._connections
-                self._set_watches()
-                self._post(self._on_state, state, self._current, self._session_id)
+
+    def has_connected(self) -> None:
+        """Begin to use a connection."""
+        with self._lock:
+            self._connections += 1
+            self._current = self._connections
+            self._set_watches()
+            self._post(self._on_state, KeeperState.CONNECTED, self._current, self._session_id)
 
     def _set_watches(self) -> None:
         if not self._of_data and not self._of_children:

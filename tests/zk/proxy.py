@@ -1,7 +1,7 @@
 """What stands between a session and its server, and can be cut."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 
 import trio
 
@@ -15,10 +15,13 @@ class Proxy:
         self._connections: set[trio.CancelScope] = set()
         self._may_answer = trio.Event()
         self._may_answer.set()
+        self._free_answers = 0
+        self._corrupt = False
         self.port = 0
-        # How many connections there were, and how many of them ended.
+        # How many connections there were, how many of them ended, and how many messages came from clients.
         self.accepted = 0
         self.ended = 0
+        self.requests = 0
 
     @property
     def connect(self) -> str:
@@ -31,9 +34,18 @@ class Proxy:
         for scope in list(self._connections):
             scope.cancel()
 
-    def hold_answers(self) -> None:
-        """Keep back what the server says from now on, over the connections that there are."""
+    def let_come(self) -> None:
+        """Let connections come again."""
+        self._is_cut = False
+
+    def hold_answers(self, *, but_for: int = 0) -> None:
+        """Keep back what the server says from now on, but for its next few messages."""
         self._may_answer = trio.Event()
+        self._free_answers = but_for
+
+    def corrupt_next_answer(self) -> None:
+        """Have the server answer what nobody asked."""
+        self._corrupt = True
 
     def heal(self) -> None:
         """Forward all again. What was kept back over a connection that was cut is lost."""
@@ -57,13 +69,35 @@ class Proxy:
         self, source: trio.SocketStream, sink: trio.SocketStream, scope: trio.CancelScope, is_answer: bool
     ) -> None:
         try:
-            async for data in source:
-                if is_answer:
-                    await self._may_answer.wait()
-                await sink.send_all(data)
+            async with aclosing(messages(source)) as received:
+                async for message in received:
+                    if is_answer:
+                        await self._answer(message, sink)
+                    else:
+                        self.requests += 1
+                        await sink.send_all(message)
         except trio.BrokenResourceError:
             pass
         scope.cancel()
+
+    async def _answer(self, message: bytes, sink: trio.SocketStream) -> None:
+        if self._free_answers:
+            self._free_answers -= 1
+        else:
+            await self._may_answer.wait()
+        if self._corrupt:
+            message = message[:4] + b"\x7f" * (len(message) - 4)
+        await sink.send_all(message)
+
+
+async def messages(stream: trio.SocketStream) -> AsyncGenerator[bytes, None]:
+    """Yield whole messages, each behind its length."""
+    received = bytearray()
+    async for data in stream:
+        received += data
+        while len(received) >= 4 and len(received) >= (end := 4 + int.from_bytes(received[:4], "big")):
+            yield bytes(received[:end])
+            del received[:end]
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """What tests of stores share."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
@@ -8,7 +8,10 @@ import trio
 
 from ottla.zk.embedded import EmbeddedStore
 from ottla.zk.ensemble import EnsembleSession, EnsembleStore
-from ottla.zk.store import Session, WatchEvent
+from ottla.zk.store import Session, StoreError, WatchEvent
+
+# How long a test waits for what should take no time.
+PATIENCE_S = 30
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -49,3 +52,30 @@ async def open_store(directory: Path) -> EmbeddedStore:
     store = EmbeddedStore(directory / "store.db", inline, now_ms=lambda: 1_000)
     await store.open()
     return store
+
+
+async def until(condition: Callable[[], object]) -> None:
+    with trio.fail_after(PATIENCE_S):
+        while not condition():
+            await trio.sleep(0.01)
+
+
+async def until_exists(client: Client, path: str) -> None:
+    with trio.fail_after(PATIENCE_S):
+        while await client.session.exists(path) is None:
+            await trio.sleep(0.01)
+
+
+class Outcome:
+    """What a call in the background ended with."""
+
+    def __init__(self) -> None:
+        self.value: object = None
+        self.is_there = False
+
+    async def of(self, call: Callable[[], Awaitable[object]]) -> None:
+        try:
+            self.value = await call()
+        except StoreError as error:
+            self.value = error
+        self.is_there = True

@@ -1,15 +1,13 @@
 """What only an ensemble does: connections are lost, sessions expire, events and answers come over one socket."""
 
-import itertools
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
 
 from compat_tests.zookeeper import ZooKeeper
 from ottla.zk.ensemble import EnsembleSession, EnsembleStore
-from ottla.zk.kazoo_client import set_watches
 from ottla.zk.store import (
     BadVersionError,
     Check,
@@ -23,146 +21,10 @@ from ottla.zk.store import (
     StoreFailedError,
     WatchEvent,
 )
-from tests.zk.proxy import Proxy, proxy_to
-from tests.zk.stores import Client, begin
+from tests.zk.proxy import Proxy
+from tests.zk.stores import PATIENCE_S, Client, Outcome, begin, until, until_exists
 
 pytestmark = pytest.mark.slow
-
-# Longer than a client needs to come back over a proxy that heals at once.
-SESSION_TIMEOUT_MS = 4_000
-BRIEF_SESSION_MS = 600
-PATIENCE_S = 30
-
-_chroots = itertools.count()
-
-
-@pytest.fixture
-def chroot() -> str:
-    return f"/ensemble{next(_chroots)}"
-
-
-@pytest.fixture
-async def proxy(zookeeper: ZooKeeper) -> AsyncIterator[Proxy]:
-    async with proxy_to(zookeeper.port) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-async def direct(zookeeper: ZooKeeper, chroot: str) -> AsyncIterator[Client]:
-    """A session that nothing happens to."""
-    store = EnsembleStore(zookeeper.connect + chroot)
-    await store.open()
-    yield await begin(store)
-    await store.close()
-
-
-@pytest.fixture
-async def frail(direct: Client, proxy: Proxy, chroot: str) -> AsyncIterator[Client]:
-    """A session over the proxy, to the same tree."""
-    store = EnsembleStore(proxy.connect + chroot, session_timeout_ms=SESSION_TIMEOUT_MS)
-    with trio.fail_after(PATIENCE_S):
-        yield await begin(store)
-    proxy.heal()
-    await store.close()
-
-
-@pytest.fixture
-async def brief(direct: Client, proxy: Proxy, chroot: str) -> AsyncIterator[Client]:
-    """A session over the proxy that expires soon."""
-    store = EnsembleStore(proxy.connect + chroot, session_timeout_ms=BRIEF_SESSION_MS)
-    yield await begin(store)
-    proxy.heal()
-    await store.close()
-
-
-async def until(condition: Callable[[], object]) -> None:
-    with trio.fail_after(PATIENCE_S):
-        while not condition():
-            await trio.sleep(0.01)
-
-
-async def until_exists(client: Client, path: str) -> None:
-    with trio.fail_after(PATIENCE_S):
-        while await client.session.exists(path) is None:
-            await trio.sleep(0.01)
-
-
-class Outcome:
-    """What a call in the background ended with."""
-
-    def __init__(self) -> None:
-        self.value: object = None
-        self.is_there = False
-
-    async def of(self, call: Callable[[], Awaitable[object]]) -> None:
-        try:
-            self.value = await call()
-        except StoreError as error:
-            self.value = error
-        self.is_there = True
-
-
-# The order of the socket
-
-
-async def test_no_read_shows_a_change_before_its_event_is_delivered(
-    zookeeper: ZooKeeper, direct: Client, chroot: str, trials: int
-) -> None:
-    store = EnsembleStore(zookeeper.connect + chroot)
-    fired = dict.fromkeys([f"/{number}" for number in range(4)], 0)
-
-    def on_event(event: WatchEvent) -> None:
-        fired[event.path] += 1
-
-    session = await store.session(on_event)
-    changes = 40 * trials
-    await direct.session.multi([Create(path) for path in fired])
-
-    async def read(path: str) -> None:
-        version = 0
-        while version < changes:
-            events = fired[path]
-            version = watched = (await session.get(path, watch=True))[1].version
-            while fired[path] == events and version < changes:
-                version = (await session.get(path))[1].version
-                assert version == watched or fired[path] > events, "a change was read whose event was not delivered"
-
-    with trio.fail_after(PATIENCE_S):
-        async with trio.open_nursery() as nursery:
-            for path in fired:
-                nursery.start_soon(read, path)
-            for _ in range(changes // 20):
-                await direct.session.multi_all([[SetData(path, b"")] for path in [*fired] * 20])
-    assert min(fired.values()) > trials
-    await store.close()
-
-
-async def test_a_watch_that_is_set_by_a_read_misses_no_change_after_it(
-    zookeeper: ZooKeeper, direct: Client, chroot: str, trials: int
-) -> None:
-    store = EnsembleStore(zookeeper.connect + chroot)
-    has_changed = trio.Event()
-    session = await store.session(lambda event: has_changed.set())
-    await direct.session.create("/a")
-    changes = 100 * trials
-    seen: list[int] = []
-
-    async def follow() -> None:
-        nonlocal has_changed
-        while not seen or seen[-1] < changes:
-            has_changed = trio.Event()
-            seen.append((await session.get("/a", watch=True))[1].version)
-            if seen[-1] < changes:
-                await has_changed.wait()
-
-    with trio.fail_after(PATIENCE_S):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(follow)
-            for _ in range(changes):
-                await direct.session.set("/a", b"")
-    # Every watch fired because of a change.
-    assert seen == sorted(set(seen))
-    await store.close()
 
 
 # Lost connections
@@ -293,112 +155,51 @@ async def test_a_call_that_is_cancelled_makes_room_for_others_when_it_is_answere
     assert await frail.session.get_many(["/"] * 20) == [await direct.session.get("/")] * 20
 
 
-# Watches over a lost connection
-
-
-async def test_watches_that_missed_a_change_fire_before_anything_is_read(
-    direct: Client, frail: Client, proxy: Proxy
+async def test_no_more_requests_are_in_flight_than_is_said(
+    zookeeper: ZooKeeper, direct: Client, proxy: Proxy, chroot: str
 ) -> None:
-    await direct.session.multi(
-        [Create(path) for path in ("/changed", "/gone", "/family", "/family/a", "/same", "/again")]
-    )
-    for path in ("/changed", "/gone", "/same", "/again"):
-        await frail.session.get(path, watch=True)
-    await frail.session.exists("/comes", watch=True)
-    await frail.session.exists("/never", watch=True)
-    for path in ("/family", "/gone", "/same"):
-        await frail.session.children(path, watch=True)
-    proxy.cut()
-    await direct.session.set("/changed", b"x")
-    await direct.session.delete("/gone")
-    await direct.session.create("/comes")
-    await direct.session.create("/family/b")
-    await direct.session.delete("/again")
-    await direct.session.create("/again")
-    assert frail.events == []
-    read = Outcome()
-    seen_by_read: list[WatchEvent] = []
-
-    async def read_all() -> object:
-        found = await frail.session.get_many(["/changed", "/comes", "/gone", "/family"])
-        seen_by_read.extend(frail.events)
-        return found
-
+    store = EnsembleStore(proxy.connect + chroot, max_in_flight_requests=3)
+    session = await store.session(lambda event: None)
+    before = proxy.requests
+    proxy.hold_answers()
+    outcome = Outcome()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(read.of, read_all)
-        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(outcome.of, lambda: session.get_many(["/"] * 20))
+        await until(lambda: proxy.requests >= before + 3)
+        for _ in range(20):
+            await direct.session.exists("/")
+        assert proxy.requests == before + 3
         proxy.heal()
-    assert sorted(seen_by_read, key=str) == sorted(
-        [
-            WatchEvent(EventType.CHANGED, "/changed"),
-            WatchEvent(EventType.DELETED, "/gone"),
-            WatchEvent(EventType.CREATED, "/comes"),
-            WatchEvent(EventType.CHILD, "/family"),
-            WatchEvent(EventType.CHANGED, "/again"),
-        ],
-        key=str,
-    )
-    frail.events.clear()
-    # The others are still set.
-    await direct.session.create("/same/child")
-    await direct.session.set("/same", b"x")
-    await direct.session.create("/never")
-    await direct.session.set("/changed", b"y")
-    await frail.session.exists("/")
-    assert frail.events == [
-        WatchEvent(EventType.CHILD, "/same"),
-        WatchEvent(EventType.CHANGED, "/same"),
-        WatchEvent(EventType.CREATED, "/never"),
-    ]
-
-
-async def test_no_change_is_missed_however_often_the_connection_is_lost(
-    direct: Client, proxy: Proxy, chroot: str, seed: int, trials: int
-) -> None:
-    chance = random.Random(seed)
-    store = EnsembleStore(proxy.connect + chroot, session_timeout_ms=SESSION_TIMEOUT_MS)
-    await direct.session.create("/a")
-    changes = 100 * trials
-    versions: list[int] = []
-    has_changed = trio.Event()
-    session = await store.session(lambda event: has_changed.set())
-
-    async def follow() -> None:
-        nonlocal has_changed
-        while not versions or versions[-1] < changes:
-            has_changed = trio.Event()
-            versions.append((await session.get("/a", watch=True))[1].version)
-            if versions[-1] < changes:
-                await has_changed.wait()
-
-    async def trouble() -> None:
-        while True:
-            await trio.sleep(chance.uniform(0, 0.3))
-            proxy.cut()
-            proxy.heal()
-
-    with trio.fail_after(PATIENCE_S * 2):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(trouble)
-            async with trio.open_nursery() as work:
-                work.start_soon(follow)
-                for _ in range(changes):
-                    await direct.session.set("/a", b"")
-            nursery.cancel_scope.cancel()
-    assert proxy.accepted > 2
+    assert outcome.value == [await direct.session.get("/")] * 20
     await store.close()
 
 
-def test_watches_are_set_again_in_requests_of_a_size_that_a_server_takes() -> None:
-    data = {f"/data/{number:0100d}": number % 3 > 0 for number in range(5_000)}
-    children = {f"/children/{number:0100d}" for number in range(5_000)}
-    requests = list(set_watches(7, data, children))
-    assert all(len(request.serialize()) < 200_000 for request in requests)
-    assert {request.zxid for request in requests} == {7}
-    assert sorted(path for request in requests for path in request.child) == sorted(children)
-    found = {path: True for request in requests for path in request.data}
-    found.update({path: False for request in requests for path in request.exist})
-    assert found == data
+async def test_another_server_is_asked_when_one_is_not_there(
+    zookeeper: ZooKeeper, direct: Client, proxy: Proxy, chroot: str, trials: int
+) -> None:
+    proxy.cut()
+    store = EnsembleStore(f"{proxy.connect}, {zookeeper.connect}{chroot}")
+    with trio.fail_after(PATIENCE_S):
+        for _ in range(trials):
+            await (await store.session(lambda event: None)).exists("/")
+        await store.close()
+
+
+async def test_a_session_outlives_its_server_with_what_it_owns_and_watches(
+    zookeeper: ZooKeeper, direct: Client, chroot: str
+) -> None:
+    store = EnsembleStore(zookeeper.connect + chroot)
+    client = await begin(store)
+    await client.session.create("/e", ephemeral=True)
+    await client.session.exists("/later", watch=True)
+    zookeeper.kill()
+    zookeeper.start()
+    await direct.session.create("/later")
+    stat = await client.session.exists("/e")
+    assert stat is not None
+    assert stat.ephemeral_owner == client.session.session_id
+    assert client.events == [WatchEvent(EventType.CREATED, "/later")]
+    await store.close()
 
 
 # The end of a session
@@ -429,6 +230,17 @@ async def test_an_expired_session_says_so_once_and_does_nothing_any_more(
     assert await direct.session.exists("/late") is None
     await brief.session.close()
     assert brief.events == [WatchEvent(EventType.EXPIRED, "")]
+
+
+async def test_a_session_ends_when_its_server_talks_nonsense(direct: Client, frail: Client, proxy: Proxy) -> None:
+    proxy.corrupt_next_answer()
+    with trio.fail_after(PATIENCE_S):
+        with pytest.raises(StoreError):
+            await frail.session.get_many(["/"] * 20)
+    await until(lambda: frail.events)
+    with pytest.raises(SessionExpiredError):
+        await frail.session.exists("/")
+    assert frail.events == [WatchEvent(EventType.EXPIRED, "")]
 
 
 async def test_a_session_that_is_closed_tells_nobody(direct: Client, frail: Client, proxy: Proxy) -> None:
