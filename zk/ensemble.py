@@ -183,6 +183,7 @@ class EnsembleSession:
         # Set when there is a connection, and for good when there will never be one again.
         self._is_decided = trio.Event()
         self._end: str | None = None
+        self._is_closed = False
         self.session_id = 0
         self.client = Client(
             store.hosts,
@@ -276,6 +277,9 @@ class EnsembleSession:
 
     async def close(self) -> None:
         """End the session, and its ephemeral znodes with it; where no server is reached, they end when it expires."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         self._finish("was closed")
         self._store.forget(self)
         with trio.move_on_after(_GOODBYE_S, shield=True):

@@ -13,6 +13,7 @@ Counterpart: ClientCnxn of ZooKeeper's Java client. It relies on the inside of k
 
 import contextlib
 import logging
+import select
 import socket
 import ssl
 import threading
@@ -22,7 +23,14 @@ from functools import partial
 from typing import Any, Final
 
 from kazoo.client import CLOSED_STATES, KazooClient
-from kazoo.exceptions import EXCEPTIONS, AuthFailedError, ConnectionDropped, ConnectionLoss, SessionExpiredError
+from kazoo.exceptions import (
+    EXCEPTIONS,
+    AuthFailedError,
+    ConnectionDropped,
+    ConnectionLoss,
+    SessionClosedRequireSaslError,
+    SessionExpiredError,
+)
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import (
@@ -87,6 +95,16 @@ class _Handler(SequentialThreadingHandler):
         """Call back."""
         callback.func(*callback.args)
 
+    def select(self, read: list[Any], write: list[Any], _: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
+        """Wait for sockets."""
+        poll = select.poll()
+        for sock in read:
+            poll.register(sock, select.POLLIN)
+        for sock in write:
+            poll.register(sock, select.POLLOUT)
+        ready = {fd for fd, _ in poll.poll(timeout * 1000)}
+        return [sock for sock in read if sock.fileno() in ready], [sock for sock in write if sock.fileno() in ready]
+
     def create_socket_pair(self) -> tuple[socket.socket, _Waker]:
         """Make the pipe that wakes the connection thread."""
         read, write = socket.socketpair()
@@ -121,6 +139,8 @@ class _Connection(ConnectionHandler):
             if isinstance(error.__cause__, ConnectionDropped):
                 raise error.__cause__ from None
             raise
+        except SessionClosedRequireSaslError as error:
+            raise AuthFailedError from error
 
 
 class _AllWatchers:

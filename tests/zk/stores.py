@@ -1,5 +1,6 @@
 """What tests of stores share."""
 
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
@@ -52,6 +53,30 @@ async def open_store(directory: Path) -> EmbeddedStore:
     store = EmbeddedStore(directory / "store.db", inline, now_ms=lambda: 1_000)
     await store.open()
     return store
+
+
+class Loop:
+    """A loop in a thread of its own, in which sessions live on between the calls of a test without one."""
+
+    def __init__(self) -> None:
+        has_begun = threading.Event()
+        self._thread = threading.Thread(target=trio.run, args=(self._main, has_begun))
+        self._thread.start()
+        has_begun.wait()
+
+    async def _main(self, has_begun: threading.Event) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        self._end = trio.Event()
+        has_begun.set()
+        await self._end.wait()
+
+    def run(self, function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
+        """Call there, and wait for the result."""
+        return trio.from_thread.run(function, *args, trio_token=self._token)
+
+    def stop(self) -> None:
+        self._token.run_sync_soon(self._end.set)
+        self._thread.join()
 
 
 async def until(condition: Callable[[], object]) -> None:

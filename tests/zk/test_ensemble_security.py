@@ -4,7 +4,7 @@ import itertools
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -31,12 +31,17 @@ PATIENCE_S = 30
 _chroots = itertools.count()
 
 
+@contextmanager
+def running_with_digest(directory: Path, *more_settings: str) -> Iterator[ZooKeeper]:
+    (directory / "jaas.conf").write_text(JAAS)
+    settings = ["authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider", *more_settings]
+    with running(directory, settings, [f"-Djava.security.auth.login.config={directory / 'jaas.conf'}"]) as server:
+        yield server
+
+
 @pytest.fixture(scope="module")
 def digest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
-    directory = tmp_path_factory.mktemp("digest")
-    (directory / "jaas.conf").write_text(JAAS)
-    settings = ["authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"]
-    with running(directory, settings, [f"-Djava.security.auth.login.config={directory / 'jaas.conf'}"]) as server:
+    with running_with_digest(tmp_path_factory.mktemp("digest")) as server:
         yield server
 
 
@@ -92,6 +97,20 @@ async def test_a_wrong_password_is_refused_at_once(digest_server: ZooKeeper, cre
     store = EnsembleStore(digest_server.connect, credentials=credentials, connection_timeout_ms=PATIENCE_S * 2_000)
     with trio.fail_after(PATIENCE_S), pytest.raises(StoreFailedError, match="AUTH_FAILED"):
         await store.session(lambda event: None)
+
+
+async def test_a_server_that_insists_on_authentication_refuses_who_has_none_or_a_wrong_one(tmp_path: Path) -> None:
+    with running_with_digest(tmp_path, "enforce.auth.enabled=true", "enforce.auth.schemes=sasl") as server:
+        with trio.fail_after(PATIENCE_S):
+            with pytest.raises(StoreFailedError, match="AUTH_FAILED"):
+                await EnsembleStore(server.connect, credentials=("broker", "of others")).session(lambda event: None)
+            store = EnsembleStore(server.connect)
+            session = await store.session(lambda event: None)
+            with pytest.raises(StoreFailedError, match="RequireSasl"):
+                await session.exists("/")
+            await store.close()
+        async with session_with(EnsembleStore(server.connect, credentials=BROKER)) as session:
+            assert await session.exists("/") is not None
 
 
 async def test_a_session_comes_back_authenticated(digest_server: ZooKeeper) -> None:
