@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import trio
 from kazoo import exceptions
+from kazoo.hosts import collect_hosts
 from kazoo.protocol.serialization import CheckVersion, Create2, Delete, Exists, GetChildren, GetData, SetData
 from kazoo.protocol.states import KeeperState
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
@@ -86,6 +87,7 @@ class EnsembleStore:
         self.hosts, _, chroot = connect.partition("/")
         self.chroot = f"/{chroot}" if chroot else ""
         check_path(self.chroot or "/")
+        collect_hosts(self.hosts)
         self.session_timeout_ms = session_timeout_ms
         self.connection_timeout_ms = session_timeout_ms if connection_timeout_ms is None else connection_timeout_ms
         self.max_in_flight_requests = min(max_in_flight_requests, MAX_IN_FLIGHT)
@@ -181,8 +183,9 @@ class EnsembleSession:
         # Set when there is a connection, and for good when there will never be one again.
         self._is_decided = trio.Event()
         self._end: str | None = None
+        self._is_closed = False
         self.session_id = 0
-        self._client = Client(
+        self.client = Client(
             store.hosts,
             session_timeout_ms=store.session_timeout_ms,
             credentials=store.credentials,
@@ -195,7 +198,7 @@ class EnsembleSession:
     async def connect(self) -> None:
         """Wait for the first connection, as long as the store's configuration says."""
         logger.info("Initializing a new session to %s%s.", self._store.hosts, self._chroot)
-        self._client.start_async()
+        self.client.start_async()
         with trio.move_on_after(self._store.connection_timeout_ms / 1000):
             if await self._connected() is None:
                 raise StoreFailedError(f"the session with {self._store.hosts} {self._end}")
@@ -261,7 +264,7 @@ class EnsembleSession:
         for operations in transactions:
             for operation in operations:
                 check_path(operation.path)
-        began = self._client.last_zxid
+        began = self.client.last_zxid
         requests = [Multi([self._request(each) for each in operations]) for operations in transactions]
         outcomes, was_lost = await self._send(requests)
         results: list[list[Result] | StoreError] = []
@@ -274,10 +277,13 @@ class EnsembleSession:
 
     async def close(self) -> None:
         """End the session, and its ephemeral znodes with it; where no server is reached, they end when it expires."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         self._finish("was closed")
         self._store.forget(self)
         with trio.move_on_after(_GOODBYE_S, shield=True):
-            await trio.to_thread.run_sync(self._client.end, abandon_on_cancel=True)
+            await trio.to_thread.run_sync(self.client.end, abandon_on_cancel=True)
 
     # Requests
 
@@ -285,7 +291,7 @@ class EnsembleSession:
         return self._chroot + path if path != "/" else self._chroot or "/"
 
     def _watcher(self, watch: bool) -> Callable[[Any], None] | None:
-        return self._client.fired if watch else None
+        return self.client.fired if watch else None
 
     def _request(self, operation: Operation) -> Any:
         path = self._full(operation.path)
@@ -339,7 +345,7 @@ class EnsembleSession:
         call = _Call()
         self._calls.add(call)
         if self._end is None:
-            self._client.submit(request, connection, lambda outcome: self._answered(call, outcome))
+            self.client.submit(request, connection, lambda outcome: self._answered(call, outcome))
         else:
             self._answered(call, exceptions.SessionExpiredError())
         return call

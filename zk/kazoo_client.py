@@ -13,6 +13,7 @@ Counterpart: ClientCnxn of ZooKeeper's Java client. It relies on the inside of k
 
 import contextlib
 import logging
+import select
 import socket
 import ssl
 import threading
@@ -22,7 +23,14 @@ from functools import partial
 from typing import Any, Final
 
 from kazoo.client import CLOSED_STATES, KazooClient
-from kazoo.exceptions import EXCEPTIONS, AuthFailedError, ConnectionDropped, ConnectionLoss, SessionExpiredError
+from kazoo.exceptions import (
+    EXCEPTIONS,
+    AuthFailedError,
+    ConnectionDropped,
+    ConnectionLoss,
+    SessionClosedRequireSaslError,
+    SessionExpiredError,
+)
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import (
@@ -87,6 +95,16 @@ class _Handler(SequentialThreadingHandler):
         """Call back."""
         callback.func(*callback.args)
 
+    def select(self, read: list[Any], write: list[Any], _: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
+        """Wait for sockets."""
+        poll = select.poll()
+        for sock in read:
+            poll.register(sock, select.POLLIN)
+        for sock in write:
+            poll.register(sock, select.POLLOUT)
+        ready = {fd for fd, _ in poll.poll(timeout * 1000)}
+        return [sock for sock in read if sock.fileno() in ready], [sock for sock in write if sock.fileno() in ready]
+
     def create_socket_pair(self) -> tuple[socket.socket, _Waker]:
         """Make the pipe that wakes the connection thread."""
         read, write = socket.socketpair()
@@ -102,7 +120,17 @@ class _Handler(SequentialThreadingHandler):
 
 
 class _Connection(ConnectionHandler):
-    """kazoo's connection, which takes one that breaks while it authenticates for a refusal, and ends the session."""
+    """kazoo's connection, used only when it is authenticated; one that breaks before that has not been refused."""
+
+    def zk_loop(self) -> None:
+        # An answer that makes no sense: kazoo has logged it, and told the client that the session is over.
+        with contextlib.suppress(Exception):
+            super().zk_loop()
+
+    def _connect(self, host: str, address: str, port: int) -> tuple[float, float]:
+        read_timeout_ms, connect_timeout_ms = super()._connect(host, address, port)
+        self.client.has_connected()
+        return read_timeout_ms, connect_timeout_ms
 
     def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
         try:
@@ -111,6 +139,8 @@ class _Connection(ConnectionHandler):
             if isinstance(error.__cause__, ConnectionDropped):
                 raise error.__cause__ from None
             raise
+        except SessionClosedRequireSaslError as error:
+            raise AuthFailedError from error
 
 
 class _AllWatchers:
@@ -261,6 +291,10 @@ class Client(KazooClient):
         self._safe_close()
         self.close()
 
+    def connection_has_ended(self) -> bool:
+        """Say whether there is no connection and never will be."""
+        return bool(self._connection.connection_stopped.is_set())
+
     # From here on everything runs in the connection thread.
 
     def fired(self, event: Any) -> None:
@@ -295,11 +329,14 @@ class Client(KazooClient):
                 # Before the requests are told that are lost with the connection: they wait for the next one.
                 self._post(self._on_state, state, None, 0)
             super()._session_callback(state)
-            if state == KeeperState.CONNECTED:
-                self._connections += 1
-                self._current = self._connections
-                self._set_watches()
-                self._post(self._on_state, state, self._current, self._session_id)
+
+    def has_connected(self) -> None:
+        """Begin to use a connection."""
+        with self._lock:
+            self._connections += 1
+            self._current = self._connections
+            self._set_watches()
+            self._post(self._on_state, KeeperState.CONNECTED, self._current, self._session_id)
 
     def _set_watches(self) -> None:
         if not self._of_data and not self._of_children:
