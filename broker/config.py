@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ottla.broker.connection_limits import CONNECTION_CONFIG, ConnectionLimits, read_connection_limits
+from ottla.broker.departure import SHUTDOWN_CONFIG
 from ottla.broker.listeners import LISTENER_CONFIG, Listener, read_listeners
 from ottla.broker.protocol_versions import NEWEST, OLDEST, version_fault
 from ottla.broker.unused_config import IDLE_CONFIG, check_refused, is_refused, without_effect
@@ -18,6 +19,7 @@ from ottla.coordinator.config import GROUP_CONFIG
 from ottla.log.config import BROKER_LOG_CONFIG, check_broker_values
 from ottla.wire.compression import Compression
 from ottla.wire.config_def import Check, ConfigDef, ConfigError, ConfigKey, ConfigType, Importance, at_least, nearest
+from ottla.zk.config import ZOOKEEPER_CONFIG
 
 ENVIRONMENT_PREFIX = "KAFKA_"
 # What Kafka's image keeps for its own start script.
@@ -276,6 +278,8 @@ BROKER_CONFIG = ConfigDef(
         *CONNECTION_CONFIG.values(),
         *BROKER_LOG_CONFIG.values(),
         *GROUP_CONFIG.values(),
+        *SHUTDOWN_CONFIG.values(),
+        *ZOOKEEPER_CONFIG.values(),
         *IDLE_CONFIG.values(),
     ]
 )

@@ -131,6 +131,19 @@ class Node:
     async def _open_store(self, stack: AsyncExitStack) -> BeginSession:
         if self._shared_store is not None:
             return self._shared_store.begin
+        values = self._config.values
+        if values["zookeeper.connect"]:
+            from ottla.zk.ensemble import EnsembleStore  # which who has no ZooKeeper need not wait for
+
+            ensemble = EnsembleStore(
+                values["zookeeper.connect"],
+                session_timeout_ms=values["zookeeper.session.timeout.ms"],
+                connection_timeout_ms=values["zookeeper.connection.timeout.ms"],
+                max_in_flight_requests=values["zookeeper.max.in.flight.requests"],
+            )
+            await ensemble.open()
+            stack.push_async_callback(ensemble.close)
+            return ensemble.session
         store = EmbeddedStore(self._config.log_dirs[0] / STORE_FILE, self._offload, now_ms=self._clock.now_ms)
         await store.open()
         stack.push_async_callback(store.close)

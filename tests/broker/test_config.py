@@ -168,7 +168,6 @@ def test_a_key_without_effect_is_told_and_not_warned_about() -> None:
         ("sasl.enabled.mechanisms", "PLAIN"),
         ("ssl.client.auth", "required"),
         ("listener.name.plaintext.sasl.enabled.mechanisms", "PLAIN"),
-        ("zookeeper.connect", "localhost:2181"),
         ("process.roles", "broker"),
         ("controller.quorum.voters", "1@a:9093,2@b:9093"),
         ("create.topic.policy.class.name", "com.example.Policy"),
