@@ -65,7 +65,8 @@ class House:
 
     def __init__(self, path: Path, *, min_isr: int = 1, **topic_config: str) -> None:
         self.path = path
-        self.clock = Clock(lambda: NOW_MS / 1000)
+        self.now_ms = NOW_MS
+        self.clock = Clock(lambda: self.now_ms / 1000)
         self.metadata = MetadataCache()
         self.tasks: list[tuple[Callable[..., Awaitable[Any]], tuple[Any, ...]]] = []
         self.starts: Callable[..., None] = self.keep
