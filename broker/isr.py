@@ -5,7 +5,7 @@ and the rules over them. Pure: positions, times and ids are arguments. Must not 
 Counterparts in Kafka: Replica, PartitionState and the ISR half of Partition.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 UNKNOWN_OFFSET: Final = -1
@@ -64,6 +64,11 @@ class Replica:
         self.last_fetch_time_ms = now_ms
         self.broker_epoch = broker_epoch
 
+    def still_at_end(self, leader_end_offset: int, now_ms: int) -> None:
+        """Count one that has all as caught up: where nothing is appended, its fetches do not come to be looked at."""
+        if self.log_end_offset == leader_end_offset:
+            self.last_caught_up_time_ms = max(self.last_caught_up_time_ms, now_ms)
+
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
         """At the leader's end, or there no longer ago than the lag allows."""
         return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_time_ms <= max_lag_ms
@@ -120,10 +125,11 @@ def high_watermark(
     min_isr: int,
     now_ms: int,
     max_lag_ms: int,
+    is_alive: Callable[[int], bool],
 ) -> int:
     """The offset below which every in-sync replica has everything; never lower than it is.
 
-    It rests while fewer than `min_isr` replicas are in sync. A follower that caught up but is not in the set yet
+    It rests while fewer than `min_isr` replicas are in sync. A live follower that caught up but is not in the set yet
     counts too: if the watermark ran ahead of it, it might never get in.
     """
     if len(in_sync.committed) < min_isr:
@@ -131,7 +137,8 @@ def high_watermark(
     lowest = leader_end_offset
     for broker_id, replica in followers.items():
         if replica.log_end_offset < lowest and (
-            broker_id in in_sync.maximal or replica.is_caught_up(leader_end_offset, now_ms, max_lag_ms)
+            broker_id in in_sync.maximal
+            or (replica.is_caught_up(leader_end_offset, now_ms, max_lag_ms) and is_alive(broker_id))
         ):
             lowest = replica.log_end_offset
     return max(current, lowest)

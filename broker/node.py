@@ -23,7 +23,7 @@ import trio
 
 from ottla.broker.apis import build_apis
 from ottla.broker.authorizer import Access, Authorizer
-from ottla.broker.bindings import Parts, client_handlers, control_handlers
+from ottla.broker.bindings import Parts, client_handlers, control_handlers, controller_handlers
 from ottla.broker.clock import Clock, Offload, thread_offload
 from ottla.broker.config import BrokerConfig
 from ottla.broker.connection_limits import CONNECTION_CONFIG, ConnectionLimits
@@ -34,9 +34,12 @@ from ottla.broker.controller.event_loop import Controller
 from ottla.broker.controller.peers import LocalPeer, RemotePeer
 from ottla.broker.controller.peers import Peer as ControlPeer
 from ottla.broker.controller.topic_configs import TopicConfigs
+from ottla.broker.controller_channel import ControllerChannel
+from ottla.broker.departure import hand_over
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.group_partitions import group_coordinator
 from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.isr_changes import IsrChanges
 from ottla.broker.large_requests import LargeRequests
 from ottla.broker.listeners import Listener
 from ottla.broker.metadata_cache import MetadataCache
@@ -226,7 +229,7 @@ class Node:
             ready(_bootstrap(dynamic.current, sockets))
             await self._stopping.wait()
             logger.info("[KafkaServer id=%d] shutting down", identity.broker_id)
-            broker.groups.shut_down()
+            await broker.leave()
             await broker.server.stop(GRACE_SECONDS)
             nursery.cancel_scope.cancel()
         await self._offload(_close, logs, broker.replicas.high_watermarks())
@@ -284,6 +287,15 @@ class _Broker:
         parts = self._parts(access, validate)
         self._own_peer = LocalPeer(control_handlers(parts))
         self._followers = self._replica_fetchers()
+        self._to_controller = ControllerChannel(
+            identity.broker_id, self._metadata, LocalPeer(controller_handlers(parts)), self._peer_to_controller
+        )
+        self._isr_changes = IsrChanges(
+            self.replicas,
+            self._to_controller.ask,
+            broker_epoch=lambda: self._epoch,
+            max_lag_ms=config.replica_lag_time_max_ms,
+        )
         self._housekeeping = Housekeeping(
             logs,
             clock,
@@ -306,7 +318,14 @@ class _Broker:
         await self._nursery.start(self._config_changes.run)
         await self._nursery.start(self.groups.run)
         await self._nursery.start(self._controller.run, self.session)
+        self._nursery.start_soon(self._isr_changes.run)
         self._nursery.start_soon(self._housekeeping.run)
+
+    async def leave(self) -> None:
+        """Have others lead what is led here, if there are any."""
+        if len(self._metadata.brokers) > 1:
+            await hand_over(self._to_controller.ask, self._identity.broker_id, self._epoch, self._config.values)
+        self.groups.shut_down()
 
     async def advertise(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Be found elsewhere from now on; the controller tells all brokers."""
@@ -344,6 +363,16 @@ class _Broker:
             client_id=f"broker-{self._identity.broker_id}-fetcher",
             request_timeout_ms=config.replica_socket_timeout_ms,
             max_frame=MAX_REPLY,
+        )
+
+    def _peer_to_controller(self, broker_id: int) -> Peer:
+        config = self._config
+        return Peer(
+            partial(self._address, broker_id),
+            self._offload,
+            client_id=str(self._identity.broker_id),
+            request_timeout_ms=config.controller_socket_timeout_ms,
+            max_frame=config.socket_request_max_bytes,
         )
 
     def _address(self, broker_id: int) -> tuple[str, int] | None:

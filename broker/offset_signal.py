@@ -18,6 +18,8 @@ NOTHING: Final = 0
 LOG_END: Final = 1
 HIGH_WATERMARK: Final = 2
 EVERYTHING: Final = LOG_END | HIGH_WATERMARK
+# Not for watchers: the leader wants other in-sync replicas, and somebody has to ask the controller for them.
+ISR_PROPOSED: Final = 4
 
 
 class Watcher(Protocol):

@@ -5,12 +5,12 @@ what moved by return value. Must not know requests, sessions or who waits. Plain
 Counterpart in Kafka: Partition (and the high watermark of UnifiedLog).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, Protocol
 
 from ottla.broker import isr
 from ottla.broker.isr import InSyncReplicas, Replica
-from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, LOG_END, NOTHING
+from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, ISR_PROPOSED, LOG_END, NOTHING
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.config import LogConfig
 from ottla.log.leader_epochs import EpochEndOffset
@@ -103,8 +103,9 @@ class Partition:
         broker_id: int,
         max_lag_ms: int,
         high_watermark: int,
+        is_alive: Callable[[int], bool],
     ) -> None:
-        """Take the log, and the high watermark that was saved for it."""
+        """Take the log, and the high watermark that was saved for it; `is_alive` tells of brokers."""
         self.topic_partition = topic_partition
         self.log = log
         # What produced batches are checked against.
@@ -123,6 +124,7 @@ class Partition:
         self.followers: dict[int, Replica] = {}
         self._broker_id = broker_id
         self._max_lag_ms = max_lag_ms
+        self._is_alive = is_alive
 
     def use_config(self, config: LogConfig, rules: RecordRules) -> None:
         """Go by other configs from now on; the segment that is open keeps the spacing of its indexes."""
@@ -251,7 +253,7 @@ class Partition:
         min_isr = isr.effective_min_isr(log.config.min_insync_replicas, len(self.followers) + 1)
         before = self.high_watermark
         self.high_watermark = isr.high_watermark(
-            before, end, self.followers, self.in_sync, min_isr, now_ms, self._max_lag_ms
+            before, end, self.followers, self.in_sync, min_isr, now_ms, self._max_lag_ms, self._is_alive
         )
         return HIGH_WATERMARK if self.high_watermark > before else NOTHING
 
@@ -354,10 +356,50 @@ class Partition:
             raise KafkaError(code, f"broker {broker_id} is no replica of {self.topic_partition}")
         end = log.log_end_offset
         result = self.read(asked, max_bytes, at_least_one, TO_LOG_END, from_leader_only=True, may_copy=may_copy)
+        is_in_sync = broker_id in self.in_sync.committed
+        if not is_in_sync:
+            # Its next fetch is looked at even if nothing moves: it may join then.
+            result.is_exhausted = False
         if now_ms is None or result.is_diverging:
             return result, NOTHING
         replica.fetched(asked.fetch_offset, asked.log_start_offset, now_ms, end, broker_epoch)
-        return result, self._raise_high_watermark(now_ms)
+        # First of all: from the moment that it is asked for, the high watermark waits for the new member.
+        proposed = NOTHING if is_in_sync else self._expand_isr(replica)
+        return result, proposed | self._raise_high_watermark(now_ms)
+
+    # In-sync replicas
+
+    def _expand_isr(self, replica: Replica) -> int:
+        start = self.leader_epoch_start_offset
+        if start is None or not isr.may_join(replica, self.in_sync, self.high_watermark, start):
+            return NOTHING
+        if not self._is_alive(replica.broker_id):
+            return NOTHING
+        self.in_sync = self.in_sync.propose({*self.in_sync.committed, replica.broker_id})
+        return ISR_PROPOSED
+
+    def shrink_isr(self, now_ms: int) -> int:
+        """Propose to be without the followers that lag; returns whether it does."""
+        if not self.is_leader:
+            return NOTHING
+        end = self.log.log_end_offset
+        for broker_id in self.in_sync.committed & self.followers.keys():
+            self.followers[broker_id].still_at_end(end, now_ms)
+        lagging = isr.out_of_sync(self.followers, self.in_sync, end, now_ms, self._max_lag_ms)
+        if not lagging:
+            return NOTHING
+        self.in_sync = self.in_sync.propose(self.in_sync.committed - lagging)
+        return ISR_PROPOSED
+
+    def isr_changed(self, members: Collection[int], partition_epoch: int, now_ms: int) -> int:
+        """The controller committed these in-sync replicas; returns what moved."""
+        self.in_sync = InSyncReplicas(members)
+        self.partition_epoch = partition_epoch
+        return self._raise_high_watermark(now_ms)
+
+    def isr_unchanged(self) -> None:
+        """The controller is known not to have done what was proposed."""
+        self.in_sync = InSyncReplicas(self.in_sync.committed)
 
     # Offsets
 

@@ -17,7 +17,7 @@ from ottla.broker.acks_wait import AcksWait
 from ottla.broker.clock import Clock, Offload, StartSoon
 from ottla.broker.config import BrokerConfig
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, OffsetSignal
+from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, ISR_PROPOSED, OffsetSignal
 from ottla.broker.partition import Asked, Partition, ReadResult
 from ottla.broker.reader import Reader
 from ottla.broker.record_rules import record_rules
@@ -92,6 +92,8 @@ class ReplicaManager:
         self.role_listeners: dict[str, RoleListener] = {}
         # Who has followers fetch: told of every change of role, and of every replica that stops.
         self.replica_listener: ReplicaListener = lambda partition, runs: None
+        # Who asks the controller for other in-sync replicas.
+        self.isr_listener: Callable[[Partition], None] | None = None
         self._metadata = metadata
         self._topic_config = topic_config
         self._log_defaults = log_defaults
@@ -244,6 +246,8 @@ class ReplicaManager:
                     reader.replica_id, reader.broker_epoch, asked, max_bytes, at_least_one, now_ms, may_copy=may_copy
                 )
                 self.signal.notify(partition.topic_partition, moved)
+                if moved & ISR_PROPOSED and self.isr_listener is not None:
+                    self.isr_listener(partition)
                 return result
             return partition.read(
                 asked,
@@ -263,12 +267,9 @@ class ReplicaManager:
         partition = self.partition(topic, index)
         before = partition.log.log_start_offset
         outcome = partition.delete_records(offset, self._metadata.brokers.keys())
-        if partition.log.log_start_offset > before:
-            logger.info(
-                "%s begins at offset %d now, records were deleted",
-                partition.log.topic_partition,
-                partition.log.log_start_offset,
-            )
+        start = partition.log.log_start_offset
+        if start > before:
+            logger.info("%s begins at offset %d now, records were deleted", partition.topic_partition, start)
         return outcome
 
     # Roles
@@ -388,6 +389,7 @@ class ReplicaManager:
             broker_id=self.broker_id,
             max_lag_ms=self._max_lag_ms,
             high_watermark=self._saved_high_watermarks.pop(key, 0),
+            is_alive=lambda broker_id: broker_id in self._metadata.brokers,
         )
 
     def _config_of(self, topic: str) -> LogConfig:

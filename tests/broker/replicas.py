@@ -66,7 +66,8 @@ class House:
     def __init__(self, path: Path, *, broker_id: int = BROKER, min_isr: int = 1, **topic_config: str) -> None:
         self.path = path
         self.broker_id = broker_id
-        self.clock = Clock(lambda: NOW_MS / 1000)
+        self.now_ms = NOW_MS
+        self.clock = Clock(lambda: self.now_ms / 1000)
         self.metadata = MetadataCache()
         self.tasks: list[tuple[Callable[..., Awaitable[Any]], tuple[Any, ...]]] = []
         self.starts: Callable[..., None] = self.keep

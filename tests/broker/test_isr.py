@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 from hypothesis import given
@@ -24,9 +24,14 @@ def followers(*replicas: Replica) -> dict[int, Replica]:
 
 
 def watermark(
-    current: int, leader_end: int, replicas: Iterable[Replica], in_sync: InSyncReplicas, min_isr: int = 1
+    current: int,
+    leader_end: int,
+    replicas: Iterable[Replica],
+    in_sync: InSyncReplicas,
+    min_isr: int = 1,
+    is_alive: Callable[[int], bool] = lambda broker_id: True,
 ) -> int:
-    return isr.high_watermark(current, leader_end, followers(*replicas), in_sync, min_isr, NOW_MS, MAX_LAG_MS)
+    return isr.high_watermark(current, leader_end, followers(*replicas), in_sync, min_isr, NOW_MS, MAX_LAG_MS, is_alive)
 
 
 def test_a_lone_leader_has_its_own_end_as_high_watermark() -> None:
@@ -45,6 +50,20 @@ def test_a_follower_out_of_sync_for_long_does_not_hold_the_high_watermark_back()
 def test_a_follower_that_caught_up_but_is_not_in_the_set_yet_holds_the_high_watermark_back() -> None:
     assert watermark(3, 10, [follower(1, 4, NOW_MS - MAX_LAG_MS)], InSyncReplicas([LEADER])) == 4
     assert watermark(3, 10, [follower(1, 4, NOW_MS - MAX_LAG_MS - 1)], InSyncReplicas([LEADER])) == 10
+
+
+def test_a_dead_follower_that_was_caught_up_does_not_hold_the_high_watermark_back() -> None:
+    assert watermark(3, 10, [follower(1, 4, NOW_MS)], InSyncReplicas([LEADER]), is_alive=lambda _: False) == 10
+    assert watermark(3, 10, [follower(1, 4, NOW_MS)], InSyncReplicas([LEADER, 1]), is_alive=lambda _: False) == 4
+
+
+def test_a_follower_that_has_all_is_caught_up_though_nothing_is_looked_at() -> None:
+    replica = follower(1, 10)
+    replica.still_at_end(11, NOW_MS)
+    assert replica.last_caught_up_time_ms == 0
+    replica.still_at_end(10, NOW_MS)
+    replica.still_at_end(10, NOW_MS - 1)
+    assert replica.last_caught_up_time_ms == NOW_MS
 
 
 def test_a_follower_being_added_or_removed_counts_until_the_controller_answers() -> None:
@@ -162,5 +181,7 @@ def test_who_left_the_in_sync_replicas_holds_the_high_watermark_back_no_more(rep
     state = InSyncReplicas([LEADER, *(replica.broker_id for replica in replicas)])
     everyone = followers(*replicas)
     gone = isr.out_of_sync(everyone, state, 51, NOW_MS, MAX_LAG_MS)
-    mark = isr.high_watermark(0, 51, everyone, InSyncReplicas(state.committed - gone), 1, NOW_MS, MAX_LAG_MS)
+    mark = isr.high_watermark(
+        0, 51, everyone, InSyncReplicas(state.committed - gone), 1, NOW_MS, MAX_LAG_MS, lambda broker_id: True
+    )
     assert mark == max(0, min([51, *(r.log_end_offset for r in replicas if r.broker_id not in gone)]))

@@ -315,6 +315,7 @@ def test_the_saved_high_watermark_is_kept_within_the_log(house: House) -> None:
             broker_id=BROKER,
             max_lag_ms=1,
             high_watermark=saved,
+            is_alive=lambda broker_id: True,
         )
         assert again.high_watermark == expected
 
