@@ -17,7 +17,6 @@ from ottla.broker.controller.config_admin import ConfigAdmin
 from ottla.broker.controller.config_changes import ConfigChanges
 from ottla.broker.controller.event_loop import Controller
 from ottla.broker.controller.producer_ids import ProducerIds
-from ottla.broker.controller.request_batch import ControlRequest
 from ottla.broker.controller.topic_configs import TopicConfigs
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.fetch_session import FetchSessionCache
@@ -64,6 +63,7 @@ from ottla.wire.api_keys import ApiKey
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.messages.stop_replica import StopReplicaRequest
 from ottla.wire.messages.update_metadata import UpdateMetadataRequest
+from ottla.wire.schema import Request
 from ottla.zk.store import Session
 
 Bound = tuple[Handler, ErrorResponse]
@@ -230,10 +230,10 @@ def _controlled(parts: Parts) -> dict[ApiKey, Bound]:
     }
 
 
-def control_handlers(parts: Parts) -> dict[type[ControlRequest], Callable[[Any], Any]]:
+def control_handlers(parts: Parts) -> dict[type[Request], Callable[[Any], Any]]:
     """Those for the controller of this process, which needs no network."""
     bound = _controlled(parts)
-    kinds: tuple[type[ControlRequest], ...] = (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
+    kinds: tuple[type[Request], ...] = (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
     return {kind: partial(_call_locally, bound[kind.api_key][0]) for kind in kinds}
 
 
@@ -242,5 +242,5 @@ def _bind(module: ModuleType, **collaborators: object) -> Bound:
     return partial(module.handle, **collaborators), module.error_response
 
 
-def _call_locally(handler: Handler, request: ControlRequest) -> Any:
+def _call_locally(handler: Handler, request: Request) -> Any:
     return handler(request, RequestContext(request.api_key, request.versions.highest, "controller"))

@@ -19,7 +19,7 @@ from ottla.broker.peer import Peer as Connection
 from ottla.broker.peer import Where
 from ottla.broker.protocol_versions import protocol_versions
 from ottla.broker.request_context import Deferred
-from ottla.wire.schema import Response
+from ottla.wire.schema import Request, Response
 
 logger = logging.getLogger("kafka.controller.RequestSendThread")
 
@@ -39,13 +39,13 @@ class Peer(Protocol):
 
 
 class LocalPeer:
-    """The way to the controller's own broker: the same handlers, without a socket."""
+    """The way to this broker itself: the same handlers, without a socket."""
 
-    def __init__(self, handlers: Mapping[type[ControlRequest], Callable[[Any], Any]]) -> None:
+    def __init__(self, handlers: Mapping[type[Request], Callable[[Any], Any]]) -> None:
         """Take, for each request, a handler that returns a response or a deferred one."""
         self._handlers = handlers
 
-    async def send(self, request: ControlRequest) -> Response:
+    async def send(self, request: Request) -> Response:
         """Have the request handled."""
         reply = self._handlers[type(request)](request)
         if isinstance(reply, Deferred):
