@@ -1,7 +1,9 @@
 """Three brokers on a real ZooKeeper, ended one after the other while an idempotent producer writes with acks=all."""
 
 import contextlib
+import os
 import random
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -82,6 +84,25 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield cluster
 
 
+def check(cluster: Cluster, writer: Writer) -> None:
+    """Whatever has happened: what was acknowledged is there once, and all brokers have the same."""
+    cluster.wait_for(lambda leader, isr: len(isr) == 3)
+    writer.stopping.set()
+    writer.join(120)
+    assert not writer.failures
+    assert writer.unsent == 0, cluster.output()
+    found = read_all(cluster.bootstrap, TOPIC)
+    assert len(found) == len(set(found.values()))
+    assert {offset: found.get(offset) for offset in writer.acknowledged.values()} == {
+        offset: value for value, offset in writer.acknowledged.items()
+    }
+    for each in cluster.brokers:
+        each.stop()
+    first, *rest = cluster.logs()
+    assert first
+    assert rest == [first, first]
+
+
 def test_brokers_that_end_in_turn_lose_no_acknowledged_record_and_double_none(
     cluster: Cluster, trials: int, seed: int, tell: Callable[[str], None]
 ) -> None:
@@ -101,22 +122,25 @@ def test_brokers_that_end_in_turn_lose_no_acknowledged_record_and_double_none(
         writer.wait_for_acknowledgement()
         victim.start()
         writer.wait_for_acknowledgement()
-    cluster.wait_for(lambda leader, isr: len(isr) == 3)
-    writer.stopping.set()
-    writer.join(120)
-    assert not writer.failures
-    assert writer.unsent == 0, cluster.output()
-    found = read_all(cluster.bootstrap, TOPIC)
+    check(cluster, writer)
     tell(
         f"{trials} brokers of a cluster ended, {kills} of them killed: {len(writer.acknowledged)} records "
         f"acknowledged; none for {writer.longest_silence:.1f} s at most (session timeout {SESSION_TIMEOUT_MS} ms)"
     )
-    assert len(found) == len(set(found.values()))
-    assert {offset: found.get(offset) for offset in writer.acknowledged.values()} == {
-        offset: value for value, offset in writer.acknowledged.items()
-    }
-    for each in cluster.brokers:
-        each.stop()
-    first, *rest = cluster.logs()
-    assert first
-    assert rest == [first, first]
+
+
+def test_a_leader_that_stands_still_for_two_session_timeouts_is_replaced_and_comes_back(cluster: Cluster) -> None:
+    first = cluster.wait_for(lambda leader, isr: len(isr) == 3)
+    writer = Writer(cluster.bootstrap, TOPIC)
+    writer.start()
+    writer.wait_for_acknowledgement()
+    pid = cluster.brokers[first].pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        time.sleep(2 * SESSION_TIMEOUT_MS / 1000)
+        writer.wait_for_acknowledgement()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    cluster.wait_for(lambda leader, isr: leader != first and len(isr) == 3)
+    writer.wait_for_acknowledgement()
+    check(cluster, writer)
