@@ -7,7 +7,7 @@ Counterparts in Kafka: BrokerBlockingSender, and NetworkClient as RequestSendThr
 
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any
 
 import trio
 
@@ -21,14 +21,6 @@ from ottla.wire.schema import Request, Response
 Where = Callable[[], tuple[str, int] | None]
 # `await offload(function, *args)` calls what blocks.
 Offload = Callable[..., Awaitable[Any]]
-
-
-class Asker(Protocol):
-    """Whoever answers the requests of a broker."""
-
-    async def ask(self, request: Request, version: int) -> Response:
-        """Return the answer; OSError if the request may not have arrived, or the answer did not."""
-        ...
 
 
 class Peer:

@@ -296,12 +296,14 @@ async def test_members_that_wait_for_their_group_hold_up_no_other_large_request(
     assert cast(JoinGroupResponse, answer(parked, join)).error_code == ErrorCode.NOT_COORDINATOR
 
 
-@pytest.mark.parametrize("version", [4, 7])
-async def test_the_controller_does_not_wait_for_what_clients_ask(version: int) -> None:
+@pytest.mark.parametrize(("version", "most_at_once"), [(4, 3008), (7, 203)])
+async def test_the_controller_does_not_wait_for_what_clients_ask(version: int, most_at_once: int) -> None:
     waiting: list[Deferred[ListOffsetsResponse]] = []
+    sizes: list[int] = []
 
     def handle(request: Request, context: RequestContext) -> Any:
         if isinstance(request, LeaderAndIsrRequest):
+            sizes.append(sum(len(topic.partition_states) for topic in request.topic_states))
             return leader_and_isr.error_response(request, context.api_version, ErrorCode.NONE)
         waiting.append(Deferred(applied=False))
         return waiting[0]
@@ -340,6 +342,8 @@ async def test_the_controller_does_not_wait_for_what_clients_ask(version: int) -
         await settled()
         assert waiting
         assert not stuck.deferred.done
+        assert roles.deferred.done
+        assert max(sizes) == most_at_once
         stuck.deferred.abandon()
     frame = memoryview(b"".join(cast(list[bytes], roles.encode(roles.deferred.response))))[4:]
     response = cast(LeaderAndIsrResponse, decode_response(frame, LeaderAndIsrRequest, version)[1])

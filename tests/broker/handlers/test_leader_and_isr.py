@@ -136,6 +136,7 @@ async def test_names_that_no_topic_may_have_are_refused_and_the_others_served(tm
             *[ErrorCode.INVALID_TOPIC_EXCEPTION] * 5,
         ]
         assert list(broker.replicas.partitions) == [("fine", 0)]
+        assert broker.topic_configs.missing(names) == list(names[1:])
         assert [each.name for each in tmp_path.iterdir()] == ["brokers"]
 
 
