@@ -105,9 +105,9 @@ async def test_a_server_that_insists_on_authentication_refuses_who_has_none_or_a
             with pytest.raises(StoreFailedError, match="AUTH_FAILED"):
                 await EnsembleStore(server.connect, credentials=("broker", "of others")).session(lambda event: None)
             store = EnsembleStore(server.connect)
-            session = await store.session(lambda event: None)
+            nobody = await store.session(lambda event: None)
             with pytest.raises(StoreFailedError, match="RequireSasl"):
-                await session.exists("/")
+                await nobody.exists("/")
             await store.close()
         async with session_with(EnsembleStore(server.connect, credentials=BROKER)) as session:
             assert await session.exists("/") is not None
