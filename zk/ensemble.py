@@ -10,9 +10,10 @@ loss, and lacked only its answer, then fails: the znode is there, or has another
 caller: the broker's registration looks whether it owns the znode that it finds, the controller reads /controller
 back, a conditional update compares data, whoever creates a topic gets NODEEXISTS. Here a change that was sent again
 and fails is looked up: if all that it writes is there as it wrote it, by one transaction that came after the call
-began, then it is done. An ephemeral znode must be of this very session besides. What remains: a persistent znode that
-somebody else created with the same bytes in the same moment is taken for one's own; a sequential znode may be created
-twice; a delete that was done before the loss gets NoNodeError.
+began, then it is done. An ephemeral znode must be of this very session besides. What remains: what somebody else
+wrote, with the same bytes in the same moment, is taken for one's own, unless it is ephemeral; of what was changed
+again since nobody can say that it was done; a sequential znode may be created twice; a delete that was done before
+the loss gets NoNodeError.
 """
 
 import logging

@@ -81,9 +81,10 @@ class _Waker:
 class _Handler(SequentialThreadingHandler):
     """Calls back at once, in the thread that has something to say."""
 
-    def __init__(self, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, tls: ssl.SSLContext | None, hosts: int) -> None:
         super().__init__()
         self._tls = tls
+        self._hosts = hosts
 
     def start(self) -> None:
         """Start no threads for callbacks."""
@@ -111,10 +112,11 @@ class _Handler(SequentialThreadingHandler):
         return read, _Waker(write)
 
     def create_connection(
-        self, address: tuple[str, int], hostname: str | None = None, timeout: float | None = None, **_: Any
+        self, address: tuple[str, int], hostname: str | None = None, *, timeout: float, **_: Any
     ) -> socket.socket:
         """Connect, with TLS by our own context: kazoo's trusts the system's authorities beside the given one."""
-        sock = socket.create_connection(address, timeout)
+        # As the Java client: one host that does not even refuse must not take the time that a session has.
+        sock = socket.create_connection(address, timeout / self._hosts)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return sock if self._tls is None else self._tls.wrap_socket(sock, server_hostname=hostname)
 
@@ -269,7 +271,7 @@ class Client(KazooClient):
         sasl = None
         if credentials is not None:
             sasl = {"mechanism": "DIGEST-MD5", "username": credentials[0], "password": credentials[1]}
-        handler = _Handler(tls)
+        handler = _Handler(tls, hosts.count(",") + 1)
         retry = KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0, sleep_func=handler.sleep_func)
         timeout = session_timeout_ms / 1000
         super().__init__(hosts, timeout, handler=handler, connection_retry=retry, logger=logger)

@@ -1,6 +1,7 @@
 """What only an ensemble does: connections are lost, sessions expire, events and answers come over one socket."""
 
 import random
+import socket
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -182,6 +183,23 @@ async def test_another_server_is_asked_when_one_is_not_there(
     with trio.fail_after(PATIENCE_S):
         for _ in range(trials):
             await (await store.session(lambda event: None)).exists("/")
+        await store.close()
+
+
+async def test_a_server_that_does_not_even_refuse_leaves_time_for_another(
+    zookeeper: ZooKeeper, direct: Client, chroot: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as silent, socket.socket() as only, socket.socket() as more:
+        only.connect(silent.getsockname())
+        # From now on the system drops who comes.
+        more.setblocking(False)
+        more.connect_ex(silent.getsockname())
+        hosts = f"127.0.0.1:{silent.getsockname()[1]},{zookeeper.connect}"
+        store = EnsembleStore(f"{hosts}{chroot}", session_timeout_ms=4_000)
+        async with trio.open_nursery() as nursery:
+            # Each begins with one or the other.
+            for _ in range(6):
+                nursery.start_soon(store.session, lambda event: None)
         await store.close()
 
 
