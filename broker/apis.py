@@ -57,6 +57,7 @@ TABLE: Final = (
     Row(ApiKey.FETCH, "4-17", Operation.READ, ResourceType.TOPIC),
     Row(ApiKey.LIST_OFFSETS, "1-9", Operation.DESCRIBE, ResourceType.TOPIC),
     Row(ApiKey.METADATA, "0-12", Operation.DESCRIBE, ResourceType.TOPIC),
+    Row(ApiKey.CONTROLLED_SHUTDOWN, "0-3", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
     Row(ApiKey.OFFSET_COMMIT, "2-9", Operation.READ, ResourceType.GROUP),
     Row(ApiKey.OFFSET_FETCH, "1-9", Operation.DESCRIBE, ResourceType.GROUP),
     Row(ApiKey.FIND_COORDINATOR, "0-6", Operation.DESCRIBE, ResourceType.GROUP),
@@ -81,8 +82,10 @@ TABLE: Final = (
     Row(ApiKey.INCREMENTAL_ALTER_CONFIGS, "0-1", Operation.ALTER_CONFIGS, ResourceType.TOPIC),
     Row(ApiKey.LIST_PARTITION_REASSIGNMENTS, "0", Operation.DESCRIBE, ResourceType.CLUSTER),
     Row(ApiKey.OFFSET_DELETE, "0", Operation.DELETE, ResourceType.GROUP),
+    Row(ApiKey.ALTER_PARTITION, "0-3", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
     Row(ApiKey.DESCRIBE_CLUSTER, "0-1", Operation.DESCRIBE, ResourceType.CLUSTER),
     Row(ApiKey.DESCRIBE_PRODUCERS, "0", Operation.READ, ResourceType.TOPIC),
+    Row(ApiKey.ALLOCATE_PRODUCER_IDS, "0", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
     Row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "0", Operation.DESCRIBE, ResourceType.TOPIC),
 )
 

@@ -22,7 +22,10 @@ from ottla.broker.controller.topic_configs import TopicConfigs
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.fetch_session import FetchSessionCache
 from ottla.broker.handlers import (
+    allocate_producer_ids,
     alter_configs,
+    alter_partition,
+    controlled_shutdown,
     create_partitions,
     create_topics,
     delete_groups,
@@ -192,6 +195,9 @@ def _controlling(parts: Parts) -> dict[ApiKey, Bound]:
     """The handlers that have the controller do something."""
     controller, config = parts.controller, parts.dynamic.static
     return {
+        ApiKey.ALLOCATE_PRODUCER_IDS: _bind(allocate_producer_ids, controller=controller),
+        ApiKey.ALTER_PARTITION: _bind(alter_partition, controller=controller),
+        ApiKey.CONTROLLED_SHUTDOWN: _bind(controlled_shutdown, controller=controller),
         ApiKey.CREATE_PARTITIONS: _bind(create_partitions, controller=controller),
         ApiKey.CREATE_TOPICS: _bind(create_topics, controller=controller, dynamic=parts.dynamic),
         ApiKey.DELETE_TOPICS: _bind(

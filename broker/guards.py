@@ -271,6 +271,7 @@ def _create_topics(
 GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.LIST_OFFSETS: _TOPICS.handle,
+    ApiKey.CONTROLLED_SHUTDOWN: _cluster,
     ApiKey.OFFSET_COMMIT: _offset_commit,
     ApiKey.FIND_COORDINATOR: _find_coordinator,
     ApiKey.JOIN_GROUP: _group,
@@ -290,6 +291,8 @@ GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.ELECT_LEADERS: _cluster,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Entries("resources", "responses", _of_configs).handle,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _cluster,
+    ApiKey.ALLOCATE_PRODUCER_IDS: _cluster,
+    ApiKey.ALTER_PARTITION: _cluster,
     ApiKey.DESCRIBE_PRODUCERS: Entries("topics", "topics", _by_name, _MESSAGES).handle,
 }
 CHOOSE_THEMSELVES: Final = frozenset(

@@ -26,11 +26,11 @@ from ottla.broker.bindings import Parts, client_handlers, control_handlers
 from ottla.broker.clock import Clock, Offload, thread_offload
 from ottla.broker.config import BrokerConfig
 from ottla.broker.connection_limits import CONNECTION_CONFIG, ConnectionLimits
-from ottla.broker.controller.active import UNCLEAN_KEY
 from ottla.broker.controller.broker_configs import BrokerConfigs
 from ottla.broker.controller.config_changes import ConfigChanges
 from ottla.broker.controller.event_loop import Controller
 from ottla.broker.controller.peers import LocalPeer, Peer
+from ottla.broker.controller.steps import UNCLEAN_KEY
 from ottla.broker.controller.topic_configs import TopicConfigs
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.group_partitions import group_coordinator
