@@ -59,6 +59,7 @@ TABLE: Final = (
     Row(ApiKey.LEADER_AND_ISR, "0-7", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
     Row(ApiKey.STOP_REPLICA, "0-4", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
     Row(ApiKey.UPDATE_METADATA, "0-8", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    Row(ApiKey.CONTROLLED_SHUTDOWN, "0-3", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
     Row(ApiKey.OFFSET_COMMIT, "2-9", Operation.READ, ResourceType.GROUP),
     Row(ApiKey.OFFSET_FETCH, "1-9", Operation.DESCRIBE, ResourceType.GROUP),
     Row(ApiKey.FIND_COORDINATOR, "0-6", Operation.DESCRIBE, ResourceType.GROUP),
@@ -83,8 +84,10 @@ TABLE: Final = (
     Row(ApiKey.INCREMENTAL_ALTER_CONFIGS, "0-1", Operation.ALTER_CONFIGS, ResourceType.TOPIC),
     Row(ApiKey.LIST_PARTITION_REASSIGNMENTS, "0", Operation.DESCRIBE, ResourceType.CLUSTER),
     Row(ApiKey.OFFSET_DELETE, "0", Operation.DELETE, ResourceType.GROUP),
+    Row(ApiKey.ALTER_PARTITION, "0-3", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
     Row(ApiKey.DESCRIBE_CLUSTER, "0-1", Operation.DESCRIBE, ResourceType.CLUSTER),
     Row(ApiKey.DESCRIBE_PRODUCERS, "0", Operation.READ, ResourceType.TOPIC),
+    Row(ApiKey.ALLOCATE_PRODUCER_IDS, "0", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
     Row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "0", Operation.DESCRIBE, ResourceType.TOPIC),
 )
 

@@ -17,12 +17,12 @@ from ottla.broker.bindings import Parts, client_handlers, control_handlers, cont
 from ottla.broker.clock import Clock, Offload
 from ottla.broker.config import BrokerConfig
 from ottla.broker.connection_limits import CONNECTION_CONFIG, ConnectionLimits
-from ottla.broker.controller.active import UNCLEAN_KEY
 from ottla.broker.controller.broker_configs import BrokerConfigs
 from ottla.broker.controller.config_changes import ConfigChanges
 from ottla.broker.controller.event_loop import Controller
 from ottla.broker.controller.peers import LocalPeer, RemotePeer
 from ottla.broker.controller.peers import Peer as ControlPeer
+from ottla.broker.controller.steps import UNCLEAN_KEY
 from ottla.broker.controller.topic_configs import TopicConfigs
 from ottla.broker.controller_channel import ControllerChannel
 from ottla.broker.departure import hand_over

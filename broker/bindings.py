@@ -21,7 +21,10 @@ from ottla.broker.controller.topic_configs import TopicConfigs
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.fetch_session import FetchSessionCache
 from ottla.broker.handlers import (
+    allocate_producer_ids,
     alter_configs,
+    alter_partition,
+    controlled_shutdown,
     create_partitions,
     create_topics,
     delete_groups,
@@ -60,6 +63,9 @@ from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.request_context import RequestContext
 from ottla.coordinator.runtime import GroupCoordinator
 from ottla.wire.api_keys import ApiKey
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from ottla.wire.messages.alter_partition import AlterPartitionRequest
+from ottla.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.messages.stop_replica import StopReplicaRequest
 from ottla.wire.messages.update_metadata import UpdateMetadataRequest
@@ -194,6 +200,9 @@ def _controlling(parts: Parts) -> dict[ApiKey, Bound]:
     """The handlers that have the controller do something."""
     controller, config = parts.controller, parts.dynamic.static
     return {
+        ApiKey.ALLOCATE_PRODUCER_IDS: _bind(allocate_producer_ids, controller=controller),
+        ApiKey.ALTER_PARTITION: _bind(alter_partition, controller=controller),
+        ApiKey.CONTROLLED_SHUTDOWN: _bind(controlled_shutdown, controller=controller),
         ApiKey.CREATE_PARTITIONS: _bind(create_partitions, controller=controller),
         ApiKey.CREATE_TOPICS: _bind(create_topics, controller=controller, dynamic=parts.dynamic),
         ApiKey.DELETE_TOPICS: _bind(
@@ -228,6 +237,13 @@ def _controlled(parts: Parts) -> dict[ApiKey, Bound]:
             changed=metadata_changed,
         ),
     }
+
+
+def controller_handlers(parts: Parts) -> dict[type[Request], Callable[[Any], Any]]:
+    """What this broker asks of the controller, where that is the one of this process."""
+    bound = _controlling(parts)
+    kinds: tuple[type[Request], ...] = (AllocateProducerIdsRequest, AlterPartitionRequest, ControlledShutdownRequest)
+    return {kind: partial(_call_locally, bound[kind.api_key][0]) for kind in kinds}
 
 
 def control_handlers(parts: Parts) -> dict[type[Request], Callable[[Any], Any]]:

@@ -274,6 +274,7 @@ GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.LEADER_AND_ISR: _cluster,
     ApiKey.STOP_REPLICA: _cluster,
     ApiKey.UPDATE_METADATA: _cluster,
+    ApiKey.CONTROLLED_SHUTDOWN: _cluster,
     ApiKey.OFFSET_COMMIT: _offset_commit,
     ApiKey.FIND_COORDINATOR: _find_coordinator,
     ApiKey.JOIN_GROUP: _group,
@@ -293,6 +294,8 @@ GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.ELECT_LEADERS: _cluster,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Entries("resources", "responses", _of_configs).handle,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _cluster,
+    ApiKey.ALLOCATE_PRODUCER_IDS: _cluster,
+    ApiKey.ALTER_PARTITION: _cluster,
     ApiKey.DESCRIBE_PRODUCERS: Entries("topics", "topics", _by_name, _MESSAGES).handle,
 }
 CHOOSE_THEMSELVES: Final = frozenset(

@@ -6,31 +6,24 @@ Counterpart in Kafka: the on... and process... methods of KafkaController.
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import NamedTuple
 
 import trio
 
-from ottla.broker.controller import topic_deletion
+from ottla.broker.controller import broker_requests, topic_deletion
 from ottla.broker.controller.assignment import BrokerPlace
 from ottla.broker.controller.cluster_store import ClusterStore
 from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
 from ottla.broker.controller.election import after_failure, preferred
 from ottla.broker.controller.peers import BrokerQueues
-from ottla.broker.controller.request_batch import RequestBatch
 from ottla.broker.controller.state_machines import (
-    Choose,
     begin_partitions,
     begin_replicas,
-    elect,
-    isr_shrunk,
-    leaders_written,
     move_partitions,
-    new_leaders,
     replicas_new,
     replicas_offline,
     replicas_online,
-    shrink_isr,
 )
+from ottla.broker.controller.steps import Settings, Steps
 from ottla.broker.controller.topics import NewTopic, plan_partitions
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_partitions import CreatePartitionsTopic
@@ -43,21 +36,9 @@ from ottla.zk.znodes import NO_LEADER
 logger = logging.getLogger("kafka.controller.KafkaController")
 deletion_logger = logging.getLogger("kafka.controller.TopicDeletionManager")
 
-UNCLEAN_KEY = "unclean.leader.election.enable"
-
 # Why there is no election. Not one for each of thousands of partitions.
 _BEING_DELETED = KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
 _NOT_NEEDED = KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
-
-
-class Settings(NamedTuple):
-    """What an active controller does one way or the other."""
-
-    broker_id: int
-    inter_broker_listener: str
-    delete_topic_enable: bool
-    is_unclean_election_enabled: Callable[[], bool]
-    new_topic_id: Callable[[], bytes]
 
 
 class ActiveController:
@@ -76,6 +57,7 @@ class ActiveController:
         self._store = store
         self._queues = queues
         self._topics_gone = topics_gone
+        self._steps = Steps(settings, context, store, queues)
 
     async def begin(self) -> None:
         """Learn all there is, tell all brokers, and take up what the last controller left."""
@@ -87,17 +69,17 @@ class ActiveController:
         await self._take_topics(await self._store.topic_names())
         context.leadership = await self._store.partition_states(context.all_partitions())
         # Before brokers are told to lead or follow they have to know each other.
-        batch = self._batch()
+        batch = self._steps.batch()
         batch.add_update_metadata(context.brokers)
-        self._send(batch)
+        self._steps.send(batch)
         await self._take_deletions(await self._store.topics_to_delete())
-        batch = self._batch()
+        batch = self._steps.batch()
         online, offline = begin_replicas(context)
         replicas_online(context, batch, online)
-        await self._shrink_isr(batch, replicas_offline(context, batch, offline))
+        await self._steps.shrink_isr(batch, replicas_offline(context, batch, offline))
         begin_partitions(context)
-        await self._bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
-        self._send(batch)
+        await self._steps.bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
+        self._steps.send(batch)
         await self._resume_deletions()
 
     # Brokers
@@ -135,25 +117,25 @@ class ActiveController:
                 self.context.brokers[broker_id] = now[broker_id]
                 changed = True
         if changed:
-            batch = self._batch()
+            batch = self._steps.batch()
             batch.add_update_metadata(self.context.brokers)
-            self._send(batch)
+            self._steps.send(batch)
 
     async def _brokers_started(self, broker_ids: Collection[int]) -> None:
         context = self.context
         for broker_id in broker_ids:
             context.offline_directories.pop(broker_id, None)
-        batch = self._batch()
+        batch = self._steps.batch()
         batch.add_update_metadata(context.brokers.keys() - set(broker_ids))
-        self._send(batch)
-        batch = self._batch()
+        self._steps.send(batch)
+        batch = self._steps.batch()
         batch.add_update_metadata(broker_ids, context.partitions_with_leaders())
-        self._send(batch)
-        batch = self._batch()
+        self._steps.send(batch)
+        batch = self._steps.batch()
         replicas = context.replicas_on(broker_ids)
         replicas_online(context, batch, replicas)
-        await self._bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
-        self._send(batch)
+        await self._steps.bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
+        self._steps.send(batch)
         topic_deletion.resume_topics(context, {each.partition.topic for each in replicas})
         await self._resume_deletions()
 
@@ -166,13 +148,13 @@ class ActiveController:
 
     async def _replicas_failed(self, replicas: Sequence[Replica]) -> None:
         context = self.context
-        batch = self._batch()
+        batch = self._steps.batch()
         move_partitions(context, context.partitions_with_offline_leader(), PartitionPhase.OFFLINE)
-        await self._bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
+        await self._steps.bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
         to_stay = [each for each in replicas if not context.is_queued_for_deletion(each.partition.topic)]
-        await self._shrink_isr(batch, replicas_offline(context, batch, to_stay))
+        await self._steps.shrink_isr(batch, replicas_offline(context, batch, to_stay))
         batch.add_update_metadata(context.brokers)
-        self._send(batch)
+        self._steps.send(batch)
         stuck = (ReplicaPhase.DELETION_STARTED, ReplicaPhase.OFFLINE)
         going = [each for each in replicas if context.is_queued_for_deletion(each.partition.topic)]
         topic_deletion.deletion_failed(context, [each for each in going if context.replica_phases.get(each) in stuck])
@@ -240,17 +222,17 @@ class ActiveController:
         if not partitions:
             return
         context = self.context
-        batch = self._batch()
+        batch = self._steps.batch()
         replicas = context.replicas_of(partitions)
         move_partitions(context, partitions, PartitionPhase.NEW)
         replicas_new(context, batch, replicas)
         # Thousands of partitions take a while; between the steps others are to have the loop.
         await trio.lowlevel.checkpoint()
-        await self._bring_online(batch, partitions)
+        await self._steps.bring_online(batch, partitions)
         await trio.lowlevel.checkpoint()
         replicas_online(context, batch, replicas)
         await trio.lowlevel.checkpoint()
-        self._send(batch)
+        self._steps.send(batch)
 
     # Elections that clients ask for
 
@@ -272,8 +254,8 @@ class ActiveController:
                 outcomes[partition] = refusal
         # There may be thousands of them; others are to have the loop in between.
         await trio.lowlevel.checkpoint()
-        batch = self._batch()
-        elected = await self._elect(
+        batch = self._steps.batch()
+        elected = await self._steps.elect(
             batch,
             to_elect,
             lambda partition, state: (
@@ -282,7 +264,7 @@ class ActiveController:
                 else preferred(context, partition, state)
             ),
         )
-        self._send(batch)
+        self._steps.send(batch)
         code = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
         for partition in to_elect:
             outcomes[partition] = elected.get(
@@ -340,10 +322,10 @@ class ActiveController:
         context = self.context
         if not context.topics_to_delete:
             return
-        batch = self._batch()
+        batch = self._steps.batch()
         finished = topic_deletion.resume(context, batch)
         await trio.lowlevel.checkpoint()
-        self._send(batch)
+        self._steps.send(batch)
         if finished:
             await self._store.remove_topics(finished)
             for topic in finished:
@@ -351,7 +333,11 @@ class ActiveController:
                 context.remove_topic(topic)
         self._topics_gone([*finished, *context.topics_ineligible_for_deletion])
 
-    # Answers of brokers
+    # Brokers' requests, and their answers
+
+    async def answer(self, request: broker_requests.BrokersRequest, version: int) -> broker_requests.BrokersResponse:
+        """Do what a broker asks; KafkaError where it is refused as a whole."""
+        return await broker_requests.answer(self._steps, request, version)
 
     async def replicas_stopped(
         self, broker_id: int, request: StopReplicaRequest, response: StopReplicaResponse
@@ -404,79 +390,13 @@ class ActiveController:
             context.offline_directories[broker_id] = now
             await self._replicas_failed([Replica(each, broker_id) for each in now - before])
 
-    # Steps
-
-    def _batch(self) -> RequestBatch:
-        return RequestBatch(self._settings.broker_id, self._settings.inter_broker_listener)
-
-    def _send(self, batch: RequestBatch) -> None:
-        for broker_id, request in batch.requests(self.context):
-            self._queues.send(broker_id, request)
+    # Partitions without leaders
 
     async def bring_online(self) -> None:
         """Look again for leaders of all partitions that have none."""
-        batch = self._batch()
-        await self._bring_online(batch, self.context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
-        self._send(batch)
-
-    async def _bring_online(self, batch: RequestBatch, partitions: Iterable[TopicPartition]) -> None:
-        """Give a leader to those partitions that are NEW or OFFLINE and are to stay."""
-        context = self.context
-        to_stay = [each for each in partitions if not context.is_queued_for_deletion(each.topic)]
-        writes = new_leaders(context, to_stay)
-        if writes:
-            await trio.lowlevel.checkpoint()
-            written, conflicts = await self._store.write_states(writes)
-            await trio.lowlevel.checkpoint()
-            for write in conflicts:
-                logger.error("The state of %s was there already", write.partition)
-            leaders_written(context, batch, written)
-        offline = [each for each in to_stay if context.partition_phases.get(each) is PartitionPhase.OFFLINE]
-        if offline:
-            unclean = await self._unclean_topics(offline)
-            await self._elect(
-                batch,
-                offline,
-                lambda partition, state: after_failure(
-                    context, partition, state, allow_unclean=partition.topic in unclean
-                ),
-            )
-
-    async def _elect(
-        self, batch: RequestBatch, partitions: Sequence[TopicPartition], choose: Choose
-    ) -> dict[TopicPartition, int]:
-        """Return who was elected."""
-        elected: dict[TopicPartition, int] = {}
-        while partitions:
-            found = await self._store.partition_states(partitions)
-            written, conflicts = await self._store.write_states(elect(self.context, partitions, found, choose))
-            leaders_written(self.context, batch, written)
-            elected |= {write.partition: write.state.leader for write in written}
-            # A leader changed its ISR meanwhile: look again.
-            partitions = [write.partition for write in conflicts]
-        return elected
-
-    async def _shrink_isr(self, batch: RequestBatch, replicas: Sequence[Replica]) -> None:
-        while replicas:
-            found = await self._store.partition_states(each.partition for each in replicas)
-            writes, others = shrink_isr(self.context, replicas, found)
-            written, conflicts = await self._store.write_states(writes)
-            isr_shrunk(self.context, batch, written, others)
-            again = {write.partition for write in conflicts}
-            replicas = [each for each in replicas if each.partition in again and each not in others]
-
-    async def _unclean_topics(self, partitions: Iterable[TopicPartition]) -> set[str]:
-        """Return the topics that would rather lose records than wait, of those that have nobody left in sync."""
-        context = self.context
-        topics = {
-            partition.topic
-            for partition in partitions
-            if (state := context.leadership.get(partition)) is not None
-            and not any(context.is_online(each, partition) for each in state.isr)
-        }
-        configs = await self._store.topic_configs(topics)
-        default = str(self._settings.is_unclean_election_enabled()).lower()
-        return {topic for topic in topics if configs[topic].get(UNCLEAN_KEY, default).lower() == "true"}
+        batch = self._steps.batch()
+        await self._steps.bring_online(batch, self.context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
+        self._steps.send(batch)
 
 
 def why_not_created(name: str, error: StoreError) -> tuple[ErrorCode, str]:

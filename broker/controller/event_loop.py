@@ -19,7 +19,7 @@ import trio
 
 from ottla.broker.clock import Clock
 from ottla.broker.config import BrokerConfig
-from ottla.broker.controller.active import UNCLEAN_KEY, ActiveController, Settings, why_not_created
+from ottla.broker.controller.active import ActiveController, why_not_created
 from ottla.broker.controller.admin import (
     AutoCreate,
     CreatePartitions,
@@ -33,10 +33,12 @@ from ottla.broker.controller.admin import (
     TopicWaits,
 )
 from ottla.broker.controller.assignment import BrokerPlace
+from ottla.broker.controller.broker_requests import BrokerAsks, BrokersRequest, BrokersResponse, not_active, refusal
 from ottla.broker.controller.cluster_store import ClusterStore, ControllerMovedError
 from ottla.broker.controller.context import ControllerContext
 from ottla.broker.controller.peers import BrokerQueues, Peer
 from ottla.broker.controller.request_batch import ControlRequest
+from ottla.broker.controller.steps import UNCLEAN_KEY, Settings
 from ottla.broker.controller.topics import (
     MAX_PARTITIONS_PER_REQUEST,
     Existing,
@@ -87,6 +89,7 @@ _Event = (
     | DeleteTopics
     | ElectLeaders
     | AutoCreate
+    | BrokerAsks
     | _Answer
 )
 
@@ -181,6 +184,12 @@ class Controller:
         self._put(ElectLeaders(partitions, unclean, timeout_ms, reply))
         return reply
 
+    def ask(self, request: BrokersRequest, version: int) -> Deferred[BrokersResponse]:
+        """Have done what a broker asks of the controller."""
+        reply: Deferred[BrokersResponse] = Deferred(applied=False)
+        self._put(BrokerAsks(request, version, reply))
+        return reply
+
     def reassignments(self) -> dict[TopicPartition, znodes.ReplicaAssignment]:
         """Return the partitions whose replicas are changing; KafkaError NOT_CONTROLLER if another one knows."""
         if self._active is None:
@@ -253,6 +262,8 @@ class Controller:
                 await self._delete_topics(event)
             case ElectLeaders():
                 await self._elect_leaders(event)
+            case BrokerAsks():
+                await self._answer_broker(event)
             case AutoCreate(topics):
                 await self._auto_create(topics)
             case _UncleanElections():
@@ -415,6 +426,23 @@ class Controller:
                 outcomes = await self._active.elect_leaders(request.partitions, unclean=request.unclean)
         finally:
             self._waits.wait_for_elected(request, outcomes)
+
+    async def _answer_broker(self, event: BrokerAsks) -> None:
+        request, version, reply = event
+        response = not_active(request)
+        try:
+            if self._active is not None:
+                response = await self._active.answer(request, version)
+        except KafkaError as error:
+            logger.info("%s is refused: %r", type(request).__name__, error)
+            response = refusal(request, error.code)
+        except ControllerMovedError:
+            raise
+        except Exception:
+            response = refusal(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+            raise
+        finally:
+            reply.complete(response)
 
     async def _auto_create(self, topics: Sequence[NewTopic]) -> None:
         """Write topics; whichever broker's controller is active finds them."""

@@ -62,10 +62,8 @@ class ProducerIds:
         try:
             while True:
                 try:
-                    self._blocks.append(await self._claim())
+                    self._blocks.append(await claim_block(self._session, self._broker_id))
                     break
-                except BadVersionError:
-                    continue
                 except StoreError as error:
                     logger.warning("no producer ids could be taken: %s", error)
                     await trio.sleep(_RETRY_AFTER_SECONDS)
@@ -78,12 +76,18 @@ class ProducerIds:
         if self._waiting:
             self._refill()
 
-    async def _claim(self) -> range:
-        """Write that the block after the last one is this broker's. BadVersionError: another broker was faster."""
-        data, stat = await self._session.get(PRODUCER_ID_BLOCK)
+
+async def claim_block(session: Session, broker_id: int) -> range:
+    """Write that the block after the last one is this broker's, and return it."""
+    while True:
+        data, stat = await session.get(PRODUCER_ID_BLOCK)
         first = ProducerIdBlock.decode(data).last + 1 if data else 0
         if first > MAX_INT64 - _BLOCK_SIZE:
             raise StoreError("the cluster has used up all producer ids")
-        block = ProducerIdBlock(self._broker_id, first, first + _BLOCK_SIZE - 1)
-        await self._session.set(PRODUCER_ID_BLOCK, block.encode(), stat.version)
+        block = ProducerIdBlock(broker_id, first, first + _BLOCK_SIZE - 1)
+        try:
+            await session.set(PRODUCER_ID_BLOCK, block.encode(), stat.version)
+        except BadVersionError:
+            # Another broker was faster.
+            continue
         return range(block.first, block.last + 1)

@@ -6,7 +6,10 @@ from ottla.broker.authorizer import Operation, ResourceType
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages import alter_configs, describe_producers, describe_topic_partitions, incremental_alter_configs
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from ottla.wire.messages.alter_partition import AlterPartitionRequest
 from ottla.wire.messages.api_versions import ApiVersionsRequest
+from ottla.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
@@ -308,6 +311,15 @@ CASES = {
         ElectLeadersRequest(topic_partitions=None, timeout_ms=10_000),
         2,
         {"": CLUSTER_FAILED},
+    ),
+    ApiKey.CONTROLLED_SHUTDOWN: Case(
+        on_cluster(Operation.CLUSTER_ACTION), ControlledShutdownRequest(broker_id=9), 3, {"": CLUSTER_FAILED}
+    ),
+    ApiKey.ALTER_PARTITION: Case(
+        on_cluster(Operation.CLUSTER_ACTION), AlterPartitionRequest(broker_id=9, topics=()), 3, {"": CLUSTER_FAILED}
+    ),
+    ApiKey.ALLOCATE_PRODUCER_IDS: Case(
+        on_cluster(Operation.CLUSTER_ACTION), AllocateProducerIdsRequest(broker_id=9), 0, {"": CLUSTER_FAILED}
     ),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Case(
         on_cluster(Operation.DESCRIBE), ListPartitionReassignmentsRequest(), 0, {"": CLUSTER_FAILED}

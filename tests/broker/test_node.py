@@ -20,8 +20,11 @@ from ottla.broker.node import STORE_FILE, AddressInUse, Node
 from ottla.log.meta_properties import DirectoryInUse, read_meta_properties
 from ottla.wire.codec import encode_request
 from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -180,8 +183,8 @@ async def test_every_api_that_is_told_is_answered_by_its_handler(tmp_path: Path)
         told = await one.ask(ApiVersionsRequest(), 0)
         assert isinstance(told, ApiVersionsResponse)
         assert [each.api_key for each in told.api_keys] == [
-            *(0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22),
-            *(23, 32, 33, 35, 37, 42, 43, 44, 46, 47, 60, 61, 75),
+            *(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22),
+            *(23, 32, 33, 35, 37, 42, 43, 44, 46, 47, 56, 60, 61, 67, 75),
         ]
         await create(one, "t")
         await produce(one, "t", b"a")
@@ -198,6 +201,7 @@ async def test_every_api_that_is_told_is_answered_by_its_handler(tmp_path: Path)
         assert isinstance(offsets, ListOffsetsResponse)
         assert offsets.topics[0].partitions[0].offset == 1
         await ask_what_only_tells(one, tmp_path)
+        await ask_as_a_broker_that_is_not_there(one)
         kept_from = DeleteRecordsPartition(partition_index=0, offset=-1)
         topic = DeleteRecordsTopic(name="t", partitions=[kept_from])
         deletion = await one.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=10_000), 2)
@@ -221,6 +225,18 @@ async def test_every_api_that_is_told_is_answered_by_its_handler(tmp_path: Path)
         gone = await one.ask(MetadataRequest(topics=None), 12)
         assert isinstance(gone, MetadataResponse)
         assert not gone.topics
+
+
+async def ask_as_a_broker_that_is_not_there(one: Client) -> None:
+    altered = await one.ask(AlterPartitionRequest(broker_id=9, topics=()), 3)
+    assert isinstance(altered, AlterPartitionResponse)
+    assert altered.error_code == ErrorCode.STALE_BROKER_EPOCH
+    shutdown = await one.ask(ControlledShutdownRequest(broker_id=9), 3)
+    assert isinstance(shutdown, ControlledShutdownResponse)
+    assert shutdown.error_code == ErrorCode.BROKER_NOT_AVAILABLE
+    producers = await one.ask(AllocateProducerIdsRequest(broker_id=9), 0)
+    assert isinstance(producers, AllocateProducerIdsResponse)
+    assert producers.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
 async def ask_what_only_tells(one: Client, folder: Path) -> None:

@@ -11,13 +11,13 @@ import trio.testing
 
 from ottla.broker.clock import Clock
 from ottla.broker.config import BrokerConfig
-from ottla.broker.controller.active import UNCLEAN_KEY
 from ottla.broker.controller.broker_configs import BrokerConfigs
 from ottla.broker.controller.config_admin import ConfigAdmin
 from ottla.broker.controller.config_changes import ConfigChanges
 from ottla.broker.controller.event_loop import Controller
 from ottla.broker.controller.peers import LocalPeer, Peer
 from ottla.broker.controller.request_batch import ControlRequest
+from ottla.broker.controller.steps import UNCLEAN_KEY
 from ottla.broker.controller.topic_configs import TopicConfigs
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.handlers import leader_and_isr, stop_replica, update_metadata

@@ -1,0 +1,143 @@
+"""What brokers ask of the active controller: other in-sync replicas, a way to go without harm, producer ids.
+
+Owns the order of deciding, writing and telling for each, and how each is refused. Must not know who carries requests.
+Counterparts in Kafka: KafkaController's processAlterPartition, doControlledShutdown and processAllocateProducerIds.
+"""
+
+import logging
+from typing import NamedTuple
+
+from ottla.broker.controller import isr_updates
+from ottla.broker.controller.context import Replica
+from ottla.broker.controller.election import before_shutdown
+from ottla.broker.controller.producer_ids import claim_block
+from ottla.broker.controller.state_machines import replicas_offline
+from ottla.broker.controller.steps import Steps
+from ottla.broker.request_context import Deferred
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from ottla.wire.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
+from ottla.wire.types import TopicPartition
+
+logger = logging.getLogger("kafka.controller.KafkaController")
+
+BrokersRequest = AlterPartitionRequest | ControlledShutdownRequest | AllocateProducerIdsRequest
+BrokersResponse = AlterPartitionResponse | ControlledShutdownResponse | AllocateProducerIdsResponse
+
+# Brokers before Kafka 2.2 do not send theirs.
+_UNKNOWN_BROKER_EPOCH = -1
+
+
+class BrokerAsks(NamedTuple):
+    """A broker asks, and waits for the reply."""
+
+    request: BrokersRequest
+    version: int
+    reply: Deferred[BrokersResponse]
+
+
+async def answer(steps: Steps, request: BrokersRequest, version: int) -> BrokersResponse:
+    """Do what is asked; KafkaError where it is refused as a whole."""
+    match request:
+        case AlterPartitionRequest():
+            return await _alter_partitions(steps, request, version)
+        case ControlledShutdownRequest():
+            return await _shut_down(steps, request)
+        case AllocateProducerIdsRequest():
+            return await _allocate_producer_ids(steps, request)
+
+
+def refusal(request: BrokersRequest, code: ErrorCode) -> BrokersResponse:
+    """The answer to a request that is refused as a whole."""
+    match request:
+        case AlterPartitionRequest():
+            return AlterPartitionResponse(error_code=code, topics=())
+        case ControlledShutdownRequest():
+            return ControlledShutdownResponse(error_code=code, remaining_partitions=())
+        case AllocateProducerIdsRequest():
+            return AllocateProducerIdsResponse(error_code=code, producer_id_start=0, producer_id_len=0)
+
+
+def not_active(request: BrokersRequest) -> BrokersResponse:
+    """The answer of a broker that is not the controller; a broker that goes is told in words of its own."""
+    is_going = isinstance(request, ControlledShutdownRequest)
+    return refusal(request, ErrorCode.STALE_CONTROLLER_EPOCH if is_going else ErrorCode.NOT_CONTROLLER)
+
+
+async def _alter_partitions(steps: Steps, request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
+    context = steps.context
+    broker = context.brokers.get(request.broker_id)
+    if broker is None or broker.epoch != request.broker_epoch:
+        raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {request.broker_id}, epoch {request.broker_epoch}")
+    updates = isr_updates.updates(context, request, version)
+    outcomes: dict[TopicPartition, isr_updates.Outcome] = {key: each.outcome for key, each in updates.items()}
+    written, conflicts = await steps.store.write_states([each.write for each in updates.values() if each.write])
+    for write in written:
+        context.leadership[write.partition] = outcomes[write.partition] = write.state
+    for write in conflicts:
+        outcomes[write.partition] = ErrorCode.INVALID_UPDATE_VERSION
+    if outcomes:
+        batch = steps.batch()
+        batch.add_update_metadata(context.brokers, outcomes)
+        steps.send(batch)
+    return isr_updates.response(context, request, version, outcomes)
+
+
+async def _shut_down(steps: Steps, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
+    """Have others lead what the broker leads, and what it follows go on without it."""
+    context, broker_id = steps.context, request.broker_id
+    broker = context.brokers.get(broker_id)
+    if broker is None:
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker id {broker_id} does not exist.")
+    if request.broker_epoch != _UNKNOWN_BROKER_EPOCH and request.broker_epoch < broker.epoch:
+        raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id}, epoch {request.broker_epoch}")
+    logger.info("Shutting down broker %d", broker_id)
+    context.shutting_down.add(broker_id)
+    concerned = [each.partition for each in context.replicas_on([broker_id]) if _may_move(steps, each.partition)]
+    led = [each for each in concerned if context.leadership[each].leader == broker_id]
+    followed = [each for each in concerned if context.leadership[each].leader != broker_id]
+    batch = steps.batch()
+    await steps.elect(batch, led, lambda partition, state: before_shutdown(context, partition, state))
+    # It stops fetching before it leaves the ISR, lest it join again.
+    for partition in followed:
+        batch.add_stop_replica(broker_id, partition, delete=False)
+    steps.send(batch)
+    batch = steps.batch()
+    await steps.shrink_isr(
+        batch, replicas_offline(context, batch, [Replica(partition, broker_id) for partition in followed])
+    )
+    steps.send(batch)
+    remaining = [each for each in led if context.leadership[each].leader == broker_id]
+    return ControlledShutdownResponse(
+        error_code=ErrorCode.NONE,
+        remaining_partitions=[
+            RemainingPartition(topic_name=each.topic, partition_index=each.partition) for each in remaining
+        ],
+    )
+
+
+def _may_move(steps: Steps, partition: TopicPartition) -> bool:
+    """Whether there may be somebody else for it. One that is being deleted goes anyway."""
+    context = steps.context
+    return (
+        len(context.assignment(partition).replicas) > 1
+        and partition in context.leadership
+        and not context.is_queued_for_deletion(partition.topic)
+    )
+
+
+async def _allocate_producer_ids(steps: Steps, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+    broker = steps.context.brokers.get(request.broker_id)
+    if broker is None:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {request.broker_id}")
+    if broker.epoch != request.broker_epoch:
+        raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {request.broker_id}, epoch {request.broker_epoch}")
+    block = await claim_block(steps.store.session, request.broker_id)
+    return AllocateProducerIdsResponse(
+        error_code=ErrorCode.NONE, producer_id_start=block.start, producer_id_len=len(block)
+    )
