@@ -21,7 +21,8 @@ _chroots = itertools.count()
 @pytest.fixture(scope="module")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
     """Run one server for the tests of a module, with short sessions allowed."""
-    with running(tmp_path_factory.mktemp("zookeeper"), ["tickTime=200", "minSessionTimeout=200"]) as server:
+    settings = ["tickTime=200", "minSessionTimeout=200", "maxSessionTimeout=60000"]
+    with running(tmp_path_factory.mktemp("zookeeper"), settings) as server:
         yield server
 
 
