@@ -103,7 +103,9 @@ class _Handler(SequentialThreadingHandler):
             poll.register(sock, select.POLLIN)
         for sock in write:
             poll.register(sock, select.POLLOUT)
-        ready = {fd for fd, _ in poll.poll(timeout * 1000)}
+        # kazoo would wait for a socket whose last bytes lie in the TLS layer already.
+        ready = {sock.fileno() for sock in read if isinstance(sock, ssl.SSLSocket) and sock.pending()}
+        ready.update(fd for fd, _ in poll.poll(0 if ready else timeout * 1000))
         return [sock for sock in read if sock.fileno() in ready], [sock for sock in write if sock.fileno() in ready]
 
     def create_socket_pair(self) -> tuple[socket.socket, _Waker]:
