@@ -82,6 +82,7 @@ TABLE: Final = (
     Row(ApiKey.DELETE_GROUPS, "0-2", Operation.DELETE, ResourceType.GROUP),
     Row(ApiKey.ELECT_LEADERS, "0-2", Operation.ALTER, ResourceType.CLUSTER),
     Row(ApiKey.INCREMENTAL_ALTER_CONFIGS, "0-1", Operation.ALTER_CONFIGS, ResourceType.TOPIC),
+    Row(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "0", Operation.ALTER, ResourceType.CLUSTER),
     Row(ApiKey.LIST_PARTITION_REASSIGNMENTS, "0", Operation.DESCRIBE, ResourceType.CLUSTER),
     Row(ApiKey.OFFSET_DELETE, "0", Operation.DELETE, ResourceType.GROUP),
     Row(ApiKey.ALTER_PARTITION, "0-3", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),

@@ -24,6 +24,7 @@ from ottla.broker.handlers import (
     allocate_producer_ids,
     alter_configs,
     alter_partition,
+    alter_partition_reassignments,
     controlled_shutdown,
     create_partitions,
     create_topics,
@@ -202,6 +203,7 @@ def _controlling(parts: Parts) -> dict[ApiKey, Bound]:
     return {
         ApiKey.ALLOCATE_PRODUCER_IDS: _bind(allocate_producer_ids, controller=controller),
         ApiKey.ALTER_PARTITION: _bind(alter_partition, controller=controller),
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: _bind(alter_partition_reassignments, controller=controller),
         ApiKey.CONTROLLED_SHUTDOWN: _bind(controlled_shutdown, controller=controller),
         ApiKey.CREATE_PARTITIONS: _bind(create_partitions, controller=controller),
         ApiKey.CREATE_TOPICS: _bind(create_topics, controller=controller, dynamic=parts.dynamic),

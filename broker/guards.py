@@ -293,6 +293,7 @@ GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.DELETE_GROUPS: Entries("groups_names", "results", _by_itself).handle,
     ApiKey.ELECT_LEADERS: _cluster,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Entries("resources", "responses", _of_configs).handle,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _cluster,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _cluster,
     ApiKey.ALLOCATE_PRODUCER_IDS: _cluster,
     ApiKey.ALTER_PARTITION: _cluster,

@@ -64,6 +64,7 @@ _CUTS: Final = {
     ApiKey.CREATE_PARTITIONS: Cut("topics", "results", size=50),
     ApiKey.DELETE_GROUPS: Cut("groups_names", "results"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Cut("resources", "responses", size=50),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Cut("topics", "responses", "partitions", "partitions"),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Cut("topics", "topics", "partition_indexes", "partitions"),
     ApiKey.OFFSET_DELETE: Cut("topics", "topics", "partitions", "partitions"),
     ApiKey.DESCRIBE_PRODUCERS: Cut("topics", "topics", "partition_indexes", "partitions"),

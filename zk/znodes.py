@@ -201,6 +201,17 @@ class ReplicaAssignment(NamedTuple):
         """The replicas when all moves are done."""
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """The replicas before any move."""
+        return tuple(replica for replica in self.replicas if replica not in self.adding)
+
+    def reassigned_to(self, target: Sequence[int]) -> "ReplicaAssignment":
+        """Return the assignment by which a partition comes to other replicas; what was to join before does not."""
+        replicas = tuple(dict.fromkeys([*target, *self.origin]))
+        adding = tuple(replica for replica in replicas if replica not in self.origin)
+        return ReplicaAssignment(replicas, adding, tuple(replica for replica in replicas if replica not in target))
+
 
 class TopicAssignment(NamedTuple):
     """/brokers/topics/T: a topic's id and the replicas of its partitions."""

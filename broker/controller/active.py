@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import trio
 
-from ottla.broker.controller import broker_requests, topic_deletion
+from ottla.broker.controller import broker_requests, reassignment, topic_deletion
 from ottla.broker.controller.assignment import BrokerPlace
 from ottla.broker.controller.cluster_store import ClusterStore
 from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
@@ -80,6 +80,7 @@ class ActiveController:
         begin_partitions(context)
         await self._steps.bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
         self._steps.send(batch)
+        await reassignment.go_on(self._steps, context.reassignments())
         await self._resume_deletions()
 
     # Brokers
@@ -136,6 +137,11 @@ class ActiveController:
         replicas_online(context, batch, replicas)
         await self._steps.bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
         self._steps.send(batch)
+        moving = context.reassignments()
+        new = set(broker_ids)
+        await reassignment.go_on(
+            self._steps, {each: found for each, found in moving.items() if not new.isdisjoint(found.target)}
+        )
         topic_deletion.resume_topics(context, {each.partition.topic for each in replicas})
         await self._resume_deletions()
 
@@ -296,9 +302,8 @@ class ActiveController:
 
     def gone_or_halted(self, names: Iterable[str]) -> list[str]:
         """Return those topics whose deletion nobody need wait for: when halted, clients do not see them any more."""
-        context = self.context
-        halted = context.topics_ineligible_for_deletion
-        return [name for name in names if name not in context.assignments or name in halted]
+        halted = topic_deletion.halted_for_long(self.context)
+        return [name for name in names if name not in self.context.assignments or name in halted]
 
     async def deletions_changed(self) -> None:
         """Take in that somebody wants topics deleted."""
@@ -331,7 +336,18 @@ class ActiveController:
             for topic in finished:
                 deletion_logger.info("Topic %s is deleted", topic)
                 context.remove_topic(topic)
-        self._topics_gone([*finished, *context.topics_ineligible_for_deletion])
+        self._topics_gone([*finished, *topic_deletion.halted_for_long(context)])
+
+    # Reassignments
+
+    async def reassign(self, wanted: reassignment.Wanted) -> dict[TopicPartition, KafkaError | None]:
+        """Give partitions other replicas; return what keeps some from it."""
+        return await reassignment.begin(self._steps, wanted)
+
+    async def isr_changed(self, partitions: Iterable[TopicPartition]) -> None:
+        """Finish reassignments that have only waited for replicas to be in sync."""
+        if await reassignment.go_on_where_in_sync(self._steps, partitions):
+            await self._resume_deletions()
 
     # Brokers' requests, and their answers
 

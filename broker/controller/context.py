@@ -79,6 +79,7 @@ class ControllerContext:
         self.topic_ids: dict[str, bytes] = {}
         self.topic_names: dict[bytes, str] = {}
         self.assignments: dict[str, dict[int, ReplicaAssignment]] = {}
+        self.reassigning: set[TopicPartition] = set()
         self.leadership: dict[TopicPartition, PartitionState] = {}
         self.partition_phases: dict[TopicPartition, PartitionPhase] = {}
         self.replica_phases: dict[Replica, ReplicaPhase] = {}
@@ -106,15 +107,26 @@ class ControllerContext:
 
     def set_topic(self, topic: str, topic_id: bytes | None, assignment: Mapping[int, ReplicaAssignment]) -> None:
         """Take in what a topic's znode says."""
-        self.assignments[topic] = dict(assignment)
+        self.assignments[topic] = {}
+        for index, each in assignment.items():
+            self.set_assignment(TopicPartition(topic, index), each)
         if topic_id is not None:
             self.topic_ids[topic] = topic_id
             self.topic_names[topic_id] = topic
+
+    def set_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+        """Take in the replicas of a partition of a topic that is known."""
+        self.assignments[partition.topic][partition.partition] = assignment
+        if assignment.is_changing:
+            self.reassigning.add(partition)
+        else:
+            self.reassigning.discard(partition)
 
     def remove_topic(self, topic: str) -> None:
         """Forget a topic."""
         for index, assignment in self.assignments.pop(topic, {}).items():
             partition = TopicPartition(topic, index)
+            self.reassigning.discard(partition)
             self.leadership.pop(partition, None)
             self.partition_phases.pop(partition, None)
             for broker_id in assignment.replicas:
@@ -132,7 +144,11 @@ class ControllerContext:
 
     def reassignments(self) -> dict[TopicPartition, ReplicaAssignment]:
         """Return the partitions whose replicas are changing."""
-        return {each: found for each in self.all_partitions() if (found := self.assignment(each)).is_changing}
+        return {each: self.assignment(each) for each in sorted(self.reassigning)}
+
+    def topics_reassigning(self) -> set[str]:
+        """Return the topics some of whose replicas are changing."""
+        return {each.topic for each in self.reassigning}
 
     def partitions_of(self, topic: str) -> list[TopicPartition]:
         """Return a topic's partitions."""

@@ -37,6 +37,7 @@ from ottla.broker.controller.broker_requests import BrokerAsks, BrokersRequest, 
 from ottla.broker.controller.cluster_store import ClusterStore, ControllerMovedError
 from ottla.broker.controller.context import ControllerContext
 from ottla.broker.controller.peers import BrokerQueues, Peer
+from ottla.broker.controller.reassignment import Reassign, ReassignReply, Wanted
 from ottla.broker.controller.request_batch import ControlRequest
 from ottla.broker.controller.steps import UNCLEAN_KEY, Settings
 from ottla.broker.controller.topics import (
@@ -55,6 +56,7 @@ from ottla.broker.request_context import Deferred
 from ottla.log.config import LogConfig
 from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.alter_partition import AlterPartitionResponse
 from ottla.wire.messages.create_partitions import CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrResponse
@@ -66,6 +68,7 @@ from ottla.zk.store import EventType, NodeExistsError, Session, StoreError, Watc
 
 logger = logging.getLogger("kafka.controller.KafkaController")
 
+_NOT_CONTROLLER: Final = "This is not the correct controller for this cluster."
 _RESERVED_TOPIC_IDS: Final = (bytes(16), bytes(15) + b"\1")
 
 
@@ -89,6 +92,7 @@ _Event = (
     | DeleteTopics
     | ElectLeaders
     | AutoCreate
+    | Reassign
     | BrokerAsks
     | _Answer
 )
@@ -190,10 +194,16 @@ class Controller:
         self._put(BrokerAsks(request, version, reply))
         return reply
 
+    def reassign(self, wanted: Wanted) -> ReassignReply:
+        """Have partitions come to other replicas; the reply comes when that has begun."""
+        reply: ReassignReply = Deferred(applied=False)
+        self._put(Reassign(wanted, reply))
+        return reply
+
     def reassignments(self) -> dict[TopicPartition, znodes.ReplicaAssignment]:
         """Return the partitions whose replicas are changing; KafkaError NOT_CONTROLLER if another one knows."""
         if self._active is None:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster.")
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, _NOT_CONTROLLER)
         return self._active.context.reassignments()
 
     def auto_create(self, names: Iterable[str]) -> dict[str, ErrorCode]:
@@ -262,6 +272,8 @@ class Controller:
                 await self._delete_topics(event)
             case ElectLeaders():
                 await self._elect_leaders(event)
+            case Reassign():
+                await self._reassign(event)
             case BrokerAsks():
                 await self._answer_broker(event)
             case AutoCreate(topics):
@@ -427,6 +439,15 @@ class Controller:
         finally:
             self._waits.wait_for_elected(request, outcomes)
 
+    async def _reassign(self, event: Reassign) -> None:
+        outcomes: Mapping[TopicPartition, KafkaError | None] | KafkaError
+        outcomes = KafkaError(ErrorCode.NOT_CONTROLLER, _NOT_CONTROLLER)
+        try:
+            if self._active is not None:
+                outcomes = await self._active.reassign(event.wanted)
+        finally:
+            event.reply.complete(outcomes)
+
     async def _answer_broker(self, event: BrokerAsks) -> None:
         request, version, reply = event
         response = not_active(request)
@@ -443,6 +464,12 @@ class Controller:
             raise
         finally:
             reply.complete(response)
+        if self._active is not None and isinstance(response, AlterPartitionResponse):
+            await self._active.isr_changed(
+                TopicPartition(topic.topic_name, each.partition_index)
+                for topic in response.topics
+                for each in topic.partitions
+            )
 
     async def _auto_create(self, topics: Sequence[NewTopic]) -> None:
         """Write topics; whichever broker's controller is active finds them."""

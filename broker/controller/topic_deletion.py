@@ -4,7 +4,7 @@ PURE. Owns the order of a deletion, what halts it and what takes it up again. Mu
 Counterpart in Kafka: kafka.controller.TopicDeletionManager.
 
 A topic to be deleted first loses its place in the brokers' metadata, then its replicas are stopped and deleted. One
-whose brokers are not all there is halted (ineligible) until they are.
+whose brokers are not all there is halted (ineligible) until they are, one whose replicas are changing until they have.
 """
 
 from collections.abc import Collection, Iterable
@@ -23,8 +23,9 @@ from ottla.wire.types import TopicPartition
 def begin(context: ControllerContext, topics: Iterable[str]) -> None:
     """Take over deletions that somebody asked for before this controller came."""
     context.topics_to_delete.update(topics)
+    reassigning = context.topics_reassigning()
     for topic in context.topics_to_delete:
-        if not _all_online(context, topic):
+        if topic in reassigning or not _all_online(context, topic):
             context.topics_ineligible_for_deletion.add(topic)
 
 
@@ -41,8 +42,13 @@ def resume(context: ControllerContext, batch: RequestBatch) -> list[str]:
 
 
 def resume_topics(context: ControllerContext, topics: Collection[str]) -> None:
-    """Let halted topics be tried again: their brokers are back."""
-    context.topics_ineligible_for_deletion.difference_update(topics)
+    """Let halted topics be tried again: their brokers are back, or their replicas change no more."""
+    context.topics_ineligible_for_deletion.difference_update(set(topics) - context.topics_reassigning())
+
+
+def halted_for_long(context: ControllerContext) -> set[str]:
+    """Return the topics whose deletion waits for brokers, not merely for replicas that are on their way."""
+    return context.topics_ineligible_for_deletion - context.topics_reassigning()
 
 
 def replicas_deleted(context: ControllerContext, broker_id: int, partitions: Iterable[TopicPartition]) -> None:

@@ -8,6 +8,7 @@ from ottla.wire.errors import ErrorCode
 from ottla.wire.messages import alter_configs, describe_producers, describe_topic_partitions, incremental_alter_configs
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.alter_partition import AlterPartitionRequest
+from ottla.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -320,6 +321,9 @@ CASES = {
     ),
     ApiKey.ALLOCATE_PRODUCER_IDS: Case(
         on_cluster(Operation.CLUSTER_ACTION), AllocateProducerIdsRequest(broker_id=9), 0, {"": CLUSTER_FAILED}
+    ),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Case(
+        on_cluster(Operation.ALTER), AlterPartitionReassignmentsRequest(topics=()), 0, {"": CLUSTER_FAILED}
     ),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Case(
         on_cluster(Operation.DESCRIBE), ListPartitionReassignmentsRequest(), 0, {"": CLUSTER_FAILED}

@@ -1,0 +1,75 @@
+"""AlterPartitionReassignments, version 0: give partitions other replicas, or stop doing so.
+
+The reply comes when reassignments have begun; of a partition that is named twice the last word counts.
+Counterpart in Kafka: KafkaApis.handleAlterPartitionReassignmentsRequest.
+"""
+
+from collections.abc import Mapping
+
+from ottla.broker.controller.event_loop import Controller
+from ottla.broker.request_context import Deferred, RequestContext
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from ottla.wire.types import TopicPartition
+
+
+def handle(
+    request: AlterPartitionReassignmentsRequest, context: RequestContext, *, controller: Controller
+) -> Deferred[AlterPartitionReassignmentsResponse]:
+    """Have the controller begin, or go back."""
+    wanted = {
+        TopicPartition(topic.name, each.partition_index): each.replicas
+        for topic in request.topics
+        for each in topic.partitions
+    }
+
+    def respond(outcomes: Mapping[TopicPartition, KafkaError | None] | KafkaError) -> None:
+        if isinstance(outcomes, KafkaError):
+            reply.complete(_response(outcomes.code, outcomes.detail, {}))
+        else:
+            reply.complete(_response(ErrorCode.NONE, None, outcomes))
+
+    begun = controller.reassign(wanted)
+    reply: Deferred[AlterPartitionReassignmentsResponse] = Deferred(applied=False, on_abandon=begun.abandon)
+    begun.then(respond)
+    return reply
+
+
+def error_response(
+    request: AlterPartitionReassignmentsRequest, version: int, code: ErrorCode
+) -> AlterPartitionReassignmentsResponse:
+    """The error, for the whole and for every partition that was named."""
+    error = KafkaError(code)
+    return _response(
+        code,
+        None,
+        {
+            TopicPartition(topic.name, each.partition_index): error
+            for topic in request.topics
+            for each in topic.partitions
+        },
+    )
+
+
+def _response(
+    code: ErrorCode, message: str | None, outcomes: Mapping[TopicPartition, KafkaError | None]
+) -> AlterPartitionReassignmentsResponse:
+    by_topic: dict[str, list[ReassignablePartitionResponse]] = {}
+    for partition, error in outcomes.items():
+        by_topic.setdefault(partition.topic, []).append(
+            ReassignablePartitionResponse(
+                partition_index=partition.partition,
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=(error.detail if error else "") or None,
+            )
+        )
+    return AlterPartitionReassignmentsResponse(
+        error_code=code,
+        error_message=message,
+        responses=[ReassignableTopicResponse(name=name, partitions=found) for name, found in by_topic.items()],
+    )
