@@ -20,6 +20,7 @@ TOPICS: Final = "/brokers/topics"
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 DELETE_TOPICS: Final = "/admin/delete_topics"
+REASSIGN_PARTITIONS: Final = "/admin/reassign_partitions"
 TOPIC_CONFIGS: Final = "/config/topics"
 BROKER_CONFIGS: Final = "/config/brokers"
 # The name of what holds for every broker, client, user or address that has nothing of its own.
@@ -210,7 +211,7 @@ class ReplicaAssignment(NamedTuple):
         """Return the assignment by which a partition comes to other replicas; what was to join before does not."""
         replicas = tuple(dict.fromkeys([*target, *self.origin]))
         adding = tuple(replica for replica in replicas if replica not in self.origin)
-        return ReplicaAssignment(replicas, adding, tuple(replica for replica in replicas if replica not in target))
+        return ReplicaAssignment(replicas, adding, tuple(replica for replica in self.origin if replica not in target))
 
 
 class TopicAssignment(NamedTuple):
@@ -334,6 +335,28 @@ def decode_config_change(data: bytes) -> str:
     if found.get("version") == 1:
         return f"{_get(found, 'entity_type', str)}/{_get(found, 'entity_name', str)}"
     return _get(found, "entity_path", str)
+
+
+def encode_reassignments(wanted: Mapping[TopicPartition, Sequence[int]]) -> bytes:
+    """Return the data of /admin/reassign_partitions: the replicas that partitions are to have."""
+    partitions = [
+        {"topic": partition.topic, "partition": partition.partition, "replicas": list(replicas)}
+        for partition, replicas in wanted.items()
+    ]
+    return _encode({"version": 1, "partitions": partitions})
+
+
+def decode_reassignments(data: bytes) -> dict[TopicPartition, tuple[int, ...]]:
+    """Return the replicas that partitions are to have."""
+    wanted = {}
+    for each in _get(_decode(data), "partitions", list):
+        if not isinstance(each, dict):
+            raise ZnodeError(f"not a partition: {each!r}")
+        replicas = tuple(_get(each, "replicas", list))
+        if not all(type(broker_id) is int for broker_id in replicas):
+            raise ZnodeError(f"not replicas: {each!r}")
+        wanted[TopicPartition(_get(each, "topic", str), _get(each, "partition", int))] = replicas
+    return wanted
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:

@@ -80,7 +80,9 @@ class ActiveController:
         begin_partitions(context)
         await self._steps.bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
         self._steps.send(batch)
-        await reassignment.go_on(self._steps, context.reassignments())
+        begun = await reassignment.begin_written(self._steps)
+        rest = {each: found for each, found in context.reassignments().items() if each not in begun}
+        await reassignment.go_on(self._steps, rest)
         await self._resume_deletions()
 
     # Brokers
@@ -211,7 +213,8 @@ class ActiveController:
             logger.warning("%s gets no partitions, it is being deleted", topic)
         elif added:
             logger.info("Topic %s gets the partitions %s", topic, sorted(added))
-            context.assignments[topic] |= added
+            for index, each in added.items():
+                context.set_assignment(TopicPartition(topic, index), each)
             await self._create_partitions([TopicPartition(topic, index) for index in added])
 
     async def _take_topics(self, names: Collection[str]) -> None:
@@ -343,6 +346,10 @@ class ActiveController:
     async def reassign(self, wanted: reassignment.Wanted) -> dict[TopicPartition, KafkaError | None]:
         """Give partitions other replicas; return what keeps some from it."""
         return await reassignment.begin(self._steps, wanted)
+
+    async def reassignments_written(self) -> None:
+        """Take in what old tools want reassigned."""
+        await reassignment.begin_written(self._steps)
 
     async def isr_changed(self, partitions: Iterable[TopicPartition]) -> None:
         """Finish reassignments that have only waited for replicas to be in sync."""

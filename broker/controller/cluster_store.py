@@ -6,7 +6,7 @@ Counterpart in Kafka: KafkaZkClient.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import trio
@@ -151,6 +151,18 @@ class ClusterStore:
         """Return the topics that somebody wants deleted, and watch for more."""
         return set(await self.session.children(znodes.DELETE_TOPICS, watch=True))
 
+    async def wanted_reassignments(self) -> dict[TopicPartition, tuple[int, ...]]:
+        """Return the replicas that partitions are to have as old tools wish, and watch for more."""
+        await self.session.exists(znodes.REASSIGN_PARTITIONS, watch=True)
+        try:
+            data, _ = await self.session.get(znodes.REASSIGN_PARTITIONS)
+            return znodes.decode_reassignments(data)
+        except NoNodeError:
+            return {}
+        except znodes.ZnodeError as error:
+            logger.warning("Ignoring what is in %s: %s", znodes.REASSIGN_PARTITIONS, error)
+            return {}
+
     # Writing
 
     async def enable_feature_versioning(self) -> None:
@@ -211,6 +223,11 @@ class ClusterStore:
                 assert stat is not None
                 written.append(write._replace(state=write.state._replace(version=stat.version)))
         return written, conflicts
+
+    async def set_wanted_reassignments(self, wanted: Mapping[TopicPartition, Sequence[int]]) -> None:
+        """Leave of old tools' wishes those that are not done; nobody minds if they are gone already."""
+        path = znodes.REASSIGN_PARTITIONS
+        await self._write([[SetData(path, znodes.encode_reassignments(wanted)) if wanted else Delete(path)]])
 
     async def mark_for_deletion(self, topics: Iterable[str]) -> None:
         """Say that topics are to be deleted; some may be marked already."""

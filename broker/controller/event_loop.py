@@ -291,7 +291,11 @@ class Controller:
             self._resign()
         elif event is EventType.BEGUN:
             await self._stand_for_election()
-        elif self._active is None or event is EventType.DELETED:
+        elif self._active is None:
+            return
+        elif path == znodes.REASSIGN_PARTITIONS:
+            await self._active.reassignments_written()
+        elif event is EventType.DELETED:
             return
         elif path == znodes.BROKER_IDS:
             await self._active.brokers_changed()

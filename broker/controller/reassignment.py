@@ -8,20 +8,19 @@ Each step is safe to take again: whoever is the controller next finds in the zno
 """
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 import trio
 
 from ottla.broker.controller import reassignment_rules, topic_deletion
-from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
+from ottla.broker.controller.context import ControllerContext, Replica, ReplicaPhase
 from ottla.broker.controller.election import for_reassignment
 from ottla.broker.controller.request_batch import RequestBatch
 from ottla.broker.controller.state_machines import (
     StateWrite,
     deletion_started,
-    move_partitions,
     replicas_new,
     replicas_offline,
     replicas_online,
@@ -48,23 +47,43 @@ class Reassign(NamedTuple):
     reply: ReassignReply
 
 
-async def begin(steps: Steps, wanted: Wanted) -> dict[TopicPartition, KafkaError | None]:
-    """Begin those reassignments that may be; return what keeps others from it."""
+async def begin(steps: Steps, wanted: Wanted, *, by_znode: bool = False) -> dict[TopicPartition, KafkaError | None]:
+    """Begin those reassignments that may be; return what keeps others from it.
+
+    Those that old tools write, into a znode, may wait for brokers; others take the place of these.
+    """
     outcomes: dict[TopicPartition, KafkaError | None] = {}
     planned = {}
     for partition, replicas in wanted.items():
         try:
-            planned[partition] = reassignment_rules.plan(steps.context, partition, replicas)
+            planned[partition] = reassignment_rules.plan(steps.context, partition, replicas, may_wait=by_znode)
             outcomes[partition] = None
         except KafkaError as error:
             outcomes[partition] = error
     try:
+        if not by_znode:
+            await _strike(steps, lambda partition, _: partition in planned)
         await go_on(steps, planned)
     except StoreError as error:
         logger.exception("Partitions cannot be reassigned")
         failed = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
         outcomes |= dict.fromkeys(planned, failed)
     return outcomes
+
+
+async def begin_written(steps: Steps) -> Collection[TopicPartition]:
+    """Begin what old tools have written and is not under way; return the partitions that it is of."""
+    wanted = {
+        partition: replicas
+        for partition, replicas in (await steps.store.wanted_reassignments()).items()
+        if partition not in steps.context.reassigning or steps.context.assignment(partition).target != replicas
+    }
+    outcomes = await begin(steps, wanted, by_znode=True)
+    failed = {partition: error for partition, error in outcomes.items() if error is not None}
+    if failed:
+        logger.warning("Not reassigned, though a znode asks for it: %s", failed)
+        await _strike(steps, lambda partition, _: partition in failed)
+    return outcomes.keys() - failed.keys()
 
 
 async def go_on(steps: Steps, assignments: Assignments) -> None:
@@ -86,9 +105,13 @@ async def go_on(steps: Steps, assignments: Assignments) -> None:
     # There may be thousands of them; others are to have the loop in between.
     await trio.lowlevel.checkpoint()
     await _start_replicas(steps, batch, under_way)
-    await _finish(steps, batch, complete)
+    final = await _finish(steps, batch, complete)
     await trio.lowlevel.checkpoint()
     steps.send(batch)
+    if final:
+        # After all is told: the next controller tells it again if this one ends before.
+        await _write(steps, final)
+        await _strike(steps, lambda partition, replicas: partition in final and final[partition].replicas == replicas)
 
 
 async def go_on_where_in_sync(steps: Steps, partitions: Iterable[TopicPartition]) -> bool:
@@ -131,8 +154,8 @@ async def _start_replicas(steps: Steps, batch: RequestBatch, assignments: Assign
     replicas_new(context, batch, [each for each in joining if context.replica_phases.get(each, none) is none])
 
 
-async def _finish(steps: Steps, batch: RequestBatch, assignments: Assignments) -> None:
-    """Leave partitions with the replicas that they were to have, one of them leading."""
+async def _finish(steps: Steps, batch: RequestBatch, assignments: Assignments) -> Assignments:
+    """Leave partitions with the replicas that they were to have, one of them leading; return what is to be written."""
     context = steps.context
     joined = [Replica(partition, each) for partition, found in assignments.items() for each in found.adding]
     replicas_online(context, batch, joined)
@@ -142,11 +165,20 @@ async def _finish(steps: Steps, batch: RequestBatch, assignments: Assignments) -
     await _settle_leaders(steps, batch, final)
     removed = [Replica(partition, each) for partition, found in assignments.items() for each in found.removing]
     await _stop(steps, batch, removed)
-    await _write(steps, final)
-    batch.add_update_metadata(context.brokers, final)
+    if final:
+        batch.add_update_metadata(context.brokers, final)
     topic_deletion.resume_topics(context, {each.topic for each in final})
     for partition, assignment in final.items():
         logger.info("Partition %s has the replicas %s now", partition, list(assignment.replicas))
+    return final
+
+
+async def _strike(steps: Steps, is_settled: Callable[[TopicPartition, Sequence[int]], bool]) -> None:
+    """Take out of the znode of old tools what is done, or is not to be done."""
+    wanted = await steps.store.wanted_reassignments()
+    left = {partition: replicas for partition, replicas in wanted.items() if not is_settled(partition, replicas)}
+    if len(left) < len(wanted):
+        await steps.store.set_wanted_reassignments(left)
 
 
 async def _settle_leaders(steps: Steps, batch: RequestBatch, final: Assignments) -> None:
@@ -163,9 +195,7 @@ async def _settle_leaders(steps: Steps, batch: RequestBatch, final: Assignments)
             leaderless.append(partition)
     for partition in await _renew_epochs(steps, staying):
         batch.add_leader_and_isr(context, final[partition].replicas, partition, is_new=False)
-    elected = await steps.elect(batch, leaderless, lambda partition, state: for_reassignment(context, partition, state))
-    # They get a leader as soon as a replica in sync is back.
-    move_partitions(context, [each for each in leaderless if each not in elected], PartitionPhase.OFFLINE)
+    await steps.elect(batch, leaderless, lambda partition, state: for_reassignment(context, partition, state))
 
 
 async def _stop(steps: Steps, batch: RequestBatch, replicas: Collection[Replica]) -> None:

@@ -8,18 +8,28 @@ one that has all records. And a reassignment is complete only when one of its re
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from ottla.broker.controller.context import ControllerContext
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 from ottla.zk.znodes import PartitionState, ReplicaAssignment
 
+_MAX_BROKER_ID: Final = 2**31 - 1
+# More than any partition has; a list of more is looked at no closer.
+_MAX_REPLICAS: Final = 1000
 
-def plan(context: ControllerContext, partition: TopicPartition, wanted: Sequence[int] | None) -> ReplicaAssignment:
-    """Return the assignment by which a partition comes to other replicas, or, for None, back to those it had."""
+
+def plan(
+    context: ControllerContext, partition: TopicPartition, wanted: Sequence[int] | None, *, may_wait: bool = False
+) -> ReplicaAssignment:
+    """Return the assignment by which a partition comes to other replicas, or, for None, back to those it had.
+
+    `may_wait`: for brokers that are not there.
+    """
     current = context.assignment(partition)
     if wanted is not None:
-        _check(context, current, wanted)
+        _check(context, current, wanted, may_wait)
     elif not current.is_changing:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
     if context.is_queued_for_deletion(partition.topic) or not current.replicas:
@@ -34,15 +44,17 @@ def plan(context: ControllerContext, partition: TopicPartition, wanted: Sequence
     return planned
 
 
-def _check(context: ControllerContext, current: ReplicaAssignment, wanted: Sequence[int]) -> None:
+def _check(context: ControllerContext, current: ReplicaAssignment, wanted: Sequence[int], may_wait: bool) -> None:
     fault = None
     if not wanted:
         fault = "Empty replica list specified in partition reassignment."
+    elif len(wanted) > _MAX_REPLICAS:
+        fault = f"There are no {len(wanted)} brokers: {_listed(wanted[:_MAX_REPLICAS])} and so on"
     elif len(set(wanted)) < len(wanted):
         fault = f"Duplicate replica ids in partition reassignment replica list: {_listed(wanted)}"
-    elif min(wanted) < 0:
+    elif min(wanted) < 0 or max(wanted) > _MAX_BROKER_ID:
         fault = f"Invalid broker id in replica list: {_listed(wanted)}"
-    else:
+    elif not may_wait:
         adding = current.reassigned_to(wanted).adding
         if not all(context.is_live(each) for each in adding):
             live = [each.broker_id for each in context.live_brokers()]

@@ -189,7 +189,10 @@ def replicas_offline(context: ControllerContext, batch: RequestBatch, replicas: 
 def shrink_isr(
     context: ControllerContext, replicas: Iterable[Replica], found: Mapping[TopicPartition, PartitionState]
 ) -> tuple[list[StateWrite], list[Replica]]:
-    """Begin to take replicas, no two of one partition, out of the ISR; return those too that are in none."""
+    """Begin to take replicas out of the ISR; return those too that are in none.
+
+    Of two of one partition the second write will find that the first one came before it, and is to be begun again.
+    """
     writes, others = [], []
     for replica in replicas:
         partition, broker_id = replica

@@ -151,3 +151,10 @@ def test_paths_are_kafkas() -> None:
 
 def test_parents_come_before_their_children_and_once() -> None:
     assert znodes.parents_of(["/a/b/c", "/a/d"]) == ["/a", "/a/b", "/a/b/c", "/a/d"]
+
+
+def test_what_old_tools_want_reassigned() -> None:
+    data = b'{"version":1,"partitions":[{"topic":"t","partition":3,"replicas":[2,1]}]}'
+    wanted = {TopicPartition("t", 3): (2, 1)}
+    assert znodes.decode_reassignments(data) == wanted
+    assert znodes.encode_reassignments(wanted) == data

@@ -19,10 +19,13 @@ from ottla.wire.messages.create_partitions import CreatePartitionsTopic
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.types import TopicPartition
 from ottla.zk.znodes import (
+    REASSIGN_PARTITIONS,
     PartitionState,
     ReplicaAssignment,
     TopicAssignment,
+    decode_reassignments,
     delete_topic_path,
+    encode_reassignments,
     partition_state_path,
     topic_path,
 )
@@ -84,6 +87,13 @@ async def state_of(cluster: Cluster, partition: TopicPartition = P) -> Partition
     data = await cluster.data(partition_state_path(partition))
     assert data is not None
     return PartitionState.decode(data, 0)
+
+
+async def version_of_state(cluster: Cluster) -> int:
+    session = cluster.store.session(lambda event: None)
+    _, stat = await session.get(partition_state_path(P))
+    await session.close()
+    return stat.version
 
 
 async def in_sync(cluster: Cluster, *isr: int, controller: int = 0) -> None:
@@ -165,6 +175,16 @@ async def test_a_leader_that_goes_is_replaced_first(cluster: Cluster) -> None:
     state = await state_of(cluster)
     assert (state.leader, state.isr) == (2, (2,))
     assert directories(cluster) == [2]
+
+
+async def test_all_are_told_when_there_is_one_more(cluster: Cluster) -> None:
+    await reassign(cluster, 1, 0, 2)
+    await in_sync(cluster, 1, 0, 2)
+    assert await assignment(cluster) == ReplicaAssignment((1, 0, 2))
+    for broker in cluster.brokers.values():
+        told = broker.told_of_kind(LeaderAndIsrRequest)[-1].topic_states[0].partition_states[0]
+        assert (told.replicas, told.adding_replicas, told.removing_replicas) == ((1, 0, 2), (), ())
+        assert told.leader_epoch == (await state_of(cluster)).leader_epoch
 
 
 async def test_fewer_replicas_are_there_at_once(cluster: Cluster) -> None:
@@ -282,6 +302,10 @@ async def test_a_deletion_waits_until_replicas_have_changed(cluster: Cluster) ->
     reply = cluster.brokers[0].controller.delete_topics(["t"], LONG_MS)
     await settle()
     assert not reply.done
+    await cluster.kill_broker(2)
+    await cluster.start_broker(2)
+    await settle()
+    assert not reply.done
     assert await cluster.data(topic_path("t")) is not None
     assert codes(await send(cluster, ("t", 0, (1, 0)), ("t", 1, None))) == {
         ("t", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -298,7 +322,7 @@ async def test_a_deletion_waits_until_replicas_have_changed(cluster: Cluster) ->
                     PartitionData(
                         partition_index=0,
                         leader_epoch=(await state_of(cluster)).leader_epoch,
-                        partition_epoch=1,
+                        partition_epoch=await version_of_state(cluster),
                         new_isr=(1, 0, 2),
                     )
                 ],
@@ -311,6 +335,100 @@ async def test_a_deletion_waits_until_replicas_have_changed(cluster: Cluster) ->
     assert await cluster.data(topic_path("t")) is None
     assert await cluster.data(delete_topic_path("t")) is None
     assert directories(cluster) == []
+
+
+async def write_wishes(cluster: Cluster, data: bytes) -> None:
+    session = cluster.store.session(lambda event: None)
+    if await session.exists(REASSIGN_PARTITIONS) is None:
+        await session.create(REASSIGN_PARTITIONS, data)
+    else:
+        await session.set(REASSIGN_PARTITIONS, data)
+    await session.close()
+    await settle()
+
+
+async def wishes(cluster: Cluster) -> dict[TopicPartition, tuple[int, ...]] | None:
+    data = await cluster.data(REASSIGN_PARTITIONS)
+    return None if data is None else decode_reassignments(data)
+
+
+OTHER = TopicPartition("t", 1)
+
+
+async def test_what_old_tools_write_is_done_and_struck_out(cluster: Cluster) -> None:
+    for _ in range(2):
+        await write_wishes(
+            cluster,
+            b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]},'
+            b'{"topic":"t","partition":1,"replicas":[1,0]},{"topic":"no","partition":0,"replicas":[1]},'
+            b'{"topic":"t","partition":0,"replicas":[1,2]}]}',
+        )
+        assert await wishes(cluster) == {P: (1, 2)}
+        assert moving(cluster) == {P: ReplicaAssignment((1, 2, 0), (2,), (0,))}
+        assert await assignment(cluster, OTHER) == ReplicaAssignment((1, 0))
+        await in_sync(cluster, 1, 0, 2)
+        assert await assignment(cluster) == ReplicaAssignment((1, 2))
+        assert await wishes(cluster) is None
+        # Once more, now that the znode has been there and is not.
+        await write_wishes(cluster, encode_reassignments({P: (1, 0)}))
+        await in_sync(cluster, 1, 2, 0)
+        assert await assignment(cluster) == ReplicaAssignment((1, 0))
+
+
+async def test_more_may_be_written_while_the_first_is_under_way(cluster: Cluster) -> None:
+    await write_wishes(cluster, encode_reassignments({P: (1, 2)}))
+    epoch = (await state_of(cluster)).leader_epoch
+    await write_wishes(cluster, encode_reassignments({P: (1, 2), OTHER: (0, 9)}))
+    # What is under way is not disturbed; a broker that is not there is waited for.
+    assert (await state_of(cluster)).leader_epoch == epoch
+    assert moving(cluster)[OTHER] == ReplicaAssignment((0, 9, 1), (9,), (1,))
+    await write_wishes(cluster, encode_reassignments({OTHER: (0, 2)}))
+    assert moving(cluster)[OTHER] == ReplicaAssignment((0, 2, 1), (2,), (1,))
+
+
+async def test_who_asks_by_the_protocol_comes_before_old_tools(cluster: Cluster) -> None:
+    await write_wishes(cluster, encode_reassignments({P: (1, 2), OTHER: (0, 2)}))
+    await send(cluster, ("t", 0, None))
+    assert await wishes(cluster) == {OTHER: (0, 2)}
+    assert moving(cluster).keys() == {OTHER}
+    assert directories(cluster) == [0, 1]
+
+
+async def test_a_new_controller_finds_what_old_tools_have_written(cluster: Cluster) -> None:
+    await write_wishes(cluster, encode_reassignments({P: (1, 2)}))
+    before = (await state_of(cluster)).leader_epoch
+    await cluster.kill_broker(0)
+    (after,) = [each for each in cluster.brokers if cluster.brokers[each].controller.is_active]
+    assert moving(cluster, after).keys() == {P}
+    # Broker 0 left the in-sync replicas, and the reassignment was taken up once.
+    assert (await state_of(cluster)).leader_epoch <= before + 2
+    await in_sync(cluster, 1, 2, controller=after)
+    assert await wishes(cluster) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"partitions":[1]}',
+        b'{"partitions":[{"topic":"t","partition":0,"replicas":["1"]}]}',
+        b'{"partitions":[{"topic":"t","partition":0,"replicas":[true]}]}',
+        b'{"partitions":[{"topic":"t","partition":"0","replicas":[1]}]}',
+        b'{"partitions":[{"partition":0,"replicas":[1]}]}',
+    ],
+)
+async def test_what_is_no_wish_changes_nothing(cluster: Cluster, data: bytes) -> None:
+    await write_wishes(cluster, data)
+    assert moving(cluster) == {}
+    assert await cluster.data(REASSIGN_PARTITIONS) == data
+    # It stands in nobody's way.
+    await reassign(cluster, 1, 2)
+    await in_sync(cluster, 1, 0, 2)
+    assert await assignment(cluster) == ReplicaAssignment((1, 2))
+    await write_wishes(cluster, encode_reassignments({P: (1, 0)}))
+    assert moving(cluster).keys() == {P}
 
 
 async def test_a_topic_gets_no_partitions_while_replicas_change(cluster: Cluster) -> None:

@@ -69,6 +69,7 @@ def test_replicas_that_are_there_already_may_be_dead() -> None:
         (P, (1, 1), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (P, (1, -1), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (P, (1, 9), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (P, range(1_000_000), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (P, None, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
         (UNKNOWN, None, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
         (UNKNOWN, (1,), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -82,7 +83,15 @@ def test_what_cannot_be_is_refused(
     with pytest.raises(KafkaError) as refused:
         plan(led(1, 2), partition, wanted)
     assert refused.value.code is expected
-    assert refused.value.detail
+    assert 0 < len(refused.value.detail) < 10_000
+
+
+def test_a_dead_broker_is_waited_for_where_that_may_be() -> None:
+    context = led(1, 2)
+    assert plan(context, P, (1, 9), may_wait=True) == ReplicaAssignment((1, 9, 2), (9,), (2,))
+    for wanted in ((), (1, 1), (-1,), (2**31,)):
+        with pytest.raises(KafkaError):
+            plan(context, P, wanted, may_wait=True)
 
 
 def test_a_broker_that_is_about_to_go_gets_no_replicas() -> None:
