@@ -53,7 +53,7 @@ $(VENV)/run.stamp: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo "$(PYTHON) cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "Setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
-	@$(PIP) install hatchling editables
+	@$(PIP) install hatchling editables setuptools
 	@$(PIP) install --no-build-isolation --editable .
 	@touch $@
 

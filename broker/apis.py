@@ -50,13 +50,15 @@ class Row(NamedTuple):
     served: str | None = None
 
 
-# LeaderAndIsr, StopReplica and UpdateMetadata have handlers but no row: only the controller of this process calls them.
 TABLE: Final = (
     # librdkafka takes a broker without Produce 0-2 for one that knows no compression; they are told, and closed.
     Row(ApiKey.PRODUCE, "0-11", Operation.WRITE, ResourceType.TOPIC, served="3-11"),
     Row(ApiKey.FETCH, "4-17", Operation.READ, ResourceType.TOPIC),
     Row(ApiKey.LIST_OFFSETS, "1-9", Operation.DESCRIBE, ResourceType.TOPIC),
     Row(ApiKey.METADATA, "0-12", Operation.DESCRIBE, ResourceType.TOPIC),
+    Row(ApiKey.LEADER_AND_ISR, "0-7", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    Row(ApiKey.STOP_REPLICA, "0-4", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    Row(ApiKey.UPDATE_METADATA, "0-8", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
     Row(ApiKey.CONTROLLED_SHUTDOWN, "0-3", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
     Row(ApiKey.OFFSET_COMMIT, "2-9", Operation.READ, ResourceType.GROUP),
     Row(ApiKey.OFFSET_FETCH, "1-9", Operation.DESCRIBE, ResourceType.GROUP),

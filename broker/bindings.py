@@ -17,7 +17,6 @@ from ottla.broker.controller.config_admin import ConfigAdmin
 from ottla.broker.controller.config_changes import ConfigChanges
 from ottla.broker.controller.event_loop import Controller
 from ottla.broker.controller.producer_ids import ProducerIds
-from ottla.broker.controller.request_batch import ControlRequest
 from ottla.broker.controller.topic_configs import TopicConfigs
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.fetch_session import FetchSessionCache
@@ -64,9 +63,13 @@ from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.request_context import RequestContext
 from ottla.coordinator.runtime import GroupCoordinator
 from ottla.wire.api_keys import ApiKey
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from ottla.wire.messages.alter_partition import AlterPartitionRequest
+from ottla.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.messages.stop_replica import StopReplicaRequest
 from ottla.wire.messages.update_metadata import UpdateMetadataRequest
+from ottla.wire.schema import Request
 from ottla.zk.store import Session
 
 Bound = tuple[Handler, ErrorResponse]
@@ -76,6 +79,7 @@ class Parts(NamedTuple):
     """What handlers work on. `validate` is for validating batches alone: it leaves threads to others."""
 
     broker_id: int
+    broker_epoch: Callable[[], int]
     cluster_id: str
     dynamic: DynamicConfig
     access: Access
@@ -91,8 +95,9 @@ class Parts(NamedTuple):
 
 
 def client_handlers(parts: Parts) -> dict[ApiKey, Bound]:
-    """The handlers that clients reach."""
-    return _of_data(parts) | _of_groups(parts) | _of_configs(parts) | _describing(parts) | _controlling(parts)
+    """The handlers that are reached by network, also by the controllers of other brokers."""
+    of_clients = _of_data(parts) | _of_groups(parts) | _of_configs(parts) | _describing(parts) | _controlling(parts)
+    return of_clients | _controlled(parts)
 
 
 def _of_data(parts: Parts) -> dict[ApiKey, Bound]:
@@ -211,8 +216,8 @@ def _controlling(parts: Parts) -> dict[ApiKey, Bound]:
     }
 
 
-def control_handlers(parts: Parts, broker_epoch: Callable[[], int]) -> dict[type[ControlRequest], Callable[[Any], Any]]:
-    """The handlers that only the controller reaches."""
+def _controlled(parts: Parts) -> dict[ApiKey, Bound]:
+    """The handlers by which the controller, wherever it is, has this broker do something."""
 
     def metadata_changed(topics: Collection[str]) -> None:
         parts.controller.metadata_changed(topics)
@@ -220,19 +225,32 @@ def control_handlers(parts: Parts, broker_epoch: Callable[[], int]) -> dict[type
         if deleted:
             parts.groups.topics_deleted(deleted)
 
-    own = {"replicas": parts.replicas, "broker_epoch": broker_epoch}
-    bound: dict[type[ControlRequest], Bound] = {
-        LeaderAndIsrRequest: _bind(leader_and_isr, **own, topic_configs=parts.topic_configs),
-        UpdateMetadataRequest: _bind(
+    own = {"replicas": parts.replicas, "broker_epoch": parts.broker_epoch}
+    return {
+        ApiKey.LEADER_AND_ISR: _bind(leader_and_isr, **own, topic_configs=parts.topic_configs),
+        ApiKey.STOP_REPLICA: _bind(stop_replica, **own),
+        ApiKey.UPDATE_METADATA: _bind(
             update_metadata,
             **own,
             topic_configs=parts.topic_configs,
             metadata=parts.metadata,
             changed=metadata_changed,
         ),
-        StopReplicaRequest: _bind(stop_replica, **own),
     }
-    return {kind: partial(_call_locally, handler) for kind, (handler, _) in bound.items()}
+
+
+def controller_handlers(parts: Parts) -> dict[type[Request], Callable[[Any], Any]]:
+    """What this broker asks of the controller, where that is the one of this process."""
+    bound = _controlling(parts)
+    kinds: tuple[type[Request], ...] = (AllocateProducerIdsRequest, AlterPartitionRequest, ControlledShutdownRequest)
+    return {kind: partial(_call_locally, bound[kind.api_key][0]) for kind in kinds}
+
+
+def control_handlers(parts: Parts) -> dict[type[Request], Callable[[Any], Any]]:
+    """Those for the controller of this process, which needs no network."""
+    bound = _controlled(parts)
+    kinds: tuple[type[Request], ...] = (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
+    return {kind: partial(_call_locally, bound[kind.api_key][0]) for kind in kinds}
 
 
 def _bind(module: ModuleType, **collaborators: object) -> Bound:
@@ -240,5 +258,5 @@ def _bind(module: ModuleType, **collaborators: object) -> Bound:
     return partial(module.handle, **collaborators), module.error_response
 
 
-def _call_locally(handler: Handler, request: ControlRequest) -> Any:
+def _call_locally(handler: Handler, request: Request) -> Any:
     return handler(request, RequestContext(request.api_key, request.versions.highest, "controller"))

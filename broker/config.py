@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any, Self
 
 from ottla.broker.connection_limits import CONNECTION_CONFIG, ConnectionLimits, read_connection_limits
+from ottla.broker.departure import SHUTDOWN_CONFIG
 from ottla.broker.listeners import LISTENER_CONFIG, Listener, read_listeners
+from ottla.broker.protocol_versions import NEWEST, OLDEST, version_fault
 from ottla.broker.unused_config import IDLE_CONFIG, check_refused, is_refused, without_effect
 from ottla.coordinator.config import GROUP_CONFIG
 from ottla.log.config import BROKER_LOG_CONFIG, check_broker_values
 from ottla.wire.compression import Compression
-from ottla.wire.config_def import ConfigDef, ConfigError, ConfigKey, ConfigType, Importance, at_least, nearest
+from ottla.wire.config_def import Check, ConfigDef, ConfigError, ConfigKey, ConfigType, Importance, at_least, nearest
+from ottla.zk.config import ZOOKEEPER_CONFIG
 
 ENVIRONMENT_PREFIX = "KAFKA_"
 # What Kafka's image keeps for its own start script.
@@ -178,12 +181,76 @@ class BrokerConfig:
         doc="How long a follower may lag before it leaves the in-sync replicas.",
         importance=Importance.HIGH,
     )
+    replica_fetch_max_bytes = ConfigKey(
+        "replica.fetch.max.bytes",
+        ConfigType.INT,
+        1048576,
+        at_least(0),
+        doc="The most bytes that a follower asks for of one partition at a time; a larger batch comes all the same.",
+    )
+    replica_fetch_response_max_bytes = ConfigKey(
+        "replica.fetch.response.max.bytes",
+        ConfigType.INT,
+        10485760,
+        at_least(0),
+        doc="The most bytes that a follower asks for at a time, of all partitions together.",
+    )
+    replica_fetch_min_bytes = ConfigKey(
+        "replica.fetch.min.bytes",
+        ConfigType.INT,
+        1,
+        doc="With fewer bytes than that a leader lets a follower wait.",
+        importance=Importance.HIGH,
+    )
+    replica_fetch_wait_max_ms = ConfigKey(
+        "replica.fetch.wait.max.ms",
+        ConfigType.INT,
+        500,
+        doc="How long a leader lets a follower wait; at most `replica.lag.time.max.ms`.",
+        importance=Importance.HIGH,
+    )
+    replica_socket_timeout_ms = ConfigKey(
+        "replica.socket.timeout.ms",
+        ConfigType.INT,
+        30000,
+        doc="How long a follower waits for its leader's answer; at least `replica.fetch.wait.max.ms`.",
+        importance=Importance.HIGH,
+    )
+    replica_fetch_backoff_ms = ConfigKey(
+        "replica.fetch.backoff.ms",
+        ConfigType.INT,
+        1000,
+        at_least(0),
+        doc="How long a follower rests after its leader answered with an error, or not at all.",
+    )
+    num_replica_fetchers = ConfigKey(
+        "num.replica.fetchers",
+        ConfigType.INT,
+        1,
+        doc="Connections by which followers fetch from one leader; each partition has its place on one of them.",
+        importance=Importance.HIGH,
+        dynamic="cluster-wide",
+    )
     replica_high_watermark_checkpoint_interval_ms = ConfigKey(
         "replica.high.watermark.checkpoint.interval.ms",
         ConfigType.LONG,
         5000,
         doc="How often the high watermarks are written to disk.",
         importance=Importance.HIGH,
+    )
+    inter_broker_protocol_version = ConfigKey(
+        "inter.broker.protocol.version",
+        ConfigType.STRING,
+        NEWEST,
+        Check(f"[{OLDEST}, ..., {NEWEST}]", version_fault),
+        doc="The Kafka release whose protocol brokers speak among themselves. While a cluster is upgraded broker by "
+        "broker it stays that of the oldest one.",
+    )
+    controller_socket_timeout_ms = ConfigKey(
+        "controller.socket.timeout.ms",
+        ConfigType.INT,
+        30000,
+        doc="How long the controller and the other brokers wait for each other's answers.",
     )
     transaction_max_timeout_ms = ConfigKey(
         "transaction.max.timeout.ms",
@@ -203,6 +270,7 @@ class BrokerConfig:
         self.values = values
         check_broker_values(values)
         _check_codec(values["offsets.topic.compression.codec"])
+        _check_replica_wait(values)
         self.without_effect = sorted(
             n for n in texts if n in IDLE_CONFIG or (n not in BROKER_CONFIG and n in without_effect())
         )
@@ -232,6 +300,8 @@ BROKER_CONFIG = ConfigDef(
         *CONNECTION_CONFIG.values(),
         *BROKER_LOG_CONFIG.values(),
         *GROUP_CONFIG.values(),
+        *SHUTDOWN_CONFIG.values(),
+        *ZOOKEEPER_CONFIG.values(),
         *IDLE_CONFIG.values(),
     ]
 )
@@ -240,6 +310,20 @@ BROKER_CONFIG = ConfigDef(
 def _check_codec(number: int) -> None:
     if number not in tuple(Compression):
         raise ConfigError(f"Unknown compression type id: {number}, in offsets.topic.compression.codec")
+
+
+def _check_replica_wait(values: Mapping[str, Any]) -> None:
+    wait_ms = values["replica.fetch.wait.max.ms"]
+    if wait_ms > values["replica.socket.timeout.ms"]:
+        raise ConfigError(
+            "requirement failed: replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to "
+            "prevent unnecessary socket timeouts"
+        )
+    if wait_ms > values["replica.lag.time.max.ms"]:
+        raise ConfigError(
+            "requirement failed: replica.fetch.wait.max.ms should always be less than or equal to "
+            "replica.lag.time.max.ms to prevent frequent changes in ISR"
+        )
 
 
 def _agree_on_broker_id(values: dict[str, Any], *, is_kraft: bool) -> None:

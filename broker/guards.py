@@ -271,6 +271,9 @@ def _create_topics(
 GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.LIST_OFFSETS: _TOPICS.handle,
+    ApiKey.LEADER_AND_ISR: _cluster,
+    ApiKey.STOP_REPLICA: _cluster,
+    ApiKey.UPDATE_METADATA: _cluster,
     ApiKey.CONTROLLED_SHUTDOWN: _cluster,
     ApiKey.OFFSET_COMMIT: _offset_commit,
     ApiKey.FIND_COORDINATOR: _find_coordinator,

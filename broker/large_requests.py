@@ -51,6 +51,7 @@ _CUTS: Final = {
     ApiKey.PRODUCE: Cut("topic_data", "responses", "partition_data", "partition_responses", 50),
     ApiKey.LIST_OFFSETS: Cut("topics", "topics", "partitions", "partitions"),
     ApiKey.METADATA: Cut("topics", "topics"),
+    ApiKey.LEADER_AND_ISR: Cut("topic_states", "topics", "partition_states", "partition_errors"),
     ApiKey.OFFSET_COMMIT: Cut("topics", "topics", "partitions", "partitions"),
     ApiKey.FIND_COORDINATOR: Cut("coordinator_keys", "coordinators"),
     ApiKey.LEAVE_GROUP: Cut("members", "members"),
@@ -69,6 +70,8 @@ _CUTS: Final = {
 }
 # They wait for other members of their group, for minutes. Nobody else is to wait with them.
 _PARKED: Final = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+# What clients ask does not keep a broker from its roles.
+_OF_CONTROLLER: Final = (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA)
 _DELETE_BY_NAME: Final = Cut("topic_names", "responses", size=50)
 _DELETE: Final = Cut("topics", "responses", size=50)
 _FETCH_OFFSETS_OF_ONE: Final = Cut("topics", "topics", "partition_indexes", "partitions")
@@ -81,7 +84,8 @@ class LargeRequests:
     def __init__(self, offload: Offload, start_soon: StartSoon) -> None:
         self._offload = offload
         self._start_soon = start_soon
-        self._turn = trio.Lock()
+        self._clients_turn = trio.Lock()
+        self._controllers_turn = trio.Lock()
 
     def carry_out(self, frame: memoryview, respond: Respond) -> Reply:
         """Decode a request, have its parts responded to, and encode what they come to."""
@@ -104,7 +108,8 @@ class LargeRequests:
                 reply.close(CloseConnection("a request of many elements failed"))
 
     async def _chunks(self, frame: memoryview, respond: Respond) -> list[Chunk]:
-        async with self._turn:
+        is_control = int.from_bytes(frame[:2], "big") in _OF_CONTROLLER
+        async with self._controllers_turn if is_control else self._clients_turn:
             with _no_full_collection():
                 header, request = await self._offload(decode_large_request, frame)
                 cut = _cut(header, request)
@@ -155,6 +160,9 @@ def _cut(header: RequestHeader, request: Request) -> Cut | None:
     cut = _CUTS.get(key)
     if key is ApiKey.DELETE_TOPICS:
         cut = _DELETE if header.api_version >= 6 else _DELETE_BY_NAME
+    elif key is ApiKey.LEADER_AND_ISR and header.api_version < 5:
+        # Its answer is not by topic. No broker of this cluster sends it.
+        return None
     elif key is ApiKey.OFFSET_FETCH:
         cut = _FETCH_OFFSETS if header.api_version >= 8 else _FETCH_OFFSETS_OF_ONE
     return cut if cut is not None and getattr(request, cut.asked) else None

@@ -58,8 +58,8 @@ LISTENER_CONFIG = ConfigDef(
             "control.plane.listener.name",
             ConfigType.STRING,
             None,
-            doc="The listener that the controller of other brokers would use. It is opened like any other; the "
-            "controller of a single broker uses no network.",
+            doc="The listener by which the controller reaches other brokers, if not that of brokers. It is opened like "
+            "any other.",
             importance=Importance.HIGH,
         ),
         ConfigKey[str | None](

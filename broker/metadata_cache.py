@@ -5,11 +5,17 @@ Counterpart in Kafka: kafka.server.metadata.ZkMetadataCache.
 """
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from ottla.wire.messages.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest
+from ottla.wire.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+)
 from ottla.wire.types import ZERO_UUID, TopicPartition
 from ottla.zk.znodes import LEADER_DURING_DELETE
+
+_PROTOCOLS: Final[Mapping[int, str]] = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 
 
 class Node(NamedTuple):
@@ -56,12 +62,7 @@ class MetadataCache:
         self.controller_id = request.controller_id if request.controller_id >= 0 else None
         self.controller_epoch = request.controller_epoch
         self.brokers = {
-            broker.id: BrokerMetadata(
-                broker.id,
-                broker.rack,
-                {each.listener: Node(broker.id, each.host, each.port, broker.rack) for each in broker.endpoints},
-            )
-            for broker in request.live_brokers
+            broker.id: BrokerMetadata(broker.id, broker.rack, _nodes(broker)) for broker in request.live_brokers
         }
         gone: list[TopicPartition] = []
         for topic in request.topic_states:
@@ -139,3 +140,13 @@ class MetadataCache:
     def nodes(self, listener: str) -> list[Node]:
         """Return where each live broker is to be reached through a listener."""
         return [node for broker in self.brokers.values() if (node := broker.nodes.get(listener)) is not None]
+
+
+def _nodes(broker: UpdateMetadataBroker) -> dict[str, Node]:
+    """Where a broker is to be reached, by listener: before version 3 one is named after its protocol."""
+    if broker.v0_host:
+        return {_PROTOCOLS[0]: Node(broker.id, broker.v0_host, broker.v0_port, broker.rack)}
+    return {
+        each.listener or _PROTOCOLS.get(each.security_protocol, ""): Node(broker.id, each.host, each.port, broker.rack)
+        for each in broker.endpoints
+    }

@@ -1,6 +1,7 @@
-"""A broker as a process of its own: its signals, its descriptors, its share of the processor.
+"""What serves as a process of its own: its signals, its descriptors, its share of the processor.
 
-Must not know what a broker consists of. Counterpart in Kafka: Kafka.main, and what the JVM does unasked.
+Must not know what a broker consists of, nor whether there are several. Counterpart in Kafka: Kafka.main, and what the
+JVM does unasked.
 """
 
 import fcntl
@@ -10,12 +11,10 @@ import resource
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
-from ottla.broker.config import BrokerConfig
-from ottla.broker.node import Node
 from ottla.broker.watchdog import Watchdog
 
 logger = logging.getLogger("org.apache.kafka.common.utils.LoggingSignalHandler")
@@ -26,13 +25,25 @@ DESCRIPTORS: Final = 16_384
 SWITCH_INTERVAL: Final = 0.0005
 
 
-def serve(config: BrokerConfig, *, ready: Callable[[str], None]) -> None:
-    """Run a broker in this process until SIGTERM or SIGINT; a second signal ends the process at once."""
+class Server(Protocol):
+    """What serves: a broker, or several."""
+
+    async def run(self, ready: Callable[[str], None]) -> None:
+        """Serve; `ready` is told where clients connect."""
+        ...
+
+    def stop(self) -> None:
+        """Have `run` end, cleanly."""
+        ...
+
+
+def serve(make: Callable[[], Server], *, ready: Callable[[str], None]) -> None:
+    """Run a server in this process until SIGTERM or SIGINT; a second signal ends the process at once."""
     sys.setswitchinterval(SWITCH_INTERVAL)
     _raise_descriptor_limit()
     _grow_descriptor_table()
     try:
-        trio.run(_serve_until_signal, config, ready)
+        trio.run(_serve_until_signal, make, ready)
     except BaseExceptionGroup as group:
         raise _only_error(group) from None
 
@@ -57,22 +68,22 @@ def _grow_descriptor_table() -> None:
     os.close(highest)
 
 
-async def _serve_until_signal(config: BrokerConfig, ready: Callable[[str], None]) -> None:
-    node = Node(config)
+async def _serve_until_signal(make: Callable[[], Server], ready: Callable[[str], None]) -> None:
+    server = make()
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_stop_at_signal, node, signals)
+            nursery.start_soon(_stop_at_signal, server, signals)
             nursery.start_soon(Watchdog().run)
-            await node.run(ready)
+            await server.run(ready)
             nursery.cancel_scope.cancel()
 
 
-async def _stop_at_signal(node: Node, signals: AsyncIterator[int]) -> None:
+async def _stop_at_signal(server: Server, signals: AsyncIterator[int]) -> None:
     async for number in signals:
         logger.info("Terminating process due to signal %s", signal.Signals(number).name)
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, signal.SIG_DFL)
-        node.stop()
+        server.stop()
 
 
 def _only_error(group: BaseExceptionGroup[BaseException]) -> BaseException:

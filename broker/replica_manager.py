@@ -20,6 +20,7 @@ from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, ISR_PROPOSED, OffsetSignal
 from ottla.broker.partition import Asked, Partition, ReadResult
 from ottla.broker.reader import Reader
+from ottla.broker.record_rules import record_rules
 from ottla.broker.request_context import Deferred
 from ottla.broker.role_changes import RoleChanges
 from ottla.broker.turns import Turn
@@ -38,7 +39,7 @@ from ottla.wire.messages.leader_and_isr import (
     LeaderAndIsrTopicError,
 )
 from ottla.wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
-from ottla.wire.record_batch import Compression, ProducedBatch, RecordRules, TimestampType
+from ottla.wire.record_batch import ProducedBatch
 from ottla.wire.types import ZERO_UUID, TopicPartition
 
 logger = logging.getLogger("kafka.server.ReplicaManager")
@@ -52,18 +53,10 @@ _NEW_LOGS_AT_ONCE: Final = 100
 # A millisecond's worth where every partition is of another topic.
 _RECONFIGURED_AT_ONCE: Final = 50
 
-# By the values of `compression.type`.
-_CODECS: Final[Mapping[str, Compression | None]] = {
-    "producer": None,
-    "uncompressed": Compression.NONE,
-    "gzip": Compression.GZIP,
-    "snappy": Compression.SNAPPY,
-    "lz4": Compression.LZ4,
-    "zstd": Compression.ZSTD,
-}
-
 # Called with a partition's number, its leader epoch, and whether this broker leads it.
 RoleListener = Callable[[int, int, bool], None]
+# Called with a partition that got a role (True), or is stopped.
+ReplicaListener = Callable[[Partition, bool], None]
 # A topic's name and id, and the role in one of its partitions.
 _Role = tuple[str, bytes, LeaderAndIsrPartitionState]
 
@@ -97,6 +90,8 @@ class ReplicaManager:
         self.controller_epoch = 0
         # By topic, who is told of every change of role in one of its partitions.
         self.role_listeners: dict[str, RoleListener] = {}
+        # Who has followers fetch: told of every change of role, and of every replica that stops.
+        self.replica_listener: ReplicaListener = lambda partition, runs: None
         # Who asks the controller for other in-sync replicas.
         self.isr_listener: Callable[[Partition], None] | None = None
         self._metadata = metadata
@@ -197,15 +192,25 @@ class ReplicaManager:
                 log.flush_failed(job)
             if self._hosts(partition):
                 bug = None if isinstance(error, OSError | KafkaError) else error
-                logger.error("%s goes offline, it cannot be flushed: %s", topic_partition, error, exc_info=bug)
-                partition.make_offline()
-                self.signal.notify(partition.topic_partition, EVERYTHING)
+                self.take_offline(partition, f"it cannot be flushed: {error}", bug)
             return
         log.flushed(job)
         if self._hosts(partition):
             # Who waits for the fsync alone has to be woken even where no watermark moved.
             moved = partition.flushed(self.clock.now_ms()) | HIGH_WATERMARK
             self.signal.notify(partition.topic_partition, moved)
+
+    def take_offline(self, partition: Partition, why: str, bug: BaseException | None = None) -> None:
+        """Answer nothing from it until the broker starts anew: its disk failed."""
+        logger.error("%s goes offline, %s", partition.topic_partition, why, exc_info=bug)
+        partition.make_offline()
+        self.signal.notify(partition.topic_partition, EVERYTHING)
+
+    def replicated(self, partition: Partition, moved: int) -> None:
+        """A follower has come closer to its leader: wake who waits for that."""
+        self.signal.notify(partition.topic_partition, moved)
+        if partition.flushes_by_count:
+            self._maybe_flush(partition)
 
     def _hosts(self, partition: Partition) -> bool:
         return self.partitions.get(partition.topic_partition) is partition
@@ -312,9 +317,7 @@ class ReplicaManager:
                 if error is None:
                     partition.log.made()
                 else:
-                    logger.error("%s goes offline, its log cannot be made: %s", new.topic_partition, error)
-                    partition.make_offline()
-                    self.signal.notify(new.topic_partition, EVERYTHING)
+                    self.take_offline(partition, f"its log cannot be made: {error}")
 
     def _change_role(
         self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState, config: LogConfig
@@ -352,6 +355,7 @@ class ReplicaManager:
         )
         self.partitions[key] = partition
         self.signal.notify(key, moved)
+        self.replica_listener(partition, True)
         if topic in self.role_listeners:
             self.role_listeners[topic](key.partition, partition.leader_epoch, partition.is_leader)
         return ErrorCode.NONE
@@ -455,6 +459,7 @@ class ReplicaManager:
                 return ErrorCode.KAFKA_STORAGE_ERROR, None
             if leader_epoch not in (_NO_EPOCH, _EPOCH_DURING_DELETE) and leader_epoch < partition.leader_epoch:
                 return ErrorCode.FENCED_LEADER_EPOCH, None
+            self.replica_listener(partition, False)
         state_change_logger.info("[Broker id=%d] Stopped replica of %s, to delete it: %s", self.broker_id, key, delete)
         renaming = None
         if delete:
@@ -482,17 +487,3 @@ class ReplicaManager:
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """What to save, so that a restart needs not ask again how far everybody was."""
         return {partition.topic_partition: partition.high_watermark for partition in self.partitions.values()}
-
-
-def record_rules(config: LogConfig) -> RecordRules:
-    """What produced batches of a topic are checked against."""
-    compression_type = config.values["compression.type"]
-    return RecordRules(
-        compacted=config.compact,
-        timestamp_type=TimestampType.LOG_APPEND_TIME if config.log_append_time else TimestampType.CREATE_TIME,
-        before_max_ms=config.timestamp_before_max_ms,
-        after_max_ms=config.timestamp_after_max_ms,
-        max_message_bytes=config.max_message_bytes,
-        compression=_CODECS[compression_type],
-        compression_level=config.values.get(f"compression.{compression_type}.level"),
-    )

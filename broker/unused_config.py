@@ -12,7 +12,7 @@ from ottla.wire.config_def import ConfigDef, ConfigError, ConfigKey, ConfigType,
 # Ignoring one of these leaves data or clients with less than its author asked for, so it is refused. A value that asks
 # for nothing stands: the second item names those beside the empty one.
 NO_SECURITY = "Ottla has no TLS, no SASL and no authorizer yet, and would serve everybody"
-ALONE = "Ottla runs as one node with its own metadata store, and would not join that cluster"
+ALONE = "Ottla speaks no KRaft, and would not join that cluster"
 NO_PLUGINS = "Ottla cannot run Java classes, and would do without what this one enforces"
 REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     "alter.config.policy.class.name": (NO_PLUGINS, ()),
@@ -27,7 +27,6 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     "process.roles": (ALONE, ("broker,controller", "controller,broker")),
     "remote.log.storage.system.enable": ("Ottla keeps no data in remote storage", ("false",)),
     "ssl.client.auth": (NO_SECURITY, ("none",)),
-    "zookeeper.connect": (ALONE, ()),
     "zookeeper.metadata.migration.enable": (ALONE, ("false",)),
     "zookeeper.set.acl": (NO_SECURITY, ("false",)),
     "zookeeper.ssl.client.enable": (NO_SECURITY, ("false",)),
@@ -50,7 +49,6 @@ IDLE_CONFIG = ConfigDef(
         ConfigKey("num.io.threads", ConfigType.INT, 8, _POSITIVE, _NO_THREADS, _HIGH, _CLUSTER_WIDE),
         ConfigKey("num.network.threads", ConfigType.INT, 3, _POSITIVE, _NO_THREADS, _HIGH, _CLUSTER_WIDE),
         ConfigKey("num.recovery.threads.per.data.dir", ConfigType.INT, 1, _POSITIVE, _NO_THREADS, _HIGH, _CLUSTER_WIDE),
-        ConfigKey("num.replica.fetchers", ConfigType.INT, 1, None, _NO_THREADS, _HIGH, _CLUSTER_WIDE),
         ConfigKey("remote.fetch.max.wait.ms", ConfigType.INT, 500, _POSITIVE, _NO_REMOTE, _MEDIUM, _CLUSTER_WIDE),
         ConfigKey("remote.list.offsets.request.timeout.ms", ConfigType.LONG, 30_000, _POSITIVE, _NO_REMOTE, _MEDIUM,
                   _CLUSTER_WIDE),

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from compat_tests.jars import ZOOKEEPER_BROKER, classpath
+from compat_tests.zookeeper import ZooKeeper, free_port
 
 KAFKA = "org.apache.kafka:kafka_2.13:4.3.1"
 TOOLS = "org.apache.kafka:kafka-tools:4.3.1"
@@ -134,23 +135,14 @@ class ZooKeeperKafka(Broker):
 
     def start(self) -> None:
         """Start ZooKeeper, then the broker."""
-        self.zookeeper_port = free_port()
-        settings = self.data / "zookeeper.properties"
-        settings.write_text(
-            f"dataDir={self.data / 'zookeeper'}\nclientPort={self.zookeeper_port}\nclientPortAddress=127.0.0.1\n"
-            "admin.enableServer=false\nmaxClientCnxns=0\n"
-        )
-        main_class = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        command = ["java", "-Xmx256M", "-cp", classpath(ZOOKEEPER_BROKER), main_class, str(settings)]
-        with self.log_file.open("ab") as log:
-            self.zookeeper = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.zookeeper = ZooKeeper(self.data / "zookeeper")
+        self.zookeeper.launch()
         try:
             # The broker itself waits until ZooKeeper is there, and answers before it knows itself.
             super().start()
             self._wait_until_it_knows_itself()
         except BaseException:
             self.zookeeper.kill()
-            self.zookeeper.wait()
             raise
 
     def _wait_until_it_knows_itself(self) -> None:
@@ -168,13 +160,12 @@ class ZooKeeperKafka(Broker):
         """End the broker, then ZooKeeper."""
         super().stop()
         self.zookeeper.kill()
-        self.zookeeper.wait()
 
     def command(self) -> list[str]:
         properties = self.data / "server.properties"
         lines = [
             "broker.id=1",
-            f"zookeeper.connect=127.0.0.1:{self.zookeeper_port}",
+            f"zookeeper.connect={self.zookeeper.connect}",
             f"listeners=PLAINTEXT://127.0.0.1:{self.port}",
             f"log.dirs={self.data / 'log'}",
             "offsets.topic.replication.factor=1",
@@ -184,13 +175,6 @@ class ZooKeeperKafka(Broker):
         ]
         properties.write_text("\n".join(lines) + "\n")
         return ["java", *KAFKA_JVM, "-cp", classpath(ZOOKEEPER_BROKER), "kafka.Kafka", str(properties)]
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def answers(host: str, port: int) -> bool:

@@ -6,6 +6,7 @@ Counterpart in Kafka: LogManager.
 
 import logging
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,12 +30,14 @@ from ottla.log.new_log import NewLog
 from ottla.log.open_files import OpenFiles
 from ottla.log.partition_log import PartitionLog, storage_error
 from ottla.log.recovery import LoadOptions
-from ottla.wire.errors import KafkaError
+from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 
 DELETE_SUFFIX = "-delete"
 _PASSED_OVER = ("-future", "-stray")
 _LONGEST_NAME = 255
+# What Kafka lets a topic be called, but for its length, which the file system minds.
+_LEGAL_NAME = re.compile("[a-zA-Z0-9._-]+")
 
 logger = logging.getLogger("kafka.log.LogManager")
 
@@ -192,10 +195,12 @@ class LogManager:
         """The log of a partition; a new one goes into the directory that has the fewest, and is told by `take_unmade`.
 
         `leader_epoch`: of this broker, if it leads. KafkaError INCONSISTENT_TOPIC_ID if there is one of a topic of the
-        same name.
+        same name, INVALID_TOPIC_EXCEPTION for a name that could lead out of the directory.
         """
         log = self.logs.get(topic_partition)
         if log is None:
+            if not _LEGAL_NAME.fullmatch(topic_partition.topic) or topic_partition.partition < 0:
+                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"no log can be named {topic_partition}")
             directory = min(self.directories, key=self._log_counts.__getitem__)
             path = directory / str(topic_partition)
             new = None

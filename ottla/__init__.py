@@ -1,20 +1,20 @@
 """Ottla: a Kafka broker in Python.
 
-`Broker` runs one in a child process, for tests. It is imported when it is first asked for, so that `import ottla` costs
-nothing.
+`Broker` runs one in a child process, for tests; `Cluster` runs several. They are imported when they are first asked
+for, so that `import ottla` costs nothing.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ottla.embed import Broker
+    from ottla.embed import Broker, Cluster
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "Cluster"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Broker":
-        from ottla.embed import Broker
+    if name in __all__:
+        from ottla import embed
 
-        return Broker
+        return getattr(embed, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

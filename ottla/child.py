@@ -1,8 +1,8 @@
 """The process behind `ottla.Broker`: a broker that ends with whoever started it, however that one ends.
 
-Its standard input is a pipe that its parent holds open and never writes to. When it closes, the parent is gone, and the
-child stops and removes the data that nobody will ask for again. A process that the parent has forked may hold the pipe
-open too, so the parent's number is looked at as well.
+Its standard input is a pipe that its parent holds open. When it closes, the parent is gone, and the child stops and
+removes the data that nobody will ask for again. A process that the parent has forked may hold the pipe open too, so the
+parent's number is looked at as well.
 """
 
 import os
@@ -12,23 +12,30 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 LOOK_EVERY_S = 1.0
+LONGEST_COMMAND = 100
 PATIENCE_S = 10.0
 
 
 class ParentWatch:
-    """A thread that waits for the end of the parent and then stops this process."""
+    """A thread that hears what the parent says, waits for its end, and then stops this process."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, hear: Callable[[bytes], None] = lambda said: None) -> None:
         self.folder = folder
+        self.hear = hear
         self.parent = os.getppid()
         self.is_orphan = False
         threading.Thread(target=self._run, name="parent-watch", daemon=True).start()
 
     def _run(self) -> None:
-        while not select.select([0], [], [], LOOK_EVERY_S)[0] and os.getppid() == self.parent:
-            pass
+        while os.getppid() == self.parent:
+            if select.select([0], [], [], LOOK_EVERY_S)[0]:
+                said = os.read(0, LONGEST_COMMAND)
+                if not said:
+                    break
+                self.hear(said)
         self.is_orphan = True
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(PATIENCE_S)

@@ -1,7 +1,7 @@
-"""`Broker`: a broker of one's own in a child process, for any test suite.
+"""`Broker` and `Cluster`: a broker, or several, of one's own in a child process, for any test suite.
 
-Owns the child, its port and its temporary directory. Knows the broker only as a command, so that importing it costs
-next to nothing and nothing of the broker runs in the caller's process.
+Owns the child, where it is found, and its temporary directory. Knows brokers only as a command, so that importing it
+costs next to nothing and nothing of a broker runs in the caller's process.
 """
 
 import os
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,27 +21,28 @@ from ottla.wire.config_def import render
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 15.0
 READY = b"ottla ready bootstrap="
+DONE = "ottla done"
 
 
 class BrokerError(RuntimeError):
     """The broker did not start, or did not stop cleanly; the text ends with what it printed."""
 
 
-class Broker:
-    """A Kafka broker for as long as a `with` block lasts.
+class _Child:
+    """A child process that says where clients connect once it serves."""
 
-    Keywords are Kafka's property names with underscores for dots: `Broker(num_partitions=3)`. It listens on a free port
-    of the loopback interface. `stop` or `kill`, then `start`, is a restart on the same port and data.
-    """
-
-    def __init__(self, **overrides: Any) -> None:
+    def __init__(self, overrides: Mapping[str, Any]) -> None:
         self._overrides = {name.replace("_", "."): render(value) for name, value in overrides.items()}
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._bootstrap: str | None = None
 
+    def _arguments(self, folder: Path) -> Sequence[str]:
+        """Return the module that the child runs, and what it is told."""
+        raise NotImplementedError
+
     def __enter__(self) -> Self:
-        self.start()
+        self._launch()
         return self
 
     def __exit__(
@@ -50,33 +52,41 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect: HOST:PORT."""
+        """Where clients connect: HOST:PORT, several of them with commas."""
         if self._bootstrap is None:
             raise BrokerError("the broker has not been started")
         return self._bootstrap
 
     @property
     def folder(self) -> Path:
-        """The temporary directory that holds the data (`data`) and what the broker printed (`broker.log`)."""
+        """The temporary directory that holds the data, and what was printed (`broker.log`)."""
         if self._folder is None:
             raise BrokerError("the broker has not been started")
         return self._folder
 
     @property
     def pid(self) -> int:
-        """The number of the broker's process."""
+        """The number of the process."""
         if self._process is None:
             raise BrokerError("the broker is not running")
         return self._process.pid
 
     @property
     def output(self) -> str:
-        """What the broker has printed, over all its starts."""
+        """What has been printed, over all starts."""
         file = self.folder / "broker.log"
         return file.read_text(errors="replace") if file.exists() else ""
 
-    def start(self) -> None:
-        """Start the broker and return when it serves."""
+    def close(self) -> None:
+        """Stop for good and remove the data; BrokerError when it does not end cleanly."""
+        try:
+            self._stop()
+        finally:
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = self._bootstrap = None
+
+    def _launch(self) -> None:
         if self._process is not None:
             raise BrokerError("the broker is running")
         if self._folder is None:
@@ -89,29 +99,13 @@ class Broker:
                 self.close()
             raise
 
-    def stop(self) -> None:
-        """End the broker as an operator would, and keep its data; BrokerError when it does not end cleanly."""
+    def _stop(self) -> None:
         if (code := self._end(subprocess.Popen.terminate)) != 0:
             raise BrokerError(f"the broker ended with {code}:\n{self._tail()}")
 
-    def kill(self) -> None:
-        """End the broker with SIGKILL, and keep its data."""
-        self._end(subprocess.Popen.kill)
-
-    def close(self) -> None:
-        """Stop the broker for good and remove its data."""
-        try:
-            self.stop()
-        finally:
-            if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = self._bootstrap = None
-
     def _start_process(self, folder: Path) -> None:
-        where = self._bootstrap or "127.0.0.1:0"
-        settings = {"listeners": f"PLAINTEXT://{where}", "log.dirs": str(folder / "data"), **self._overrides}
         # -P: a folder of the caller's that is named like a module must not get in the way.
-        command = [sys.executable, "-P", "-m", "ottla.child", str(folder), *(f"{k}={v}" for k, v in settings.items())]
+        command = [sys.executable, "-P", "-m", *self._arguments(folder)]
         with (folder / "broker.log").open("ab") as log:
             # A group of its own: the terminal's Ctrl-C is for the caller, who then stops the broker.
             self._process = subprocess.Popen(
@@ -142,6 +136,70 @@ class Broker:
 
     def _tail(self) -> str:
         return self.output[-4000:]
+
+
+class Broker(_Child):
+    """A Kafka broker for as long as a `with` block lasts.
+
+    Keywords are Kafka's property names with underscores for dots: `Broker(num_partitions=3)`. It listens on a free port
+    of the loopback interface. `stop` or `kill`, then `start`, is a restart on the same port and data.
+    """
+
+    def __init__(self, **overrides: Any) -> None:
+        super().__init__(overrides)
+
+    def start(self) -> None:
+        """Start the broker and return when it serves."""
+        self._launch()
+
+    def stop(self) -> None:
+        """End the broker as an operator would, and keep its data; BrokerError when it does not end cleanly."""
+        self._stop()
+
+    def kill(self) -> None:
+        """End the broker with SIGKILL, and keep its data."""
+        self._end(subprocess.Popen.kill)
+
+    def _arguments(self, folder: Path) -> Sequence[str]:
+        where = self._bootstrap or "127.0.0.1:0"
+        settings = {"listeners": f"PLAINTEXT://{where}", "log.dirs": str(folder / "data"), **self._overrides}
+        return ["ottla.child", str(folder), *(f"{name}={value}" for name, value in settings.items())]
+
+
+class Cluster(_Child):
+    """Kafka brokers, numbered from 0, for as long as a `with` block lasts: on one loop, in one process.
+
+    Keywords are Kafka's property names with underscores for dots, for all brokers.
+    """
+
+    def __init__(self, brokers: int = 3, **overrides: Any) -> None:
+        super().__init__(overrides)
+        self._brokers = brokers
+
+    def stop(self, broker_id: int) -> None:
+        """End one broker as an operator would: others lead what it led before it goes."""
+        self._have("stop", broker_id)
+
+    def kill(self, broker_id: int) -> None:
+        """End one broker without a word to anybody."""
+        self._have("kill", broker_id)
+
+    def start(self, broker_id: int) -> None:
+        """Start one broker again, where it was and with what it had."""
+        self._have("start", broker_id)
+
+    def _arguments(self, folder: Path) -> Sequence[str]:
+        settings = [f"{name}={value}" for name, value in self._overrides.items()]
+        return ["ottla.cluster_child", str(folder), str(self._brokers), *settings]
+
+    def _have(self, verb: str, broker_id: int) -> None:
+        if self._process is None or self._process.stdin is None:
+            raise BrokerError("the cluster is not running")
+        self._process.stdin.write(f"{verb} {broker_id}\n".encode())
+        self._process.stdin.flush()
+        answer = _first_line(self._process, START_TIMEOUT_S).decode().strip()
+        if answer != DONE:
+            raise BrokerError(f"{verb} {broker_id}: {answer or 'no answer'}\n{self._tail()}")
 
 
 def _first_line(process: subprocess.Popen[bytes], timeout_s: float) -> bytes:

@@ -1,4 +1,4 @@
-"""Runs a broker in this process, for the command line and for `Broker`'s child alike.
+"""Runs a broker, or several, in this process: for the command line, and for the children of `Broker` and `Cluster`.
 
 Owns what is said on the way: one line on stdout when it serves, one line on stderr why it cannot. Must not know how the
 broker works. Counterpart: Kafka.scala, the main class.
@@ -6,14 +6,14 @@ broker works. Counterpart: Kafka.scala, the main class.
 
 import logging
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from ottla import loggers
 from ottla.broker.config import BrokerConfig
-from ottla.broker.node import AddressInUse
-from ottla.broker.process import serve
+from ottla.broker.node import AddressInUse, Node
+from ottla.broker.process import Server, serve
 from ottla.log.meta_properties import DirectoryInUse
 from ottla.wire.config_def import ConfigError, render
 from ottla.wire.record_batch import SCAN_IS_COMPILED
@@ -29,13 +29,26 @@ def run(
     log_format: str = "text",
     levels: Mapping[str, int] = MappingProxyType({}),
 ) -> int:
-    """Serve until a signal says to stop; return the exit code of the process."""
+    """Serve as one broker until a signal says to stop; return the exit code of the process."""
+
+    def configured() -> Callable[[], Server]:
+        config, warnings = BrokerConfig.load(properties, overrides, environ)
+        tell_config(config, warnings)
+        return lambda: Node(config)
+
+    return run_server(configured, log_format, levels)
+
+
+def run_server(
+    configured: Callable[[], Callable[[], Server]],
+    log_format: str = "text",
+    levels: Mapping[str, int] = MappingProxyType({}),
+) -> int:
+    """Serve, once it is known with which configuration, until a signal says to stop; return the exit code."""
     writer = loggers.set_up(sys.stderr.fileno(), log_format, levels)
     served: list[str] = []
     try:
-        config, warnings = BrokerConfig.load(properties, overrides, environ)
-        tell_config(config, warnings)
-        serve(config, ready=lambda bootstrap: served.append(announce(bootstrap)))
+        serve(configured(), ready=lambda bootstrap: served.append(announce(bootstrap)))
     except (ConfigError, AddressInUse, DirectoryInUse) as error:
         return refuse(str(error), writer)
     except OSError as error:

@@ -5,6 +5,9 @@ Counterpart in Kafka: the corresponding methods of KafkaZkClient, called by Kafk
 """
 
 import logging
+from typing import Final
+
+import trio
 
 from ottla.zk.store import Create, NodeExistsError, Operation, Session, StoreError
 from ottla.zk.znodes import (
@@ -19,6 +22,8 @@ from ottla.zk.znodes import (
 )
 
 logger = logging.getLogger("kafka.zk.KafkaZkClient")
+
+_LOOK_AGAIN_AFTER_SECONDS: Final = 0.2
 
 
 async def prepare_tree(session: Session, proposed_cluster_id: str) -> str:
@@ -42,20 +47,25 @@ async def generate_broker_id(session: Session, reserved_broker_max_id: int) -> i
     return (await session.set(BROKER_SEQUENCE_ID, b"")).version + reserved_broker_max_id
 
 
-async def register_broker(session: Session, info: BrokerInfo, timestamp_ms: int) -> int:
+async def register_broker(session: Session, info: BrokerInfo, timestamp_ms: int, patience_s: float = 0.0) -> int:
     """Register a broker for as long as its session lives; return its epoch, which grows with every registration.
 
-    NodeExistsError: another process has this broker's id, or an earlier life of this one has not ended yet.
+    An earlier life of it that has not ended yet is waited for. NodeExistsError: another process has this broker's id.
     """
     path = broker_id_path(info.broker_id)
     data = info.encode(timestamp_ms)
-    try:
-        result = await session.create(path, data, ephemeral=True)
-    except NodeExistsError:
-        stat = await session.exists(path)
-        if stat is None or stat.ephemeral_owner != session.session_id:
-            raise
-        return stat.czxid
+    deadline = trio.current_time() + patience_s
+    while True:
+        try:
+            result = await session.create(path, data, ephemeral=True)
+            break
+        except NodeExistsError:
+            stat = await session.exists(path)
+            if stat is not None and stat.ephemeral_owner == session.session_id:
+                return stat.czxid
+            if trio.current_time() >= deadline:
+                raise
+            await trio.sleep(_LOOK_AGAIN_AFTER_SECONDS)
     assert result.stat is not None
     places = ", ".join(each.connection_string for each in info.endpoints)
     logger.info("Registered broker %d at %s with %s and epoch %d", info.broker_id, path, places, result.stat.czxid)

@@ -23,6 +23,7 @@ from ottla.zk.store import (
     OnEvent,
     Operation,
     Result,
+    Session,
     SessionExpiredError,
     SetData,
     Stat,
@@ -95,6 +96,11 @@ class EmbeddedStore:
         self._sessions[session.session_id] = session
         return session
 
+    async def begin(self, on_event: OnEvent) -> Session:
+        """As `session`, for those who would wait for a store that is elsewhere."""
+        await trio.lowlevel.checkpoint()
+        return self.session(on_event)
+
     @property
     def tree(self) -> Tree:
         """What is committed."""
@@ -119,6 +125,11 @@ class EmbeddedStore:
             owned = sorted(self._tree.owned_by(session.session_id), key=len, reverse=True)
             if owned:
                 await self.write(0, [[Delete(path) for path in owned]])
+
+    async def expire(self, session: "EmbeddedSession") -> None:
+        """End one session as an ensemble does that has not heard of it for too long."""
+        await self.end(session)
+        session.on_event(WatchEvent(EventType.EXPIRED, ""))
 
     def _forget(self, session: "EmbeddedSession") -> None:
         session.is_closed = True

@@ -74,8 +74,9 @@ class EventType(Enum):
     DELETED = "deleted"
     CHANGED = "changed"
     CHILD = "child"
-    # Not of a znode: the session is over.
+    # Not of a znode: the session is over; of a session that lasts, another one has begun.
     EXPIRED = "expired"
+    BEGUN = "begun"
 
 
 class WatchEvent(NamedTuple):

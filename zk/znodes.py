@@ -50,6 +50,9 @@ PERSISTENT_PATHS: Final = (
     "/config/ips",
 )
 
+# What nobody but the brokers may read, where znodes have ACLs: credentials, and configs that hold passwords.
+_SENSITIVE_PATHS: Final = ("/config/users", BROKER_CONFIGS, "/delegation_token/tokens")
+
 NO_LEADER: Final = -1
 LEADER_DURING_DELETE: Final = -2
 RECOVERED: Final = 0
@@ -100,6 +103,16 @@ def broker_config_path(entity: str) -> str:
 def delete_topic_path(topic: str) -> str:
     """Return the path that marks a topic for deletion."""
     return f"{DELETE_TOPICS}/{topic}"
+
+
+def is_open(path: str) -> bool:
+    """Say whether anybody may write a znode, even where znodes have ACLs: consumers of old came here."""
+    return path == "/consumers"
+
+
+def is_sensitive(path: str) -> bool:
+    """Say whether only brokers may read a znode, where znodes have ACLs."""
+    return path.startswith(_SENSITIVE_PATHS)
 
 
 def name_of(path: str) -> str:

@@ -382,14 +382,20 @@ class ActiveController:
             return
         before = context.offline_directories.get(broker_id, set())
         now = set(before)
-        for topic in response.topics:
-            name = context.topic_names.get(topic.topic_id)
-            for each in topic.partition_errors if name is not None else ():
-                partition = TopicPartition(name or "", each.partition_index)
-                if each.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
-                    now.add(partition)
-                elif each.error_code == ErrorCode.NONE:
-                    now.discard(partition)
+        # Before version 5 they are told by name.
+        errors = [(each.topic_name, each) for each in response.partition_errors if not response.topics]
+        errors += [
+            (context.topic_names[topic.topic_id], each)
+            for topic in response.topics
+            if topic.topic_id in context.topic_names
+            for each in topic.partition_errors
+        ]
+        for name, each in errors:
+            partition = TopicPartition(name, each.partition_index)
+            if each.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+                now.add(partition)
+            elif each.error_code == ErrorCode.NONE:
+                now.discard(partition)
         if now != before:
             context.offline_directories[broker_id] = now
             await self._replicas_failed([Replica(each, broker_id) for each in now - before])

@@ -16,7 +16,7 @@ import trio
 from ottla.broker.clock import Clock
 from ottla.broker.controller.broker_configs import BrokerConfigs
 from ottla.broker.controller.topic_configs import TopicConfigs
-from ottla.zk.store import NoNodeError, Session, StoreError, WatchEvent
+from ottla.zk.store import EventType, NoNodeError, Session, StoreError, WatchEvent
 from ottla.zk.znodes import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES, ZnodeError, decode_config_change
 
 logger = logging.getLogger("kafka.server.ZkConfigManager")
@@ -50,7 +50,7 @@ class ConfigChanges:
 
     def on_store_event(self, event: WatchEvent) -> None:
         """Take an event of the session."""
-        if event.path == CONFIG_CHANGES:
+        if event.path == CONFIG_CHANGES or event.type is EventType.BEGUN:
             self._wake.set()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

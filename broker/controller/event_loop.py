@@ -135,6 +135,8 @@ class Controller:
             lambda: bool(dynamic.current.values[UNCLEAN_KEY]),
             new_topic_id,
         )
+        # That of brokers, unless the controller has one of its own.
+        self._listener = (config.values["control.plane.listener.name"] or config.inter_broker_listener_name).upper()
         self._rules = Rules(config.num_partitions, config.default_replication_factor, self._check_configs, random_below)
         self._waits = TopicWaits(clock, metadata)
         self._being_created: set[str] = set()
@@ -224,6 +226,12 @@ class Controller:
             self._put(AutoCreate(planned))
         return answers
 
+    def address(self, broker_id: int) -> tuple[str, int] | None:
+        """Return where the active controller reaches a broker; None if it knows of none."""
+        broker = None if self._active is None else self._active.context.brokers.get(broker_id)
+        endpoints = () if broker is None else broker.info.endpoints
+        return next(((each.host, each.port) for each in endpoints if each.listener == self._listener), None)
+
     # The task
 
     async def run(self, session: Session, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -279,6 +287,8 @@ class Controller:
             await self._moved()
         elif event is EventType.EXPIRED:
             self._resign()
+        elif event is EventType.BEGUN:
+            await self._stand_for_election()
         elif self._active is None or event is EventType.DELETED:
             return
         elif path == znodes.BROKER_IDS:

@@ -1,6 +1,7 @@
 """How the controller's requests reach brokers: each has its own queue, and gets one request at a time.
 
-Owns the queues, and trying again while a broker is registered. Must not know what a request does.
+Owns the queues, the version in which a request is sent, and trying again while a broker is registered. Must not know
+what a request does.
 Counterparts in Kafka: ControllerChannelManager, RequestSendThread.
 """
 
@@ -11,9 +12,14 @@ from typing import Any, Final, Protocol
 
 import trio
 
+from ottla.broker.clock import Offload
+from ottla.broker.config import BrokerConfig
 from ottla.broker.controller.request_batch import ControlRequest
+from ottla.broker.peer import Peer as Connection
+from ottla.broker.peer import Where
+from ottla.broker.protocol_versions import protocol_versions
 from ottla.broker.request_context import Deferred
-from ottla.wire.schema import Response
+from ottla.wire.schema import Request, Response
 
 logger = logging.getLogger("kafka.controller.RequestSendThread")
 
@@ -27,15 +33,19 @@ class Peer(Protocol):
         """Return the broker's answer; OSError if the request may not have arrived."""
         ...
 
+    async def close(self) -> None:
+        """Send nothing any more."""
+        ...
+
 
 class LocalPeer:
-    """The way to the controller's own broker: the same handlers, without a socket."""
+    """The way to this broker itself: the same handlers, without a socket."""
 
-    def __init__(self, handlers: Mapping[type[ControlRequest], Callable[[Any], Any]]) -> None:
+    def __init__(self, handlers: Mapping[type[Request], Callable[[Any], Any]]) -> None:
         """Take, for each request, a handler that returns a response or a deferred one."""
         self._handlers = handlers
 
-    async def send(self, request: ControlRequest) -> Response:
+    async def send(self, request: Request) -> Response:
         """Have the request handled."""
         reply = self._handlers[type(request)](request)
         if isinstance(reply, Deferred):
@@ -45,6 +55,32 @@ class LocalPeer:
             reply = reply.response
         assert isinstance(reply, Response)
         return reply
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+class RemotePeer:
+    """The way to another broker: requests in the versions of `inter.broker.protocol.version`, over a connection."""
+
+    def __init__(self, where: Where, offload: Offload, config: BrokerConfig, controller_id: int) -> None:
+        """Take where the broker is to be reached, which is looked up for each connection."""
+        self._connection = Connection(
+            where,
+            offload,
+            client_id=str(controller_id),
+            request_timeout_ms=config.controller_socket_timeout_ms,
+            max_frame=config.socket_request_max_bytes,
+        )
+        self._versions = protocol_versions(config.inter_broker_protocol_version)
+
+    async def send(self, request: ControlRequest) -> Response:
+        """Ask the broker."""
+        return await self._connection.ask(request, self._versions[request.api_key])
+
+    async def close(self) -> None:
+        """End the connection."""
+        await self._connection.close()
 
 
 Answered = Callable[[int, ControlRequest, Response], None]
@@ -107,6 +143,7 @@ class BrokerQueues:
                         await self._send(broker_id, peer, item)
         finally:
             _release(receiver)
+            await peer.close()
 
     async def _send(self, broker_id: int, peer: Peer, request: ControlRequest) -> None:
         while True:

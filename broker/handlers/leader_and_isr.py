@@ -1,12 +1,14 @@
-"""LeaderAndIsr, versions 2 to 7: the controller says which partitions this broker leads and which it follows.
+"""LeaderAndIsr, versions 0 to 7: the controller says which partitions this broker leads and which it follows.
 
 Before that happens the configs of topics that are new here are read, because their logs are made with them.
+Differs from Kafka: a name that no topic may have is refused, with INVALID_TOPIC_EXCEPTION for its partitions.
 Counterpart in Kafka: KafkaApis.handleLeaderAndIsrRequest.
 """
 
 from collections.abc import Callable
 
 from ottla.broker.controller.topic_configs import TopicConfigs
+from ottla.broker.controller.topics import name_fault
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.request_context import Deferred, RequestContext
 from ottla.wire.errors import ErrorCode
@@ -28,11 +30,14 @@ def handle(
     topic_configs: TopicConfigs,
     broker_epoch: Callable[[], int],
 ) -> LeaderAndIsrResponse | Deferred[LeaderAndIsrResponse]:
-    """Take the roles given, unless they were meant for an earlier life of this broker."""
+    """Take the roles given, unless they are for an earlier life of this broker or from a former controller."""
     if request.broker_epoch != UNKNOWN_BROKER_EPOCH and request.broker_epoch < broker_epoch():
         return error_response(request, context.api_version, ErrorCode.STALE_BROKER_EPOCH)
+    if request.controller_epoch < replicas.controller_epoch:
+        return error_response(request, context.api_version, ErrorCode.STALE_CONTROLLER_EPOCH)
     topics = {topic.topic_name for topic in request.topic_states}
-    missing = topic_configs.missing(topics)
+    topics.update(state.topic_name for state in request.ungrouped_partition_states)
+    missing = [name for name in topic_configs.missing(topics) if name_fault(name) is None]
     if not missing:
         return replicas.become_leader_or_follower(request)
     reply: Deferred[LeaderAndIsrResponse] = Deferred(applied=False)
@@ -52,5 +57,9 @@ def error_response(request: LeaderAndIsrRequest, version: int, code: ErrorCode) 
             for each in topic.partition_states
         ]
         by_id.append(LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=errors))
-    by_name = [error for topic_error in by_id for error in topic_error.partition_errors]
+    by_name = [
+        LeaderAndIsrPartitionError(topic_name=each.topic_name, partition_index=each.partition_index, error_code=code)
+        for each in request.ungrouped_partition_states
+    ]
+    by_name += [error for topic_error in by_id for error in topic_error.partition_errors]
     return LeaderAndIsrResponse(error_code=code, partition_errors=by_name, topics=by_id)

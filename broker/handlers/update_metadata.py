@@ -1,4 +1,4 @@
-"""UpdateMetadata, versions 2 to 8: the controller says which brokers there are, and who leads.
+"""UpdateMetadata, versions 0 to 8: the controller says which brokers there are, and who leads.
 
 Counterpart in Kafka: KafkaApis.handleUpdateMetadataRequest, ReplicaManager.maybeUpdateMetadataCache.
 """
@@ -34,7 +34,9 @@ def handle(
     replicas.controller_epoch = request.controller_epoch
     gone = metadata.update(request)
     topic_configs.forget({partition.topic for partition in gone if not metadata.contains(partition.topic)})
-    changed({topic.topic_name for topic in request.topic_states})
+    topics = {topic.topic_name for topic in request.topic_states}
+    topics.update(state.topic_name for state in request.ungrouped_partition_states)
+    changed(topics)
     return UpdateMetadataResponse(error_code=ErrorCode.NONE)
 
 

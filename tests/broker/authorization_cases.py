@@ -25,6 +25,7 @@ from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.join_group import JoinGroupRequest
+from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.messages.leave_group import LeaveGroupRequest
 from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -43,7 +44,9 @@ from ottla.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.wire.messages.stop_replica import StopReplicaRequest
 from ottla.wire.messages.sync_group import SyncGroupRequest
+from ottla.wire.messages.update_metadata import UpdateMetadataRequest
 from ottla.wire.record_batch import NewRecord, build_batch
 from ottla.wire.schema import Request
 
@@ -135,6 +138,24 @@ CASES = {
         FindCoordinatorRequest(coordinator_keys=["open", "secret"]),
         4,
         {"open": ErrorCode.COORDINATOR_NOT_AVAILABLE, "secret": GROUP_FAILED},
+    ),
+    ApiKey.LEADER_AND_ISR: Case(
+        on_cluster(Operation.CLUSTER_ACTION),
+        LeaderAndIsrRequest(controller_id=0, controller_epoch=9, live_leaders=()),
+        7,
+        {"": CLUSTER_FAILED},
+    ),
+    ApiKey.STOP_REPLICA: Case(
+        on_cluster(Operation.CLUSTER_ACTION),
+        StopReplicaRequest(controller_id=0, controller_epoch=9),
+        4,
+        {"": CLUSTER_FAILED},
+    ),
+    ApiKey.UPDATE_METADATA: Case(
+        on_cluster(Operation.CLUSTER_ACTION),
+        UpdateMetadataRequest(controller_id=0, controller_epoch=9, live_brokers=()),
+        8,
+        {"": CLUSTER_FAILED},
     ),
     ApiKey.OFFSET_COMMIT: Case(
         {(Operation.READ, TOPIC, "secret")},

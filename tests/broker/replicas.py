@@ -63,8 +63,9 @@ def context(key: int, version: int, client_id: str | None = "test") -> RequestCo
 class House:
     """Owns what a node would; `tasks` are started by the test, in a nursery or by `run_tasks`."""
 
-    def __init__(self, path: Path, *, min_isr: int = 1, **topic_config: str) -> None:
+    def __init__(self, path: Path, *, broker_id: int = BROKER, min_isr: int = 1, **topic_config: str) -> None:
         self.path = path
+        self.broker_id = broker_id
         self.now_ms = NOW_MS
         self.clock = Clock(lambda: self.now_ms / 1000)
         self.metadata = MetadataCache()
@@ -80,14 +81,14 @@ class House:
 
     def open(self) -> None:
         """As a start of the broker."""
-        self.logs = LogManager([self.path], broker_id=BROKER, cluster_id="c", default_config=self.defaults)
+        self.logs = LogManager([self.path], broker_id=self.broker_id, cluster_id="c", default_config=self.defaults)
         self.logs.load(NOW_MS)
         self.replicas = ReplicaManager(
             self.logs,
             self.clock,
             self.offload,
             self.start_soon,
-            broker_id=BROKER,
+            broker_id=self.broker_id,
             metadata=self.metadata,
             topic_config=lambda topic: self.configs.get(topic, {}),
             log_defaults=self.defaults,

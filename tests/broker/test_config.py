@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FACTS = ROOT / "tests" / "data" / "kafka-configs.csv"
 # Values that differ from Kafka's documentation, each for a reason.
 DEVIATIONS = {
+    ("inter.broker.protocol.version", "valid"): "brokers older than 2.8 are not spoken to",
     ("log.dir", "default"): "the documentation hides the directory that Kafka means",
     ("log.message.format.version", "valid"): "any text: the key is only tolerated",
     ("log.flush.interval.ms", "valid"): "Kafka checks its bounds in another place",
@@ -167,7 +168,6 @@ def test_a_key_without_effect_is_told_and_not_warned_about() -> None:
         ("sasl.enabled.mechanisms", "PLAIN"),
         ("ssl.client.auth", "required"),
         ("listener.name.plaintext.sasl.enabled.mechanisms", "PLAIN"),
-        ("zookeeper.connect", "localhost:2181"),
         ("process.roles", "broker"),
         ("controller.quorum.voters", "1@a:9093,2@b:9093"),
         ("create.topic.policy.class.name", "com.example.Policy"),
@@ -243,6 +243,14 @@ def test_what_is_listened_on_is_advertised_unless_said_otherwise() -> None:
         (
             {"offsets.topic.compression.codec": "5"},
             "Unknown compression type id: 5, in offsets.topic.compression.codec",
+        ),
+        (
+            {"replica.fetch.wait.max.ms": "30001"},
+            "requirement failed: replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms",
+        ),
+        (
+            {"replica.lag.time.max.ms": "499"},
+            "requirement failed: replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time",
         ),
         ({"num.partitions": "0"}, "Invalid value 0 for configuration num.partitions: Value must be at least 1"),
     ],

@@ -9,12 +9,19 @@ import trio.testing
 
 from ottla.broker.apis import Api, Apis, Owed, Row
 from ottla.broker.authorizer import Operation, ResourceType
+from ottla.broker.handlers import leader_and_isr
 from ottla.broker.large_requests import LargeRequests
 from ottla.broker.request_context import ClientSession, CloseConnection, Deferred, RequestContext
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.errors import DecodeError, ErrorCode, KafkaError
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from ottla.wire.messages.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicState,
+)
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -287,6 +294,61 @@ async def test_members_that_wait_for_their_group_hold_up_no_other_large_request(
         waiting[0].complete(JoinGroupResponse(error_code=16, protocol_name="", leader="", member_id="", members=()))
         await settled()
     assert cast(JoinGroupResponse, answer(parked, join)).error_code == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize(("version", "most_at_once"), [(4, 3008), (7, 203)])
+async def test_the_controller_does_not_wait_for_what_clients_ask(version: int, most_at_once: int) -> None:
+    waiting: list[Deferred[ListOffsetsResponse]] = []
+    sizes: list[int] = []
+
+    def handle(request: Request, context: RequestContext) -> Any:
+        if isinstance(request, LeaderAndIsrRequest):
+            sizes.append(sum(len(topic.partition_states) for topic in request.topic_states))
+            return leader_and_isr.error_response(request, context.api_version, ErrorCode.NONE)
+        waiting.append(Deferred(applied=False))
+        return waiting[0]
+
+    topics = [
+        LeaderAndIsrTopicState(
+            topic_name=f"t{number}",
+            topic_id=number.to_bytes(16, "big"),
+            partition_states=[
+                LeaderAndIsrPartitionState(
+                    partition_index=each,
+                    controller_epoch=1,
+                    leader=1,
+                    leader_epoch=1,
+                    isr=[1],
+                    partition_epoch=0,
+                    replicas=[1],
+                )
+                for each in range(count)
+            ],
+        )
+        for number, count in ((1, 3), (2, 3000), (3, 5))
+    ]
+    request = LeaderAndIsrRequest(controller_id=1, controller_epoch=1, topic_states=topics, live_leaders=())
+    async with trio.open_nursery() as nursery:
+        apis = Apis(
+            [
+                Api(Row(key, "0-7", Operation.NONE, ResourceType.NONE), handle)
+                for key in (ApiKey.LIST_OFFSETS, ApiKey.LEADER_AND_ISR)
+            ],
+            LargeRequests(inline, nursery.start_soon),
+        )
+        stuck = begin(apis, offsets(one=5000))
+        await settled()
+        roles = begin(apis, request, version)
+        await settled()
+        assert waiting
+        assert not stuck.deferred.done
+        assert roles.deferred.done
+        assert max(sizes) == most_at_once
+        stuck.deferred.abandon()
+    frame = memoryview(b"".join(cast(list[bytes], roles.encode(roles.deferred.response))))[4:]
+    response = cast(LeaderAndIsrResponse, decode_response(frame, LeaderAndIsrRequest, version)[1])
+    expected = leader_and_isr.error_response(request, version, ErrorCode.NONE)
+    assert response == LeaderAndIsrResponse.decode(expected.encode(version), version)
 
 
 async def test_groups_that_want_all_their_offsets_are_not_taken_for_groups_that_want_none() -> None:

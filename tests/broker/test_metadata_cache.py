@@ -119,3 +119,16 @@ def test_partitions_are_told_by_old_controllers_one_by_one() -> None:
     state.leader = -2
     assert cache.update(request) == [TopicPartition("t", 0)]
     assert not cache.contains("t")
+
+
+def test_before_listeners_had_names_they_were_those_of_their_protocols() -> None:
+    cache = MetadataCache()
+    told = update(brokers=(broker(1, ""), UpdateMetadataBroker(id=2, v0_host="h2", v0_port=9)))
+    told.live_brokers[0].endpoints = [
+        UpdateMetadataEndpoint(port=port, host="h", listener="", security_protocol=port) for port in (0, 1, 2, 3, 99)
+    ]
+    cache.update(UpdateMetadataRequest.decode(told.encode(2), 2))
+    assert set(cache.brokers[1].nodes) == {"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", ""}
+    assert cache.node(1, "SASL_PLAINTEXT") == Node(1, "h", 2, None)
+    cache.update(UpdateMetadataRequest.decode(told.encode(0), 0))
+    assert cache.nodes("PLAINTEXT") == [Node(2, "h2", 9, "")]

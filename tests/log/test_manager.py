@@ -330,3 +330,16 @@ def test_logs_are_opened_with_the_configuration_of_their_topic(tmp_path: Path) -
     manager.load(NOW_MS)
     assert manager.logs[ORDERS].config.segment_bytes == 106
     manager.shutdown()
+
+
+@pytest.mark.parametrize("topic", ["", "/tmp/x", "../x", "a/b", "a\0b", "ä", "a b"])
+def test_no_log_is_made_where_a_name_could_lead_elsewhere(topic: str, tmp_path: Path) -> None:
+    manager = _manager(tmp_path / "logs")
+    with pytest.raises(KafkaError) as caught:
+        manager.get_or_create(TopicPartition(topic, 0), TOPIC_ID, LogConfig(), NOW_MS)
+    assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+    with pytest.raises(KafkaError):
+        manager.get_or_create(TopicPartition("t", -1), TOPIC_ID, LogConfig(), NOW_MS)
+    assert manager.logs == {}
+    assert manager.take_unmade() == []
+    manager.shutdown()

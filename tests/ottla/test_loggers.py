@@ -196,5 +196,5 @@ def test_every_logger_has_a_name_of_kafkas_or_says_that_it_has_none() -> None:
                     # Those that operators name are looked up, not made.
                     assert path.name == "loggers.py"
     assert len(names) > 20
-    of_kafka = re.compile(r"kafka\.|org\.apache\.kafka\.|state\.change\.logger$|ottla\.")
+    of_kafka = re.compile(r"kafka\.|org\.apache\.(kafka|zookeeper)\.|state\.change\.logger$|ottla\.")
     assert {place: name for place, name in names.items() if not of_kafka.match(name)} == {}

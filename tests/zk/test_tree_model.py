@@ -1,4 +1,4 @@
-"""The embedded store against a model of a few lines, with sessions, watches and restarts."""
+"""Both stores against a model of a few lines, with sessions, watches and restarts."""
 
 import tempfile
 from collections.abc import Awaitable, Callable
@@ -6,12 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import trio
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from compat_tests.zookeeper import ZooKeeper
 from ottla.zk.embedded import EmbeddedStore
+from ottla.zk.ensemble import EnsembleStore
 from ottla.zk.store import (
     BadVersionError,
     Check,
@@ -27,7 +29,7 @@ from ottla.zk.store import (
     StoreError,
     WatchEvent,
 )
-from tests.zk.stores import Client, inline
+from tests.zk.stores import Loop, begin, inline
 
 NAMES = st.sampled_from(["a", "b", "c"])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map(lambda names: "/" + "/".join(names))
@@ -105,28 +107,41 @@ class Model:
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Drives both, and compares after each step."""
+    """Drives a store and the model, and compares after each step."""
+
+    store: EmbeddedStore | EnsembleStore
 
     @initialize()
     def start(self) -> None:
         self.directory = tempfile.TemporaryDirectory()
+        self.loop = Loop()
         self.model = Model()
         self.last_zxid = 0
         self.open()
 
+    def make_store(self) -> EmbeddedStore | EnsembleStore:
+        """Make the store anew, where it was before."""
+        return EmbeddedStore(Path(self.directory.name) / "store.db", inline)
+
     def open(self) -> None:
-        self.store = EmbeddedStore(Path(self.directory.name) / "store.db", inline)
-        trio.run(self.store.open)
-        self.clients = [Client(self.store), Client(self.store)]
+        self.store = self.make_store()
+        self.loop.run(self.store.open)
+        self.clients = [self.loop.run(begin, self.store) for _ in range(2)]
         self.watches: list[set[tuple[str, bool]]] = [set(), set()]
 
     def call(self, function: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
         try:
-            return trio.run(partial(function, *args, **options))
+            return self.loop.run(partial(function, *args, **options))
         except StoreError as error:
             return type(error)
 
+    def settle(self) -> None:
+        """Have every session see what was done: a read comes after the events of what it sees."""
+        for client in self.clients:
+            self.call(client.session.exists, "/")
+
     def expect_events(self, events: list[WatchEvent]) -> None:
+        self.settle()
         for client, watches in zip(self.clients, self.watches, strict=True):
             expected = []
             for event in events:
@@ -193,7 +208,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(session=SESSIONS)
     def end_session(self, session: int) -> None:
-        trio.run(self.clients[session].session.close)
+        self.loop.run(self.clients[session].session.close)
+        self.settle()
         self.watches[session].clear()
         gone = [path for path, node in self.model.nodes.items() if node.owner == session]
         events = []
@@ -212,7 +228,7 @@ class StoreMachine(RuleBasedStateMachine):
             }
             watches -= {each for each in watches if each[0] in told and self.fired(each, events)}
             client.events.clear()
-        self.clients[session] = Client(self.store)
+        self.clients[session] = self.loop.run(begin, self.store)
 
     @staticmethod
     def fired(watch: tuple[str, bool], events: list[WatchEvent]) -> bool:
@@ -224,34 +240,34 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        trio.run(self.store.close)
+        self.loop.run(self.store.close)
         for path in [path for path, node in self.model.nodes.items() if node.owner is not None]:
             del self.model.nodes[path]
         self.open()
 
     @invariant()
     def the_trees_are_equal(self) -> None:
-        tree = self.store.tree
-        assert set(tree.nodes) == set(self.model.nodes)
-        assert tree.zxid >= self.last_zxid
-        self.last_zxid = tree.zxid
-        for path, node in self.model.nodes.items():
-            found = tree.nodes[path]
-            children = self.model.children(path)
+        session = self.clients[0].session
+        paths = ["/"]
+        for path in paths:
+            names = [each.rpartition("/")[2] for each in self.model.children(path)]
+            assert self.call(session.children, path) == names
+            paths += [f"{path.rstrip('/')}/{name}" for name in names]
+        assert set(paths) == set(self.model.nodes)
+        for path, (data, stat) in zip(paths, self.call(session.get_many, paths), strict=True):
+            node, children = self.model.nodes[path], len(self.model.children(path))
             owner = 0 if node.owner is None else self.clients[node.owner].session.session_id
-            assert (found.data, found.version, found.creates, found.num_children, found.ephemeral_owner) == (
-                node.data,
-                node.version,
-                node.created,
-                len(children),
-                owner,
+            assert (data, stat.version, stat.cversion, stat.num_children, stat.ephemeral_owner) == (
+                *(node.data, node.version, node.created * 2 - children, children, owner),
             )
-            names = [each.rpartition("/")[2] for each in children]
-            assert self.call(self.clients[0].session.children, path) == names
+        if isinstance(self.store, EmbeddedStore):
+            assert self.store.tree.zxid >= self.last_zxid
+            self.last_zxid = self.store.tree.zxid
 
     def teardown(self) -> None:
         if hasattr(self, "store"):
-            trio.run(self.store.close)
+            self.loop.run(self.store.close)
+            self.loop.stop()
             self.directory.cleanup()
 
 
@@ -259,3 +275,17 @@ TestStoreAgainstModel = StoreMachine.TestCase
 TestStoreAgainstModel.settings = settings(
     max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
+
+
+@pytest.mark.slow
+def test_an_ensemble_agrees_with_the_model(zookeeper: ZooKeeper, trials: int) -> None:
+    class EnsembleMachine(StoreMachine):
+        def make_store(self) -> EnsembleStore:
+            return EnsembleStore(f"{zookeeper.connect}/{Path(self.directory.name).name}")
+
+    run_state_machine_as_test(
+        EnsembleMachine,
+        settings=settings(
+            max_examples=2 * trials, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+        ),
+    )

@@ -84,6 +84,7 @@ class Broker:
 
     def __init__(self, cluster: "Cluster", broker_id: int, nursery: trio.Nursery) -> None:
         self.broker_id = broker_id
+        self.cluster = cluster
         self.told: list[ControlRequest] = []
         self.epoch = -1
         self._nursery = nursery
@@ -101,7 +102,7 @@ class Broker:
             cluster.clock,
             self.metadata,
             broker_id=broker_id,
-            peers=cluster.peer,
+            peers=self.peer_of,
             random_below=lambda _: 0,
         )
         self.session = cluster.store.session(self._on_store_event)
@@ -136,9 +137,16 @@ class Broker:
         )
         self.peer = LocalPeer(self._handlers())
 
-    def _handlers(self) -> dict[type[ControlRequest], Callable[[Any], Any]]:
+    def peer_of(self, broker_id: int) -> Peer:
+        """How this broker's controller reaches a broker."""
+        return self.cluster.brokers[broker_id].peer
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint("PLAINTEXT", f"host{self.broker_id}", 9092)
+
+    def bound(self) -> dict[type[ControlRequest], Callable[..., Any]]:
         own: dict[str, Any] = {"replicas": self.replicas, "broker_epoch": lambda: self.epoch}
-        lead = partial(leader_and_isr.handle, topic_configs=self.topic_configs, **own)
         update = partial(
             update_metadata.handle,
             metadata=self.metadata,
@@ -147,10 +155,13 @@ class Broker:
             **own,
         )
         return {
-            LeaderAndIsrRequest: self._tell(lead, 7),
-            UpdateMetadataRequest: self._tell(update, 8),
-            StopReplicaRequest: self._tell(partial(stop_replica.handle, **own), 4),
+            LeaderAndIsrRequest: partial(leader_and_isr.handle, topic_configs=self.topic_configs, **own),
+            UpdateMetadataRequest: update,
+            StopReplicaRequest: partial(stop_replica.handle, **own),
         }
+
+    def _handlers(self) -> dict[type[ControlRequest], Callable[[Any], Any]]:
+        return {kind: self._tell(handler, kind.versions.highest) for kind, handler in self.bound().items()}
 
     def _on_store_event(self, event: WatchEvent) -> None:
         self.config_changes.on_store_event(event)
@@ -172,7 +183,7 @@ class Broker:
         return [request for request in self.told if type(request) is kind]
 
     async def start(self) -> None:
-        info = BrokerInfo(self.broker_id, (Endpoint("PLAINTEXT", f"host{self.broker_id}", 9092),))
+        info = BrokerInfo(self.broker_id, (self.endpoint,))
         self.epoch = await register_broker(self.session, info, NOW_MS)
         await self._nursery.start(self.config_changes.run)
         await self._nursery.start(self.controller.run, self.session)
@@ -181,17 +192,15 @@ class Broker:
 class Cluster:
     """Brokers by id."""
 
-    def __init__(self, directory: Path, configs: dict[str, str]) -> None:
+    def __init__(self, directory: Path, configs: dict[str, str], kind: type[Broker] = Broker) -> None:
         self.directory = directory
         self.configs = configs
+        self.kind = kind
         self.clock = Clock(lambda: NOW_MS / 1000)
         self.brokers: dict[int, Broker] = {}
         self.store = EmbeddedStore(directory / "store.db", inline, now_ms=lambda: NOW_MS)
         self._scopes: dict[int, trio.CancelScope] = {}
         self.nursery: trio.Nursery
-
-    def peer(self, broker_id: int) -> Peer:
-        return self.brokers[broker_id].peer
 
     async def start_broker(self, broker_id: int) -> Broker:
         return await self.nursery.start(self._run_broker, broker_id)  # type: ignore[no-any-return]
@@ -199,7 +208,7 @@ class Cluster:
     async def _run_broker(self, broker_id: int, task_status: trio.TaskStatus[Broker]) -> None:
         async with trio.open_nursery() as nursery:
             self._scopes[broker_id] = nursery.cancel_scope
-            broker = self.brokers[broker_id] = Broker(self, broker_id, nursery)
+            broker = self.brokers[broker_id] = self.kind(self, broker_id, nursery)
             await broker.start()
             task_status.started(broker)
             await trio.sleep_forever()
@@ -224,9 +233,11 @@ class Cluster:
 
 
 @asynccontextmanager
-async def running(directory: Path, *broker_ids: int, **configs: str) -> AsyncIterator[Cluster]:
+async def running(
+    directory: Path, *broker_ids: int, kind: type[Broker] = Broker, **configs: str
+) -> AsyncIterator[Cluster]:
     """A cluster that is ended when the test is done."""
-    cluster = Cluster(directory, {key.replace("_", "."): value for key, value in configs.items()})
+    cluster = Cluster(directory, {key.replace("_", "."): value for key, value in configs.items()}, kind)
     await cluster.store.open()
     session = cluster.store.session(lambda event: None)
     await prepare_tree(session, "cluster-id")

@@ -23,6 +23,7 @@ class Far:
     def __init__(self) -> None:
         self.received: list[int] = []
         self.is_up = True
+        self.is_closed = False
         self.may_answer = trio.Event()
         self.may_answer.set()
 
@@ -32,6 +33,9 @@ class Far:
         self.received.append(request.controller_epoch)
         await self.may_answer.wait()
         return UpdateMetadataResponse(error_code=0)
+
+    async def close(self) -> None:
+        self.is_closed = True
 
 
 class Answers:
@@ -90,6 +94,7 @@ async def test_what_is_queued_for_a_broker_that_goes_is_dropped_and_nobody_waits
     await settle()
     assert far.received == [0]
     assert answers.got == []
+    assert far.is_closed
     queues.send(1, update(2))
     await queues.flush(1)
     assert far.received == [0]

@@ -1,0 +1,272 @@
+"""The parts of a broker with a loaded log, wired to each other.
+
+Owns who is given what, the registration, and the ways to other brokers. Must not know how a broker starts and stops
+as a whole. Counterpart in Kafka: the members of KafkaServer.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import trio
+
+from ottla.broker.apis import build_apis
+from ottla.broker.authorizer import Access
+from ottla.broker.bindings import Parts, client_handlers, control_handlers, controller_handlers
+from ottla.broker.clock import Clock, Offload
+from ottla.broker.config import BrokerConfig
+from ottla.broker.connection_limits import CONNECTION_CONFIG, ConnectionLimits
+from ottla.broker.controller.broker_configs import BrokerConfigs
+from ottla.broker.controller.config_changes import ConfigChanges
+from ottla.broker.controller.event_loop import Controller
+from ottla.broker.controller.peers import LocalPeer, RemotePeer
+from ottla.broker.controller.peers import Peer as ControlPeer
+from ottla.broker.controller.steps import UNCLEAN_KEY
+from ottla.broker.controller.topic_configs import TopicConfigs
+from ottla.broker.controller_channel import ControllerChannel
+from ottla.broker.departure import hand_over
+from ottla.broker.dynamic_config import DynamicConfig
+from ottla.broker.group_partitions import group_coordinator
+from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.isr_changes import IsrChanges
+from ottla.broker.large_requests import LargeRequests
+from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.peer import Peer
+from ottla.broker.protocol_versions import protocol_versions
+from ottla.broker.replica_fetcher import ReplicaFetchers
+from ottla.broker.replica_manager import ReplicaManager
+from ottla.broker.server import Server, resolve_overrides
+from ottla.log.config import BROKER_LOG_CONFIG
+from ottla.log.manager import LogManager
+from ottla.wire.api_keys import ApiKey
+from ottla.zk.bootstrap import register_broker, update_registration
+from ottla.zk.lasting import LastingSession
+from ottla.zk.store import EventType, OnEvent, Session, SessionExpiredError, WatchEvent
+from ottla.zk.znodes import BrokerInfo, Endpoint
+
+logger = logging.getLogger("kafka.server.KafkaServer")
+
+# How long an earlier life of this broker may take to end: its session, and something to spare.
+REGISTRATION_PATIENCE_SECONDS: Final = 30.0
+# The largest answer that a fetch of a replica may get.
+MAX_REPLY: Final = 0x7FFFFFFF
+
+BeginSession = Callable[[OnEvent], Awaitable[Session]]
+
+
+class Identity(NamedTuple):
+    """Which broker of which cluster this is."""
+
+    broker_id: int
+    cluster_id: str
+
+
+class Assembly:
+    """The parts of a broker with a loaded log, wired to each other."""
+
+    def __init__(
+        self,
+        dynamic: DynamicConfig,
+        clock: Clock,
+        offload: Offload,
+        validate: Offload,
+        access: Access,
+        identity: Identity,
+        begin: BeginSession,
+        logs: LogManager,
+        limits: ConnectionLimits,
+        nursery: trio.Nursery,
+    ) -> None:
+        # What no key changes while the broker runs is read once, from here.
+        self._config = config = dynamic.static
+        self._dynamic = dynamic
+        self._clock = clock
+        self._offload = offload
+        self._identity = identity
+        self._nursery = nursery
+        self._epoch = -1
+        self._endpoints: tuple[Endpoint, ...] = ()
+        self._metadata = MetadataCache()
+        self._controller = Controller(
+            dynamic, clock, self._metadata, broker_id=identity.broker_id, peers=self._peer_for_controller
+        )
+        self.session = LastingSession(begin, self._on_store_event)
+        self._topic_configs = TopicConfigs(self.session, self._start_soon)
+        self.replicas = ReplicaManager(
+            logs,
+            clock,
+            offload,
+            self._start_soon,
+            broker_id=identity.broker_id,
+            metadata=self._metadata,
+            topic_config=self._topic_configs.get,
+            log_defaults=dynamic.log_defaults,
+            replica_lag_time_max_ms=config.replica_lag_time_max_ms,
+        )
+        self.groups = group_coordinator(config.values, self.replicas, self._metadata)
+        broker_configs = BrokerConfigs(self.session, identity.broker_id, dynamic)
+        self._config_changes = ConfigChanges(
+            self.session, clock, self._topic_configs, broker_configs, self.replicas.reconfigure
+        )
+        parts = self._parts(access, validate)
+        self._own_peer = LocalPeer(control_handlers(parts))
+        self._followers = self._replica_fetchers()
+        self._to_controller = ControllerChannel(
+            identity.broker_id, self._metadata, LocalPeer(controller_handlers(parts)), self._peer_to_controller
+        )
+        self._isr_changes = IsrChanges(
+            self.replicas,
+            self._to_controller.ask,
+            broker_epoch=lambda: self._epoch,
+            max_lag_ms=config.replica_lag_time_max_ms,
+        )
+        self._housekeeping = Housekeeping(
+            logs,
+            clock,
+            offload,
+            flush=self.replicas.flush,
+            high_watermarks=self.replicas.high_watermarks,
+            config=lambda: dynamic.current.values,
+        )
+        self.server = self._server(parts, limits)
+        dynamic.subscribe(CONNECTION_CONFIG, self._limit_connections)
+        dynamic.subscribe(BROKER_LOG_CONFIG, self.replicas.broker_reconfigured)
+        dynamic.subscribe([UNCLEAN_KEY], self._controller.unclean_election_changed)
+        dynamic.subscribe(["num.replica.fetchers"], self._followers.reconfigured)
+
+    async def start(self, endpoints: tuple[Endpoint, ...]) -> None:
+        """Register, and return when the controller has told this broker its partitions."""
+        self._endpoints = endpoints
+        await self._nursery.start(self.session.run)
+        await self._register()
+        await self._nursery.start(self._config_changes.run)
+        await self._nursery.start(self.groups.run)
+        await self._nursery.start(self._controller.run, self.session)
+        self._nursery.start_soon(self._isr_changes.run)
+        self._nursery.start_soon(self._housekeeping.run)
+
+    async def leave(self) -> None:
+        """Have others lead what is led here, if there are any."""
+        if len(self._metadata.brokers) > 1:
+            await hand_over(self._to_controller.ask, self._identity.broker_id, self._epoch, self._config.values)
+        self.groups.shut_down()
+
+    async def advertise(self, endpoints: tuple[Endpoint, ...]) -> None:
+        """Be found elsewhere from now on; the controller tells all brokers."""
+        self._endpoints = endpoints
+        await update_registration(self.session, self._info(), self._clock.now_ms())
+
+    async def _register(self) -> None:
+        patience_s = REGISTRATION_PATIENCE_SECONDS
+        self._epoch = await register_broker(self.session, self._info(), self._clock.now_ms(), patience_s)
+
+    # Other brokers
+
+    def _peer_for_controller(self, broker_id: int) -> ControlPeer:
+        if broker_id == self._identity.broker_id:
+            return self._own_peer
+        where = partial(self._controller.address, broker_id)
+        return RemotePeer(where, self._offload, self._config, self._identity.broker_id)
+
+    def _replica_fetchers(self) -> ReplicaFetchers:
+        versions = protocol_versions(self._config.inter_broker_protocol_version)
+        return ReplicaFetchers(
+            self.replicas,
+            self._peer_for_fetching,
+            self._config,
+            broker_epoch=lambda: self._epoch,
+            fetch_version=versions[ApiKey.FETCH],
+            list_offsets_version=versions[ApiKey.LIST_OFFSETS],
+        )
+
+    def _peer_for_fetching(self, broker_id: int) -> Peer:
+        config = self._config
+        return Peer(
+            partial(self._address, broker_id),
+            self._offload,
+            client_id=f"broker-{self._identity.broker_id}-fetcher",
+            request_timeout_ms=config.replica_socket_timeout_ms,
+            max_frame=MAX_REPLY,
+        )
+
+    def _peer_to_controller(self, broker_id: int) -> Peer:
+        config = self._config
+        return Peer(
+            partial(self._address, broker_id),
+            self._offload,
+            client_id=str(self._identity.broker_id),
+            request_timeout_ms=config.controller_socket_timeout_ms,
+            max_frame=config.socket_request_max_bytes,
+        )
+
+    def _address(self, broker_id: int) -> tuple[str, int] | None:
+        """Where other brokers reach a broker, as the controller has told."""
+        broker = self._metadata.brokers.get(broker_id)
+        node = None if broker is None else broker.nodes.get(self._config.inter_broker_listener_name)
+        return None if node is None else (node.host, node.port)
+
+    def _parts(self, access: Access, validate: Offload) -> Parts:
+        return Parts(
+            broker_id=self._identity.broker_id,
+            broker_epoch=lambda: self._epoch,
+            cluster_id=self._identity.cluster_id,
+            dynamic=self._dynamic,
+            access=access,
+            session=self.session,
+            metadata=self._metadata,
+            controller=self._controller,
+            topic_configs=self._topic_configs,
+            config_changes=self._config_changes,
+            replicas=self.replicas,
+            groups=self.groups,
+            validate=validate,
+            start_soon=self._start_soon,
+        )
+
+    def _server(self, parts: Parts, limits: ConnectionLimits) -> Server:
+        config = self._config
+        return Server(
+            build_apis(client_handlers(parts), parts.access, LargeRequests(self.replicas.offload, self._start_soon)),
+            self._clock,
+            self._offload,
+            self.replicas.turn,
+            max_frame=config.socket_request_max_bytes,
+            idle_seconds=_seconds(config.connections_max_idle_ms),
+            send_buffer=config.socket_send_buffer_bytes,
+            queued_bytes=config.values["queued.max.request.bytes"],
+            limits=limits,
+        )
+
+    async def _limit_connections(self, config: BrokerConfig) -> None:
+        self.server.use_limits(await self._offload(resolve_overrides, config.connection_limits))
+
+    def _info(self) -> BrokerInfo:
+        return BrokerInfo(self._identity.broker_id, self._endpoints, self._config.broker_rack)
+
+    def _on_store_event(self, event: WatchEvent) -> None:
+        if event.type is EventType.BEGUN:
+            self._start_soon(self._return, event)
+        else:
+            self._pass_on(event)
+
+    def _pass_on(self, event: WatchEvent) -> None:
+        self._config_changes.on_store_event(event)
+        self._controller.on_store_event(event)
+
+    async def _return(self, event: WatchEvent) -> None:
+        """Be a broker of the cluster again, in a new session, before anything else is done in that."""
+        try:
+            await self._register()
+        except SessionExpiredError as error:
+            # The next session does it.
+            logger.warning("[KafkaServer id=%d] not registered: %s", self._identity.broker_id, error)
+        else:
+            self._pass_on(event)
+
+    def _start_soon(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        self._nursery.start_soon(function, *args)
+
+
+def _seconds(milliseconds: int) -> float:
+    return milliseconds / 1000 if milliseconds >= 0 else float("inf")

@@ -1,0 +1,70 @@
+"""Before it stops, a broker has the controller find others for what it leads.
+
+Owns how often that is tried. Must not know how it is done. Counterpart in Kafka: KafkaServer.controlledShutdown.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import trio
+
+from ottla.wire.config_def import ConfigDef, ConfigKey, ConfigType
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from ottla.wire.schema import Request, Response
+
+logger = logging.getLogger("kafka.server.KafkaServer")
+
+SHUTDOWN_CONFIG = ConfigDef(
+    [
+        ConfigKey(
+            "controlled.shutdown.enable",
+            ConfigType.BOOLEAN,
+            True,
+            doc="Whether a broker that stops first has others take over the partitions that it leads.",
+        ),
+        ConfigKey(
+            "controlled.shutdown.max.retries",
+            ConfigType.INT,
+            3,
+            doc="How often it asks for that, if there is no answer or not all of its partitions found a leader.",
+        ),
+        ConfigKey(
+            "controlled.shutdown.retry.backoff.ms",
+            ConfigType.LONG,
+            5000,
+            doc="How long it waits before it asks again.",
+        ),
+    ]
+)
+
+Ask = Callable[[Request], Awaitable[Response]]
+
+
+async def hand_over(ask_controller: Ask, broker_id: int, broker_epoch: int, values: Mapping[str, Any]) -> None:
+    """Return when nothing is led here any more, or when it was tried often enough."""
+    if not values["controlled.shutdown.enable"]:
+        return
+    logger.info("[KafkaServer id=%d] Starting controlled shutdown", broker_id)
+    request = ControlledShutdownRequest(broker_id=broker_id, broker_epoch=broker_epoch)
+    for retries_left in range(values["controlled.shutdown.max.retries"] - 1, -1, -1):
+        try:
+            reason = _why_not_yet(await ask_controller(request))
+        except OSError as error:
+            reason = str(error)
+        if reason is None:
+            logger.info("[KafkaServer id=%d] Controlled shutdown request returned successfully", broker_id)
+            return
+        logger.warning("[KafkaServer id=%d] %s; %d more times", broker_id, reason, retries_left)
+        if retries_left:
+            await trio.sleep(values["controlled.shutdown.retry.backoff.ms"] / 1000)
+    logger.warning("[KafkaServer id=%d] Stopping although partitions are led here", broker_id)
+
+
+def _why_not_yet(response: Response) -> str | None:
+    assert isinstance(response, ControlledShutdownResponse)
+    if response.error_code != ErrorCode.NONE:
+        return f"The controller answers {ErrorCode(response.error_code).name}"
+    remaining = [f"{each.topic_name}-{each.partition_index}" for each in response.remaining_partitions]
+    return f"Still leading {', '.join(remaining)}" if remaining else None

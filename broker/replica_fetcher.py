@@ -1,0 +1,200 @@
+"""The tasks that make this broker's followers follow: they ask leaders, and carry out what is decided on the answers.
+
+Owns the tasks, `num.replica.fetchers` of them for each leader there is something to fetch from, each with a connection
+of its own. The replica manager tells of every change of role. Must not know how an answer is decided upon.
+Counterparts in Kafka: ReplicaFetcherManager, ReplicaFetcherThread.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import trio
+
+from ottla.broker import following
+from ottla.broker.config import BrokerConfig
+from ottla.broker.follower_fetch import Append, Decision, FetchSettings, FollowerFetch, TruncateTo
+from ottla.broker.partition import Partition
+from ottla.broker.replica_manager import ReplicaManager
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.schema import Request, Response
+from ottla.wire.types import TopicPartition
+
+logger = logging.getLogger("kafka.server.ReplicaFetcherThread")
+
+_SLICE_SECONDS: Final = 0.001
+# What arrived is not what was sent: it is fetched again.
+_BROKEN_ON_THE_WAY: Final = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
+
+
+class Asker(Protocol):
+    """A connection to a leader."""
+
+    async def ask(self, request: Request, version: int) -> Response:
+        """The answer; OSError if there is none."""
+
+    async def close(self) -> None:
+        """Ask no more."""
+
+
+class ReplicaFetchers:
+    """All fetchers of this broker."""
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        asker: Callable[[int], Asker],
+        config: BrokerConfig,
+        *,
+        broker_epoch: Callable[[], int],
+        fetch_version: int,
+        list_offsets_version: int,
+    ) -> None:
+        """Follow from now on whatever `replicas` is told to; `asker` makes a connection to a broker.
+
+        The versions are those of `inter.broker.protocol.version`.
+        """
+        self._replicas = replicas
+        self._asker = asker
+        self._settings = FetchSettings(
+            replicas.broker_id,
+            fetch_version,
+            list_offsets_version,
+            config.replica_fetch_wait_max_ms,
+            config.replica_fetch_min_bytes,
+            config.replica_fetch_response_max_bytes,
+            config.replica_fetch_max_bytes,
+            config.replica_fetch_backoff_ms / 1000,
+        )
+        self._broker_epoch = broker_epoch
+        self._per_leader = max(1, config.num_replica_fetchers)
+        # By leader, and which of its fetchers.
+        self._fetchers: dict[tuple[int, int], _Fetcher] = {}
+        self._fetcher_of: dict[TopicPartition, tuple[int, int]] = {}
+        replicas.replica_listener = self._role_changed
+
+    def __len__(self) -> int:
+        return len(self._fetchers)
+
+    async def reconfigured(self, config: BrokerConfig) -> None:
+        """Go by another `num.replica.fetchers`."""
+        self._per_leader = max(1, config.num_replica_fetchers)
+        for topic_partition in tuple(self._fetcher_of):
+            self._role_changed(self._replicas.partition(*topic_partition), True)
+
+    def _role_changed(self, partition: Partition, runs: bool) -> None:
+        topic_partition = partition.topic_partition
+        key = None
+        if runs and not partition.is_leader and partition.leader_id >= 0:
+            key = partition.leader_id, hash(topic_partition) % self._per_leader
+        before = self._fetcher_of.pop(topic_partition, None)
+        if before is not None and before != key and self._fetchers[before].unfollow(partition):
+            self._fetchers.pop(before).stop()
+        if key is not None:
+            fetcher = self._fetchers.get(key)
+            if fetcher is None:
+                fetcher = _Fetcher(self._asker(key[0]), self._replicas, self._settings, self._broker_epoch)
+                self._fetchers[key] = fetcher
+                self._replicas.start_soon(fetcher.run)
+            self._fetcher_of[topic_partition] = key
+            fetcher.follow(partition)
+
+
+class _Fetcher:
+    """One task and its connection."""
+
+    def __init__(
+        self, asker: Asker, replicas: ReplicaManager, settings: FetchSettings, broker_epoch: Callable[[], int]
+    ) -> None:
+        self._asker = asker
+        self._replicas = replicas
+        self._broker_epoch = broker_epoch
+        self._fetch = FollowerFetch(settings)
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._changed = trio.Event()
+        self._scope = trio.CancelScope()
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch for it, in the leader epoch that it is in now."""
+        self._partitions[partition.topic_partition] = partition
+        self._changed.set()
+        first = self._fetch.follow(
+            partition.topic_partition, partition.leader_epoch, partition.log, partition.high_watermark
+        )
+        if first is not None:
+            self._carry_out(first)
+
+    def unfollow(self, partition: Partition) -> bool:
+        """Fetch for it no more; whether nothing is left to fetch for."""
+        del self._partitions[partition.topic_partition]
+        self._fetch.unfollow(partition.topic_partition)
+        return not self._partitions
+
+    def stop(self) -> None:
+        """End the task."""
+        self._scope.cancel()
+
+    async def run(self) -> None:
+        """Fetch until stopped."""
+        with self._scope:
+            try:
+                while True:
+                    try:
+                        await self._turn()
+                    except Exception:
+                        logger.exception("A bug: a fetch from a leader failed")
+                        self._fetch.rest_all(trio.current_time())
+            finally:
+                await self._asker.close()
+
+    async def _turn(self) -> None:
+        question = self._fetch.next_question(trio.current_time(), self._broker_epoch())
+        if question is None:
+            self._changed = trio.Event()
+            with trio.move_on_at(self._fetch.wakes_at()):
+                await self._changed.wait()
+            return
+        try:
+            response = await self._asker.ask(question.request, question.version)
+        except OSError as error:
+            logger.warning("A leader cannot be asked for %d partitions: %s", len(question.asked), error)
+            self._fetch.rest_all(trio.current_time())
+            return
+        slice_end = time.perf_counter() + _SLICE_SECONDS
+        for decision in self._fetch.decide(question, response, trio.current_time()):
+            self._carry_out(decision)
+            if time.perf_counter() >= slice_end:
+                await trio.lowlevel.checkpoint()
+                slice_end = time.perf_counter() + _SLICE_SECONDS
+
+    def _carry_out(self, decision: Decision) -> None:
+        followed = decision.followed
+        partition = self._partitions[followed.topic_partition]
+        epoch = followed.leader_epoch
+        try:
+            if isinstance(decision, Append):
+                _, records, high_watermark, log_start_offset = decision
+                now_ms = self._replicas.clock.now_ms()
+                moved = following.append(partition, epoch, records, high_watermark, log_start_offset, now_ms)
+            elif isinstance(decision, TruncateTo):
+                moved = following.truncate(partition, epoch, decision.offset)
+            else:
+                moved = following.start_at(partition, epoch, decision.offset)
+        except KafkaError as error:
+            if error.code in _BROKEN_ON_THE_WAY:
+                logger.error(
+                    "%s fetches again from %d: %s", followed.topic_partition, partition.log.log_end_offset, error
+                )
+                self._fetch.rest(followed, trio.current_time())
+                return
+            if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+                self._replicas.take_offline(partition, f"it cannot follow: {error}")
+            else:
+                logger.error("%s follows no more: %s", followed.topic_partition, error)
+            self._fetch.drop(followed)
+        except Exception:
+            logger.exception("A bug: %s follows no more", followed.topic_partition)
+            self._fetch.drop(followed)
+        else:
+            self._replicas.replicated(partition, moved)

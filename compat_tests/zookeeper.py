@@ -1,0 +1,106 @@
+"""A ZooKeeper to test against: one server of the release that Kafka 3.9.2 comes with, a process of its own."""
+
+import contextlib
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from compat_tests.jars import ZOOKEEPER_BROKER, classpath, require
+
+MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+
+
+class ZooKeeper:
+    """One server on loopback, which keeps its data and its port when it is started again."""
+
+    start_timeout_s = 60.0
+
+    def __init__(self, data: Path, settings: Sequence[str] = (), jvm: Sequence[str] = ()) -> None:
+        self.data = data
+        self.settings = list(settings)
+        self.jvm = list(jvm)
+        self.port = free_port()
+        self.connect = f"127.0.0.1:{self.port}"
+        self.log_file = data / "zookeeper.log"
+
+    def launch(self) -> None:
+        """Start the process."""
+        self.data.mkdir(parents=True, exist_ok=True)
+        properties = self.data / "zookeeper.properties"
+        lines = [
+            f"dataDir={self.data / 'data'}",
+            f"clientPort={self.port}",
+            "clientPortAddress=127.0.0.1",
+            "admin.enableServer=false",
+            "maxClientCnxns=0",
+            "4lw.commands.whitelist=ruok",
+            *self.settings,
+        ]
+        properties.write_text("\n".join(lines) + "\n")
+        command = [
+            require("java"),
+            "-Xmx256M",
+            *self.jvm,
+            "-cp",
+            classpath(ZOOKEEPER_BROKER),
+            MAIN_CLASS,
+            str(properties),
+        ]
+        with self.log_file.open("ab") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def start(self) -> None:
+        """Start the process and wait until it serves."""
+        self.launch()
+        deadline = time.perf_counter() + self.start_timeout_s
+        while not self.serves():
+            if self.process.poll() is not None or time.perf_counter() > deadline:
+                self.kill()
+                raise RuntimeError(f"ZooKeeper did not start:\n{self.output()[-4000:]}")
+            time.sleep(0.02)
+
+    def serves(self) -> bool:
+        """Say whether the server answers."""
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1.0) as client:
+            client.settimeout(5.0)
+            client.sendall(b"ruok")
+            return client.recv(16) == b"imok"
+        return False
+
+    def pause(self) -> None:
+        """Stop the process where it stands."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self.process.kill()
+        self.process.wait()
+
+    def output(self) -> str:
+        """Return what the process has printed."""
+        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def running(data: Path, settings: Sequence[str] = (), jvm: Sequence[str] = ()) -> Iterator[ZooKeeper]:
+    """Run a ZooKeeper for as long as the block lasts."""
+    server = ZooKeeper(data, settings, jvm)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()

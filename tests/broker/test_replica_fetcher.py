@@ -1,0 +1,463 @@
+import errno
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from ottla.broker.config import BrokerConfig
+from ottla.broker.handlers import fetch, list_offsets
+from ottla.broker.partition import Partition
+from ottla.broker.replica_fetcher import ReplicaFetchers
+from ottla.broker.request_context import Deferred
+from ottla.log.open_files import FileRegion
+from ottla.wire.codec import Chunk, decode_request, decode_response, encode_request, encode_response
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.fetch import FetchRequest, FetchResponse
+from ottla.wire.messages.list_offsets import ListOffsetsRequest
+from ottla.wire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
+from ottla.wire.record_batch import iter_records, validate_produced
+from ottla.wire.schema import Request, Response
+from tests.broker.replicas import NOW_MS, TOPIC, House, batch, context
+
+
+class Way:
+    """A connection to a broker, over the bytes that would travel."""
+
+    def __init__(self, cluster: "Cluster", to: int) -> None:
+        self.cluster = cluster
+        self.to = to
+        self.is_closed = False
+
+    async def ask(self, request: Request, version: int) -> Response:
+        assert not self.is_closed
+        await trio.lowlevel.checkpoint()
+        _, arrived = decode_request(memoryview(encode_request(version, 1, "test", request))[4:])
+        self.cluster.asked.append((self.to, version, arrived))
+        if self.to in self.cluster.down:
+            raise ConnectionError("down")
+        answer = self.cluster.handle(arrived, version, self.to)
+        if isinstance(answer, Deferred):
+            answer = await answered(answer)
+        if self.to in self.cluster.down:
+            raise ConnectionError("went down")
+        data = joined(encode_response(1, answer, version))
+        _, response = decode_response(memoryview(data)[4:], type(request), version)
+        await self.cluster.on_the_way(request, response)
+        return response
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+def joined(chunks: Sequence[Chunk]) -> bytes:
+    found = b""
+    for chunk in chunks:
+        if isinstance(chunk, FileRegion):
+            found += chunk.read()
+        else:
+            assert isinstance(chunk, bytes | bytearray | memoryview)
+            found += chunk
+    return found
+
+
+async def answered(reply: Deferred[Any]) -> Any:
+    done = trio.Event()
+    found: list[Any] = []
+
+    def answer(response: Any) -> None:
+        found.append(response)
+        done.set()
+
+    reply.then(answer)
+    await done.wait()
+    return found[0]
+
+
+async def nothing(request: Request, response: Response) -> None:
+    """As it was sent, so it arrives."""
+
+
+class Cluster:
+    """Brokers that hold replicas of one topic."""
+
+    def __init__(self, houses: Sequence[House], version: int, **config: str) -> None:
+        self.houses = houses
+        self.asked: list[tuple[int, int, Request]] = []
+        self.down: set[int] = set()
+        self.ways: list[Way] = []
+        self.on_the_way: Callable[[Request, Response], Any] = nothing
+        named = BrokerConfig({name.replace("_", "."): value for name, value in config.items()})
+        self.fetchers = [
+            ReplicaFetchers(
+                house.replicas,
+                self.way,
+                named,
+                broker_epoch=lambda: 7,
+                fetch_version=version,
+                list_offsets_version=6,
+            )
+            for house in houses
+        ]
+
+    def way(self, to: int) -> Way:
+        self.ways.append(Way(self, to))
+        return self.ways[-1]
+
+    def handle(self, request: Request, version: int, to: int) -> Any:
+        house = self.houses[to]
+        if isinstance(request, FetchRequest):
+            return fetch.handle(
+                request,
+                context(1, version),
+                replicas=house.replicas,
+                sessions=house.sessions,
+                metadata=house.metadata,
+                fetch_max_bytes=1 << 26,
+            )
+        assert isinstance(request, ListOffsetsRequest)
+        return list_offsets.handle(request, context(2, version), replicas=house.replicas)
+
+    async def lead(
+        self, leader: int, epoch: int, *, brokers: Sequence[int] | None = None, isr: Sequence[int] | None = None
+    ) -> None:
+        """As the controller says it to some brokers, else to all."""
+        everybody = range(len(self.houses))
+        for broker in everybody if brokers is None else brokers:
+            house = self.houses[broker]
+            request = house.request(
+                leader=leader, epoch=epoch, replicas=list(everybody), isr=list(everybody if isr is None else isr)
+            )
+            response = await answered(house.replicas.become_leader_or_follower(request))
+            assert [error.error_code for topic in response.topics for error in topic.partition_errors] == [0]
+
+    def partition(self, broker: int) -> Partition:
+        return self.houses[broker].replicas.partition(TOPIC, 0)
+
+    def append(self, broker: int, *values: bytes) -> None:
+        partition = self.partition(broker)
+        for value in values:
+            produced = validate_produced(batch(value), api_version=9, rules=partition.rules, now_ms=NOW_MS)
+            self.houses[broker].replicas.append(partition, produced, 1, NOW_MS)
+
+    def values(self, broker: int) -> list[bytes]:
+        return [value for _, value in self.records(broker)]
+
+    def records(self, broker: int) -> list[tuple[int, bytes]]:
+        log = self.partition(broker).log
+        found, offset = [], log.log_start_offset
+        while offset < log.log_end_offset:
+            data = log.read(offset, 1 << 20, log.log_end_offset, True)
+            for record in iter_records(memoryview(data.read() if isinstance(data, FileRegion) else data)):
+                if record.offset >= offset:
+                    found.append((record.offset, bytes(record.value or b"")))
+            offset = found[-1][0] + 1
+        return found
+
+    def files(self, broker: int) -> bytes:
+        return b"".join(path.read_bytes() for path in sorted(self.houses[broker].path.glob(f"{TOPIC}-0/*.log")))
+
+    async def settle(self) -> None:
+        """Until all followers wait for more, and have been told of the high watermark."""
+        await trio.sleep(5)
+
+
+@asynccontextmanager
+async def cluster(path: Path, brokers: int = 2, version: int = 17, **config: str) -> AsyncIterator[Cluster]:
+    houses = [House(path / str(broker), broker_id=broker) for broker in range(brokers)]
+    made = Cluster(houses, version, **config)
+    async with trio.open_nursery() as nursery:
+        for house in houses:
+            house.starts = nursery.start_soon
+            nursery.start_soon(house.clock.run)
+        yield made
+        nursery.cancel_scope.cancel()
+    for house in houses:
+        house.close()
+
+
+@pytest.mark.parametrize("version", [12, 13, 15, 17])
+async def test_a_follower_holds_byte_for_byte_what_its_leader_holds(
+    tmp_path: Path, autojump_clock: MockClock, version: int
+) -> None:
+    async with cluster(tmp_path, version=version) as made:
+        await made.lead(0, 1)
+        made.append(0, b"a", b"b")
+        await made.settle()
+        made.append(0, b"c", bytes(100_000))
+        await made.settle()
+        leader, follower = made.partition(0), made.partition(1)
+        assert made.files(1) == made.files(0) != b""
+        assert leader.high_watermark == follower.high_watermark == 4
+        assert {asked for _, asked, _ in made.asked} == {version}
+
+
+async def test_a_follower_asks_with_what_the_leader_has_to_know(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with cluster(tmp_path, replica_fetch_wait_max_ms="70", replica_fetch_max_bytes="80") as made:
+        await made.lead(0, 3)
+        made.append(0, b"a")
+        await made.settle()
+        request = made.asked[-1][2]
+        assert isinstance(request, FetchRequest)
+        (asked,) = request.topics[0].partitions
+        assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (70, 1, 10485760)
+        assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (1, 7)
+        assert (asked.fetch_offset, asked.last_fetched_epoch, asked.current_leader_epoch) == (1, 3, 3)
+        assert asked.partition_max_bytes == 80
+
+
+async def test_a_topic_without_an_id_is_fetched_by_its_name(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with cluster(tmp_path) as made:
+        for house in made.houses:
+            request = house.request(leader=0, replicas=[0, 1], isr=[0, 1], topic_id=bytes(16))
+            await answered(house.replicas.become_leader_or_follower(request))
+        made.append(0, b"a")
+        await made.settle()
+        assert made.values(1) == [b"a"]
+        assert {version for _, version, _ in made.asked} == {12}
+
+
+async def test_a_new_leaders_records_take_the_place_of_those_it_never_had(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    # What KIP-101 begins with: truncation to the high watermark would have kept, or lost, the wrong ones.
+    async with cluster(tmp_path) as made:
+        await made.lead(0, 1)
+        made.append(0, b"a")
+        await made.settle()
+        made.down.add(0)
+        made.append(0, b"lost")
+        await made.lead(1, 2, brokers=[1])
+        made.append(1, b"b")
+        await made.lead(1, 2, brokers=[0])
+        await made.settle()
+        assert made.values(0) == made.values(1) == [b"a", b"b"]
+        assert made.files(0) == made.files(1)
+
+
+async def test_logs_that_parted_several_times_become_one(tmp_path: Path, autojump_clock: MockClock) -> None:
+    # KIP-279: each led an epoch that the other one knows nothing of.
+    async with cluster(tmp_path) as made:
+        await made.lead(0, 1)
+        made.append(0, b"a")
+        await made.settle()
+        made.down |= {0, 1}
+        made.append(0, b"0.1", b"0.1")
+        await made.lead(1, 2, brokers=[1])
+        made.append(1, b"1.2")
+        await made.lead(0, 3, brokers=[0])
+        made.append(0, b"0.3")
+        await made.lead(1, 4, brokers=[1])
+        made.append(1, b"1.4", b"1.4", b"1.4")
+        made.down.clear()
+        await made.lead(0, 5)
+        made.append(0, b"0.5")
+        await made.settle()
+        assert made.values(0) == made.values(1) == [b"a", b"0.1", b"0.1", b"0.3", b"0.5"]
+        assert made.files(0) == made.files(1)
+        assert made.partition(1).log.leader_epochs.entries == made.partition(0).log.leader_epochs.entries
+
+
+async def test_who_was_away_for_too_long_begins_where_the_leader_begins(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with cluster(tmp_path) as made:
+        await made.lead(0, 1)
+        made.append(0, b"a")
+        await made.settle()
+        made.down.add(0)
+        await made.settle()
+        await made.lead(0, 2, brokers=[0], isr=[0])
+        made.append(0, b"b", b"c", b"d")
+        made.partition(0).delete_records(3, ())
+        made.down.clear()
+        await made.lead(0, 2, brokers=[1])
+        await made.settle()
+        log = made.partition(1).log
+        assert made.records(1) == [(3, b"d")]
+        assert (log.log_start_offset, log.log_end_offset, made.partition(1).high_watermark) == (3, 4, 4)
+
+
+async def test_deleted_records_are_deleted_at_followers_too(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with cluster(tmp_path) as made:
+        await made.lead(0, 1)
+        made.append(0, b"a", b"b", b"c")
+        await made.settle()
+        made.partition(0).delete_records(2, ())
+        made.append(0, b"d")
+        await made.settle()
+        assert made.partition(1).log.log_start_offset == 2
+        assert made.partition(0).followers[1].log_start_offset == 2
+
+
+async def test_a_log_may_begin_within_a_batch(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with cluster(tmp_path) as made:
+        await made.lead(0, 1, brokers=[0], isr=[0])
+        leader = made.partition(0)
+        for values in ((b"a", b"b", b"c"), (b"d",)):
+            produced = validate_produced(batch(*values), api_version=9, rules=leader.rules, now_ms=NOW_MS)
+            made.houses[0].replicas.append(leader, produced, 1, NOW_MS)
+        leader.delete_records(2, ())
+        await made.lead(0, 1, brokers=[1])
+        await made.settle()
+        assert made.records(1) == [(2, b"c"), (3, b"d")]
+        assert made.files(1) == made.files(0)
+
+
+async def test_what_an_earlier_epoch_was_answered_changes_nothing(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with cluster(tmp_path) as made:
+        await made.lead(0, 1)
+        await made.settle()
+
+        async def too_late(request: Request, response: Response) -> None:
+            if isinstance(response, FetchResponse) and response.responses[0].partitions[0].records:
+                made.on_the_way = nothing
+                await made.lead(0, 2, brokers=[1])
+
+        made.on_the_way = too_late
+        made.append(0, b"a")
+        await made.settle()
+        assert made.on_the_way is nothing
+        assert made.values(1) == []
+        await made.lead(0, 2, brokers=[0])
+        await made.settle()
+        assert made.values(1) == [b"a"]
+
+
+async def test_a_follower_rests_until_its_leader_can_be_reached_and_leads(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with cluster(tmp_path, replica_fetch_backoff_ms="250") as made:
+        await made.lead(0, 1, brokers=[1])
+        made.down.add(0)
+        await trio.sleep(10)
+        assert 30 < len(made.asked) < 45
+        made.down.clear()
+        await trio.sleep(10)
+        assert 60 < len(made.asked) < 90
+        await made.lead(0, 1, brokers=[0])
+        made.append(0, b"a")
+        await made.settle()
+        assert made.values(1) == [b"a"]
+
+
+async def test_who_is_fenced_waits_for_the_controller(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with cluster(tmp_path) as made:
+        await made.lead(0, 1)
+        await made.lead(0, 2, brokers=[0])
+        made.append(0, b"a")
+        await made.settle()
+        asked = len(made.asked)
+        await made.settle()
+        assert len(made.asked) == asked
+        assert made.values(1) == []
+        await made.lead(0, 2, brokers=[1])
+        await made.settle()
+        assert made.values(1) == [b"a"]
+
+
+async def test_a_batch_that_broke_on_the_way_is_fetched_again(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with cluster(tmp_path) as made:
+        await made.lead(0, 1)
+        await made.settle()
+
+        async def broken(request: Request, response: Response) -> None:
+            if isinstance(response, FetchResponse) and response.responses[0].partitions[0].records:
+                made.on_the_way = nothing
+                (data,) = response.responses[0].partitions
+                assert isinstance(data.records, memoryview)
+                changed = bytearray(data.records)
+                changed[-1] ^= 1
+                data.records = memoryview(changed)
+
+        made.on_the_way = broken
+        made.append(0, b"a", b"b")
+        await made.settle()
+        assert made.on_the_way is nothing
+        assert made.files(1) == made.files(0)
+
+
+async def test_a_replica_whose_disk_fails_goes_offline_and_the_others_go_on(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster(tmp_path) as made:
+        for house in made.houses:
+            request = house.request("other", leader=0, replicas=[0, 1], isr=[0, 1])
+            await answered(house.replicas.become_leader_or_follower(request))
+        await made.lead(0, 1)
+        await made.settle()
+        follower = made.partition(1)
+
+        def fails(*args: object) -> None:
+            raise OSError(errno.EIO, "the disk is gone")
+
+        monkeypatch.setattr(type(follower.log), "_append_replicated", fails)
+        made.append(0, b"a")
+        await made.settle()
+        monkeypatch.undo()
+        assert follower.is_offline
+        assert not made.houses[1].replicas.partition("other", 0).is_offline
+        asked = len(made.asked)
+        await made.settle()
+        (last,) = [topic.topic_id for topic in made.asked[-1][2].topics]  # type: ignore[attr-defined]
+        assert len(made.asked) > asked
+        assert last == made.houses[1].replicas.partition("other", 0).log.topic_id
+
+
+async def test_a_stopped_replica_fetches_no_more_and_its_connection_is_closed(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with cluster(tmp_path) as made:
+        await made.lead(0, 1)
+        await made.settle()
+        states = [StopReplicaPartitionState(partition_index=0, leader_epoch=1, delete_partition=False)]
+        request = StopReplicaRequest(
+            controller_id=0,
+            controller_epoch=1,
+            topic_states=[StopReplicaTopicState(topic_name=TOPIC, partition_states=states)],
+        )
+        response = await answered(made.houses[1].replicas.stop_replica(request))
+        assert [error.error_code for error in response.partition_errors] == [ErrorCode.NONE]
+        await made.settle()
+        asked = len(made.asked)
+        made.append(0, b"a")
+        await made.settle()
+        assert len(made.asked) == asked
+        assert [way.is_closed for way in made.ways] == [True]
+        assert len(made.fetchers[1]) == 0
+
+
+async def test_another_leader_means_another_connection(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with cluster(tmp_path, 3) as made:
+        await made.lead(0, 1)
+        made.append(0, b"a")
+        await made.settle()
+        await made.lead(1, 2)
+        made.append(1, b"b")
+        await made.settle()
+        assert [made.values(broker) for broker in range(3)] == [[b"a", b"b"]] * 3
+        assert {way.to for way in made.ways if not way.is_closed} == {1}
+        assert [len(fetchers) for fetchers in made.fetchers] == [1, 0, 1]
+
+
+async def test_partitions_share_as_many_connections_as_the_config_says(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with cluster(tmp_path, num_replica_fetchers="3") as made:
+        for house in made.houses:
+            request = house.request("wide", range(50), leader=0, replicas=[0, 1], isr=[0, 1])
+            await answered(house.replicas.become_leader_or_follower(request))
+        await made.settle()
+        assert len(made.fetchers[1]) == len(made.ways) == 3
+        await made.fetchers[1].reconfigured(BrokerConfig({"num.replica.fetchers": "2"}))
+        await made.settle()
+        assert len(made.fetchers[1]) == 2
+        produced = validate_produced(
+            batch(b"a"), api_version=9, rules=made.houses[0].replicas.partition("wide", 7).rules, now_ms=NOW_MS
+        )
+        made.houses[0].replicas.append(made.houses[0].replicas.partition("wide", 7), produced, 1, NOW_MS)
+        await made.settle()
+        assert made.houses[1].replicas.partition("wide", 7).high_watermark == 1

@@ -1,0 +1,152 @@
+"""A session that begins anew when it has expired, as often as it takes.
+
+Owns which session is the present one. Must not know what the znodes mean, nor which store it is.
+Counterparts in Kafka: ZooKeeperClient.reinitialize, KafkaZkClient.retryRequestsUntilConnected.
+
+Its user hears EXPIRED when the watches and the ephemeral znodes are gone, and BEGUN when there is a session to set and
+create them again. In between every call waits. A read that an expiry interrupts is done again; a change is not, for
+nobody knows whether it was done: SessionExpiredError.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
+
+import trio
+
+from ottla.zk.store import (
+    ANY_VERSION,
+    Create,
+    Delete,
+    EventType,
+    Found,
+    OnEvent,
+    Operation,
+    Result,
+    Session,
+    SessionExpiredError,
+    SetData,
+    Stat,
+    StoreError,
+    WatchEvent,
+)
+
+logger = logging.getLogger("kafka.zookeeper.ZooKeeperClient")
+
+T = TypeVar("T")
+
+_RETRY_AFTER_SECONDS: Final = 1.0
+
+
+class LastingSession:
+    """See `ottla.zk.store.Session`; `run` it, once, before anything else is asked of it."""
+
+    def __init__(self, begin: Callable[[OnEvent], Awaitable[Session]], on_event: OnEvent) -> None:
+        self._begin = begin
+        self._on_event = on_event
+        self._session: Session | None = None
+        self._has_begun = trio.Event()
+        self._has_expired = trio.Event()
+        self._is_closed = False
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Begin a session, StoreError if there is none to be had; and another whenever it has expired."""
+        self._session = await self._begin(self._took)
+        self._has_begun.set()
+        task_status.started()
+        while True:
+            await self._has_expired.wait()
+            self._has_expired = trio.Event()
+            expired, self._session = self._session, None
+            self._has_begun = trio.Event()
+            if expired is not None:
+                await expired.close()
+            self._session = await self._begin_again()
+            self._has_begun.set()
+            self._on_event(WatchEvent(EventType.BEGUN, ""))
+
+    async def _begin_again(self) -> Session:
+        while True:
+            try:
+                return await self._begin(self._took)
+            except StoreError as error:
+                logger.warning("no new session: %s", error)
+                await trio.sleep(_RETRY_AFTER_SECONDS)
+
+    def _took(self, event: WatchEvent) -> None:
+        self._on_event(event)
+        if event.type is EventType.EXPIRED:
+            self._has_expired.set()
+
+    async def _present(self) -> Session:
+        while self._session is None or self._has_expired.is_set():
+            if self._is_closed:
+                raise SessionExpiredError("the session was closed")
+            if self._session is None:
+                await self._has_begun.wait()
+            else:
+                await trio.lowlevel.checkpoint()
+        return self._session
+
+    async def _read(self, call: Callable[[Session], Awaitable[T]]) -> T:
+        while True:
+            session = await self._present()
+            try:
+                return await call(session)
+            except SessionExpiredError:
+                if self._is_closed:
+                    raise
+                await trio.lowlevel.checkpoint()
+
+    @property
+    def session_id(self) -> int:
+        """The owner of this session's ephemeral znodes."""
+        return 0 if self._session is None else self._session.session_id
+
+    async def get(self, path: str, *, watch: bool = False) -> Found:
+        """Return data and stat."""
+        return await self._read(lambda session: session.get(path, watch=watch))
+
+    async def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Found | None]:
+        """Return data and stat of each, None for those that are not there: these get no watch."""
+        return await self._read(lambda session: session.get_many(paths, watch=watch))
+
+    async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
+        """Return the stat, if there is such a znode."""
+        return await self._read(lambda session: session.exists(path, watch=watch))
+
+    async def children(self, path: str, *, watch: bool = False) -> list[str]:
+        """Return the names of the children."""
+        return await self._read(lambda session: session.children(path, watch=watch))
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> Result:
+        """Create a znode."""
+        return (await self.multi([Create(path, data, ephemeral, sequential)]))[0]
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """Replace a znode's data."""
+        stat = (await self.multi([SetData(path, data, version)]))[0].stat
+        assert stat is not None
+        return stat
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Delete a znode."""
+        await self.multi([Delete(path, version)])
+
+    async def multi(self, operations: Sequence[Operation]) -> list[Result]:
+        """Do all of the operations or none."""
+        return await (await self._present()).multi(operations)
+
+    async def multi_all(self, transactions: Sequence[Sequence[Operation]]) -> list[list[Result] | StoreError]:
+        """Do each transaction."""
+        return await (await self._present()).multi_all(transactions)
+
+    async def close(self) -> None:
+        """End the session, and its ephemeral znodes with it."""
+        self._is_closed = True
+        session, self._session = self._session, None
+        self._has_begun.set()
+        if session is not None:
+            await session.close()
