@@ -30,6 +30,7 @@ from ottla.wire.messages.create_topics import CreatableReplicaAssignment, Creata
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.messages.stop_replica import StopReplicaRequest
 from ottla.wire.messages.update_metadata import UpdateMetadataRequest
+from ottla.wire.schema import Request
 from ottla.zk.bootstrap import prepare_tree, register_broker
 from ottla.zk.embedded import EmbeddedStore
 from ottla.zk.store import StoreError, WatchEvent
@@ -160,7 +161,7 @@ class Broker:
             StopReplicaRequest: partial(stop_replica.handle, **own),
         }
 
-    def _handlers(self) -> dict[type[ControlRequest], Callable[[Any], Any]]:
+    def _handlers(self) -> dict[type[Request], Callable[[Any], Any]]:
         return {kind: self._tell(handler, kind.versions.highest) for kind, handler in self.bound().items()}
 
     def _on_store_event(self, event: WatchEvent) -> None:

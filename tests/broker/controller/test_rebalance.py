@@ -1,6 +1,7 @@
 """Preferred leaders lead again, without anybody asking for it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -78,7 +79,7 @@ async def test_who_is_no_controller_any_more_looks_no_more(tmp_path: Path, autoj
     "configs", [{"auto_leader_rebalance_enable": "false"}, {"leader_imbalance_per_broker_percentage": "100"}]
 )
 async def test_nobody_is_moved_where_that_is_not_wanted(
-    tmp_path: Path, autojump_clock: MockClock, configs: dict[str, str]
+    tmp_path: Path, autojump_clock: MockClock, configs: dict[str, Any]
 ) -> None:
     async with running(tmp_path, 0, 1, **configs) as cluster:
         await led_elsewhere(cluster)
