@@ -36,7 +36,7 @@ class ZooKeeper:
             "clientPortAddress=127.0.0.1",
             "admin.enableServer=false",
             "maxClientCnxns=0",
-            "4lw.commands.whitelist=ruok",
+            "4lw.commands.whitelist=srvr",
             *self.settings,
         ]
         properties.write_text("\n".join(lines) + "\n")
@@ -66,8 +66,9 @@ class ZooKeeper:
         """Say whether the server answers."""
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1.0) as client:
             client.settimeout(5.0)
-            client.sendall(b"ruok")
-            return client.recv(16) == b"imok"
+            client.sendall(b"srvr")
+            # `ruok` would be answered before the server answers those who connect.
+            return b"Mode:" in client.makefile("rb").read()
         return False
 
     def pause(self) -> None:

@@ -20,6 +20,8 @@ from ottla.zk.embedded import EmbeddedStore
 logger = logging.getLogger("kafka.Kafka$")
 
 STORE_FILE = "metadata.db"
+# Whoever tests stops brokers often, and does not wait for minutes until one that is gone is missed.
+QUICK = {"controlled.shutdown.retry.backoff.ms": "100", "replica.lag.time.max.ms": "5000"}
 
 
 class _Running:
@@ -82,6 +84,7 @@ class Brokers:
             "broker.id": str(broker_id),
             "listeners": f"PLAINTEXT://{self._places.get(broker_id, '127.0.0.1:0')}",
             "log.dirs": str(folder),
+            **QUICK,
             **self._overrides,
         }
         folder.mkdir(exist_ok=True)

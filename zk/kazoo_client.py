@@ -81,10 +81,10 @@ class _Waker:
 class _Handler(SequentialThreadingHandler):
     """Calls back at once, in the thread that has something to say."""
 
-    def __init__(self, tls: ssl.SSLContext | None, hosts: int) -> None:
+    def __init__(self, tls: ssl.SSLContext | None, shares: int) -> None:
         super().__init__()
         self._tls = tls
-        self._hosts = hosts
+        self._shares = shares
 
     def start(self) -> None:
         """Start no threads for callbacks."""
@@ -103,7 +103,9 @@ class _Handler(SequentialThreadingHandler):
             poll.register(sock, select.POLLIN)
         for sock in write:
             poll.register(sock, select.POLLOUT)
-        ready = {fd for fd, _ in poll.poll(timeout * 1000)}
+        # kazoo would wait for a socket whose last bytes lie in the TLS layer already.
+        ready = {sock.fileno() for sock in read if isinstance(sock, ssl.SSLSocket) and sock.pending()}
+        ready.update(fd for fd, _ in poll.poll(0 if ready else timeout * 1000))
         return [sock for sock in read if sock.fileno() in ready], [sock for sock in write if sock.fileno() in ready]
 
     def create_socket_pair(self) -> tuple[socket.socket, _Waker]:
@@ -115,8 +117,7 @@ class _Handler(SequentialThreadingHandler):
         self, address: tuple[str, int], hostname: str | None = None, *, timeout: float, **_: Any
     ) -> socket.socket:
         """Connect, with TLS by our own context: kazoo's trusts the system's authorities beside the given one."""
-        # As the Java client: one host that does not even refuse must not take the time that a session has.
-        sock = socket.create_connection(address, timeout / self._hosts)
+        sock = socket.create_connection(address, timeout / self._shares)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return sock if self._tls is None else self._tls.wrap_socket(sock, server_hostname=hostname)
 
@@ -131,8 +132,12 @@ class _Connection(ConnectionHandler):
 
     def _connect(self, host: str, address: str, port: int) -> tuple[float, float]:
         read_timeout_ms, connect_timeout_ms = super()._connect(host, address, port)
-        self.client.has_connected()
+        # What the server grants, of which kazoo makes this.
+        self.client.has_connected(session_timeout_ms=int(read_timeout_ms * 3 / 2))
         return read_timeout_ms, connect_timeout_ms
+
+    def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
+        return super()._invoke(timeout * len(self.client.hosts) / self.client.shares, request, xid)
 
     def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
         try:
@@ -263,6 +268,9 @@ class Client(KazooClient):
         self._lock = threading.RLock()
         self._connections = 0
         self._current: int | None = None
+        # Among how many attempts to connect the time is divided that a session has: as the Java client does, but with
+        # time for a second attempt at a single host, because one that comes while the server starts may wait in vain.
+        self.shares = max(hosts.count(",") + 1, 3)
         # Watches of znodes with whether they were there, and of children. Only the connection thread touches these.
         self._of_data: dict[str, bool] = {}
         self._of_children: set[str] = set()
@@ -271,7 +279,7 @@ class Client(KazooClient):
         sasl = None
         if credentials is not None:
             sasl = {"mechanism": "DIGEST-MD5", "username": credentials[0], "password": credentials[1]}
-        handler = _Handler(tls, hosts.count(",") + 1)
+        handler = _Handler(tls, self.shares)
         retry = KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0, sleep_func=handler.sleep_func)
         timeout = session_timeout_ms / 1000
         super().__init__(hosts, timeout, handler=handler, connection_retry=retry, logger=logger)
@@ -332,8 +340,9 @@ class Client(KazooClient):
                 self._post(self._on_state, state, None, 0)
             super()._session_callback(state)
 
-    def has_connected(self) -> None:
+    def has_connected(self, session_timeout_ms: int) -> None:
         """Begin to use a connection."""
+        self._session_timeout = session_timeout_ms
         with self._lock:
             self._connections += 1
             self._current = self._connections

@@ -1,15 +1,17 @@
-"""A ZooKeeper, and sessions with it: directly, or over a proxy that can be cut."""
+"""Stores of both kinds; a ZooKeeper, and sessions with it: directly, or over a proxy that can be cut."""
 
 import itertools
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 import trio
 
 from compat_tests.zookeeper import ZooKeeper, running
+from ottla.zk.embedded import EmbeddedStore
 from ottla.zk.ensemble import EnsembleStore
 from tests.zk.proxy import Proxy, proxy_to
-from tests.zk.stores import PATIENCE_S, Client, begin
+from tests.zk.stores import PATIENCE_S, Client, Connect, begin, inline
 
 # Longer than a client needs to come back over a proxy that heals at once.
 SESSION_TIMEOUT_MS = 4_000
@@ -21,7 +23,8 @@ _chroots = itertools.count()
 @pytest.fixture(scope="module")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
     """Run one server for the tests of a module, with short sessions allowed."""
-    with running(tmp_path_factory.mktemp("zookeeper"), ["tickTime=200", "minSessionTimeout=200"]) as server:
+    settings = ["tickTime=200", "minSessionTimeout=200", "maxSessionTimeout=60000"]
+    with running(tmp_path_factory.mktemp("zookeeper"), settings) as server:
         yield server
 
 
@@ -63,4 +66,21 @@ async def brief(direct: Client, proxy: Proxy, chroot: str) -> AsyncIterator[Clie
     store = EnsembleStore(proxy.connect + chroot, session_timeout_ms=BRIEF_SESSION_MS)
     yield await begin(store)
     proxy.heal()
+    await store.close()
+
+
+@pytest.fixture(params=["embedded", pytest.param("zookeeper", marks=pytest.mark.slow)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> EmbeddedStore | EnsembleStore:
+    """Each kind of store, not open yet."""
+    if request.param == "embedded":
+        return EmbeddedStore(tmp_path / "store.db", inline)
+    # A tree of its own for each test.
+    return EnsembleStore(f"{request.getfixturevalue('zookeeper').connect}/of/test{next(_chroots)}")
+
+
+@pytest.fixture
+async def connect(store: EmbeddedStore | EnsembleStore) -> AsyncIterator[Connect]:
+    """Begins sessions of one store."""
+    await store.open()
+    yield lambda: begin(store)
     await store.close()

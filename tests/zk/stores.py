@@ -40,6 +40,9 @@ class EnsembleClient(Client):
         self.session = session
 
 
+Connect = Callable[[], Awaitable[Client]]
+
+
 async def begin(store: EmbeddedStore | EnsembleStore) -> Client:
     """Begin a session of either store."""
     if isinstance(store, EmbeddedStore):

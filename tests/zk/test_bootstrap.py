@@ -1,28 +1,17 @@
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 import trio
 
 from ottla.zk import znodes
 from ottla.zk.bootstrap import generate_broker_id, prepare_tree, register_broker
-from ottla.zk.embedded import EmbeddedStore
 from ottla.zk.store import NodeExistsError
 from ottla.zk.znodes import BrokerInfo, Endpoint
-from tests.zk.stores import Client, open_store
+from tests.zk.stores import Connect
 
 INFO = BrokerInfo(3, (Endpoint("PLAINTEXT", "h", 9092),))
 
 
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[EmbeddedStore]:
-    store = await open_store(tmp_path)
-    yield store
-    await store.close()
-
-
-async def test_the_trunk_of_the_tree_is_kafkas(store: EmbeddedStore) -> None:
-    session = Client(store).session
+async def test_the_trunk_of_the_tree_is_kafkas(connect: Connect) -> None:
+    session = (await connect()).session
     assert await prepare_tree(session, "the-id") == "the-id"
     assert await session.children("/") == [
         "admin",
@@ -38,20 +27,23 @@ async def test_the_trunk_of_the_tree_is_kafkas(store: EmbeddedStore) -> None:
     assert await session.children("/config") == ["brokers", "changes", "clients", "ips", "topics", "users"]
 
 
-async def test_a_cluster_keeps_its_id(store: EmbeddedStore) -> None:
-    session = Client(store).session
+async def test_a_cluster_keeps_its_id(connect: Connect) -> None:
+    session = (await connect()).session
     await prepare_tree(session, "first")
-    zxid = store.tree.zxid
+    before = (await session.create("/before")).stat
     assert await prepare_tree(session, "second") == "first"
+    after = (await session.create("/after")).stat
     # Nothing was written, so that a restart is fast.
-    assert store.tree.zxid == zxid
+    assert before is not None
+    assert after is not None
+    assert after.czxid == before.czxid + 1
 
 
-async def test_brokers_that_start_together_agree(store: EmbeddedStore) -> None:
+async def test_brokers_that_start_together_agree(connect: Connect) -> None:
     found: list[str] = []
 
     async def prepare(proposed: str) -> None:
-        found.append(await prepare_tree(Client(store).session, proposed))
+        found.append(await prepare_tree((await connect()).session, proposed))
 
     async with trio.open_nursery() as nursery:
         for proposed in "abc":
@@ -59,8 +51,8 @@ async def test_brokers_that_start_together_agree(store: EmbeddedStore) -> None:
     assert len(set(found)) == 1
 
 
-async def test_what_is_missing_of_the_trunk_is_added(store: EmbeddedStore) -> None:
-    session = Client(store).session
+async def test_what_is_missing_of_the_trunk_is_added(connect: Connect) -> None:
+    session = (await connect()).session
     await prepare_tree(session, "id")
     await session.delete("/admin/delete_topics")
     await prepare_tree(session, "id")
@@ -68,15 +60,15 @@ async def test_what_is_missing_of_the_trunk_is_added(store: EmbeddedStore) -> No
 
 
 async def test_generated_broker_ids_begin_above_the_reserved_ones_and_are_never_given_twice(
-    store: EmbeddedStore,
+    connect: Connect,
 ) -> None:
-    session = Client(store).session
+    session = (await connect()).session
     await prepare_tree(session, "id")
     assert [await generate_broker_id(session, 1000) for _ in range(3)] == [1001, 1002, 1003]
 
 
-async def test_a_registration_lasts_as_long_as_its_session_and_has_a_growing_epoch(store: EmbeddedStore) -> None:
-    first, second = Client(store).session, Client(store).session
+async def test_a_registration_lasts_as_long_as_its_session_and_has_a_growing_epoch(connect: Connect) -> None:
+    first, second = (await connect()).session, (await connect()).session
     await prepare_tree(first, "id")
     epoch = await register_broker(first, INFO, 5)
     data, stat = await first.get(znodes.broker_id_path(3))

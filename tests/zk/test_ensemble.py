@@ -126,6 +126,19 @@ async def test_a_server_that_falls_silent_is_left_and_its_calls_are_asked_again(
     assert frail.events == []
 
 
+async def test_a_server_that_does_not_answer_who_comes_back_leaves_time_for_another_attempt(
+    direct: Client, frail: Client, proxy: Proxy
+) -> None:
+    proxy.hold_answers()
+    proxy.cut()
+    await until(lambda: proxy.ended == 1)
+    proxy.let_come()
+    await until(lambda: proxy.ended == 2)
+    proxy.heal()
+    assert await frail.session.exists("/") is not None
+    assert frail.events == []
+
+
 async def test_many_calls_wait_for_a_connection_and_hold_up_nobody(direct: Client, frail: Client, proxy: Proxy) -> None:
     await direct.session.create("/a")
     proxy.cut()

@@ -4,7 +4,7 @@ import itertools
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -194,6 +194,38 @@ async def test_a_client_is_known_by_its_certificate(tls_connect: str, certificat
         data = b"x" * 900_000
         await session.set("/brokers", data)
         assert (await session.get("/brokers"))[0] == data
+
+
+async def test_answers_that_come_in_one_record_are_all_read(zookeeper: ZooKeeper, certificates: Certificates) -> None:
+    """The socket has nothing more to say then; what is left lies in the TLS layer."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificates.server)
+
+    async def serve(client: trio.SSLStream[trio.SocketStream]) -> None:
+        async with await trio.open_tcp_stream("127.0.0.1", zookeeper.port) as server, trio.open_nursery() as nursery:
+            nursery.start_soon(forward, client, server, 0)
+            nursery.start_soon(forward, server, client, 0.02)
+
+    async def forward(source: trio.abc.ReceiveStream, sink: trio.abc.SendStream, gather_s: float) -> None:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            while data := bytearray(await source.receive_some()):
+                with trio.move_on_after(gather_s):
+                    while gather_s and (more := await source.receive_some()):
+                        data += more
+                await sink.send_all(data)
+            await sink.aclose()
+
+    with trio.fail_after(PATIENCE_S):
+        async with trio.open_nursery() as nursery:
+            (listener,) = await trio.open_ssl_over_tcp_listeners(0, context, host="127.0.0.1")
+            nursery.start_soon(trio.serve_listeners, serve, [listener])
+            port = listener.transport_listener.socket.getsockname()[1]  # type: ignore[attr-defined]
+            store = EnsembleStore(f"127.0.0.1:{port}", tls=certificates.context())
+            session = await store.session(lambda event: None)
+            with trio.fail_after(4):
+                assert len(await session.get_many(["/"] * 10)) == 10
+            await store.close()
+            nursery.cancel_scope.cancel()
 
 
 async def test_neither_side_trusts_whom_it_does_not_know(

@@ -1,13 +1,7 @@
 """What every store promises: the embedded one, and a real ZooKeeper."""
 
-import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
-
 import pytest
 
-from ottla.zk.embedded import EmbeddedStore
-from ottla.zk.ensemble import EnsembleStore
 from ottla.zk.store import (
     BadVersionError,
     Check,
@@ -21,27 +15,7 @@ from ottla.zk.store import (
     SetData,
     WatchEvent,
 )
-from tests.zk.stores import Client, begin, inline
-
-Connect = Callable[[], Awaitable[Client]]
-
-_chroots = itertools.count()
-
-
-@pytest.fixture(params=["embedded", pytest.param("zookeeper", marks=pytest.mark.slow)])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> EmbeddedStore | EnsembleStore:
-    if request.param == "embedded":
-        return EmbeddedStore(tmp_path / "store.db", inline)
-    # A tree of its own for each test.
-    return EnsembleStore(f"{request.getfixturevalue('zookeeper').connect}/of/test{next(_chroots)}")
-
-
-@pytest.fixture
-async def connect(store: EmbeddedStore | EnsembleStore) -> AsyncIterator[Connect]:
-    """Begins sessions of one store."""
-    await store.open()
-    yield lambda: begin(store)
-    await store.close()
+from tests.zk.stores import Connect
 
 
 async def test_a_znode_is_read_as_it_was_created(connect: Connect) -> None:
