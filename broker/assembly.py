@@ -121,19 +121,15 @@ class Assembly:
             broker_epoch=lambda: self._epoch,
             max_lag_ms=config.replica_lag_time_max_ms,
         )
-        self._housekeeping = Housekeeping(
-            logs,
-            clock,
-            offload,
-            flush=self.replicas.flush,
-            high_watermarks=self.replicas.high_watermarks,
-            config=lambda: dynamic.current.values,
-        )
+        self._housekeeping = self._housekeeping_of(logs)
         self.server = self._server(parts, limits)
-        dynamic.subscribe(CONNECTION_CONFIG, self._limit_connections)
-        dynamic.subscribe(BROKER_LOG_CONFIG, self.replicas.broker_reconfigured)
-        dynamic.subscribe([UNCLEAN_KEY], self._controller.unclean_election_changed)
-        dynamic.subscribe(["num.replica.fetchers"], self._followers.reconfigured)
+        self._subscribe()
+
+    def _subscribe(self) -> None:
+        self._dynamic.subscribe(CONNECTION_CONFIG, self._limit_connections)
+        self._dynamic.subscribe(BROKER_LOG_CONFIG, self.replicas.broker_reconfigured)
+        self._dynamic.subscribe([UNCLEAN_KEY], self._controller.unclean_election_changed)
+        self._dynamic.subscribe(["num.replica.fetchers"], self._followers.reconfigured)
 
     async def start(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Register, and return when the controller has told this broker its partitions."""
@@ -160,6 +156,16 @@ class Assembly:
     async def _register(self) -> None:
         patience_s = REGISTRATION_PATIENCE_SECONDS
         self._epoch = await register_broker(self.session, self._info(), self._clock.now_ms(), patience_s)
+
+    def _housekeeping_of(self, logs: LogManager) -> Housekeeping:
+        return Housekeeping(
+            logs,
+            self._clock,
+            self._offload,
+            flush=self.replicas.flush,
+            high_watermarks=self.replicas.high_watermarks,
+            config=lambda: self._dynamic.current.values,
+        )
 
     # Other brokers
 
