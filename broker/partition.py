@@ -356,16 +356,11 @@ class Partition:
             raise KafkaError(code, f"broker {broker_id} is no replica of {self.topic_partition}")
         end = log.log_end_offset
         result = self.read(asked, max_bytes, at_least_one, TO_LOG_END, from_leader_only=True, may_copy=may_copy)
-        is_in_sync = broker_id in self.in_sync.committed
-        if not is_in_sync:
-            # Its next fetch is looked at even if nothing moves: it may join then.
-            result.is_exhausted = False
         if now_ms is None or result.is_diverging:
             return result, NOTHING
         replica.fetched(asked.fetch_offset, asked.log_start_offset, now_ms, end, broker_epoch)
         # First of all: from the moment that it is asked for, the high watermark waits for the new member.
-        proposed = NOTHING if is_in_sync else self._expand_isr(replica)
-        return result, proposed | self._raise_high_watermark(now_ms)
+        return result, self._expand_isr(replica) | self._raise_high_watermark(now_ms)
 
     # In-sync replicas
 
@@ -383,8 +378,6 @@ class Partition:
         if not self.is_leader:
             return NOTHING
         end = self.log.log_end_offset
-        for broker_id in self.in_sync.committed & self.followers.keys():
-            self.followers[broker_id].still_at_end(end, now_ms)
         lagging = isr.out_of_sync(self.followers, self.in_sync, end, now_ms, self._max_lag_ms)
         if not lagging:
             return NOTHING

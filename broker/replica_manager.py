@@ -389,7 +389,7 @@ class ReplicaManager:
             broker_id=self.broker_id,
             max_lag_ms=self._max_lag_ms,
             high_watermark=self._saved_high_watermarks.pop(key, 0),
-            is_alive=lambda broker_id: broker_id in self._metadata.brokers,
+            is_alive=self._metadata.is_alive,
         )
 
     def _config_of(self, topic: str) -> LogConfig:

@@ -13,7 +13,7 @@ from ottla.broker.controller import broker_requests, topic_deletion
 from ottla.broker.controller.assignment import BrokerPlace
 from ottla.broker.controller.cluster_store import ClusterStore
 from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
-from ottla.broker.controller.election import after_failure, preferred
+from ottla.broker.controller.election import after_failure, out_of_balance, preferred
 from ottla.broker.controller.peers import BrokerQueues
 from ottla.broker.controller.state_machines import (
     begin_partitions,
@@ -271,6 +271,16 @@ class ActiveController:
                 partition, KafkaError(code, f"Failed to elect leader for partition {partition}")
             )
         return outcomes
+
+    async def rebalance(self, most_percent: int) -> None:
+        """Have first replicas lead again where brokers lead too few of the partitions that are theirs."""
+        context = self.context
+        partitions = out_of_balance(context, most_percent)
+        if partitions:
+            logger.info("Electing the preferred leaders of %d partitions", len(partitions))
+            batch = self._steps.batch()
+            await self._steps.elect(batch, partitions, lambda partition, state: preferred(context, partition, state))
+            self._steps.send(batch)
 
     def _why_no_election(self, partition: TopicPartition, unclean: bool) -> KafkaError | None:
         replicas = self.context.assignment(partition).replicas

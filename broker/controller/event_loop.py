@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import trio
 
-from ottla.broker.clock import Clock
+from ottla.broker.clock import Clock, Timer
 from ottla.broker.config import BrokerConfig
 from ottla.broker.controller.active import ActiveController, why_not_created
 from ottla.broker.controller.admin import (
@@ -66,6 +66,8 @@ from ottla.zk.store import EventType, NodeExistsError, Session, StoreError, Watc
 
 logger = logging.getLogger("kafka.controller.KafkaController")
 
+# What Kafka's controllers wait before they look for the first time.
+_FIRST_REBALANCE_AFTER_SECONDS: Final = 5
 _RESERVED_TOPIC_IDS: Final = (bytes(16), bytes(15) + b"\1")
 
 
@@ -81,8 +83,13 @@ class _UncleanElections(NamedTuple):
     """Partitions would now rather lose records than wait, unless their topics say otherwise."""
 
 
+class _Rebalance(NamedTuple):
+    """It is time to look whether partitions are led by those who should."""
+
+
 _Event = (
     _UncleanElections
+    | _Rebalance
     | WatchEvent
     | CreateTopics
     | CreatePartitions
@@ -134,6 +141,7 @@ class Controller:
         self._waits = TopicWaits(clock, metadata)
         self._being_created: set[str] = set()
         self._active: ActiveController | None = None
+        self._rebalance_timer: Timer | None = None
         self._sender, self._events = trio.open_memory_channel[_Event](math.inf)
         self._store: ClusterStore
         self._queues: BrokerQueues
@@ -269,6 +277,8 @@ class Controller:
             case _UncleanElections():
                 if self._active is not None:
                     await self._active.bring_online()
+            case _Rebalance():
+                await self._rebalance()
             case _Answer(broker_id, request, response):
                 await self._take_answer(broker_id, request, response)
 
@@ -313,6 +323,7 @@ class Controller:
                     self._settings, context, self._store, self._queues, self._waits.topics_gone
                 )
                 await self._active.begin()
+                self._rebalance_after(_FIRST_REBALANCE_AFTER_SECONDS)
                 logger.info("[Controller id=%d] Ready, with epoch %d", self._broker_id, epoch)
             except ControllerMovedError:
                 self._resign()
@@ -333,8 +344,23 @@ class Controller:
         if self._active is not None:
             logger.info("[Controller id=%d] Resigned", self._broker_id)
         self._active = None
+        if self._rebalance_timer is not None:
+            self._rebalance_timer.cancel()
         self._queues.clear()
         self._store.lose()
+
+    def _rebalance_after(self, seconds: float) -> None:
+        config = self._dynamic.static
+        if config.auto_leader_rebalance_enable:
+            if self._rebalance_timer is not None:
+                self._rebalance_timer.cancel()
+            self._rebalance_timer = self._clock.call_later(seconds, lambda: self._put(_Rebalance()))
+
+    async def _rebalance(self) -> None:
+        config = self._dynamic.static
+        if self._active is not None:
+            self._rebalance_after(config.leader_imbalance_check_interval_seconds)
+            await self._active.rebalance(config.leader_imbalance_per_broker_percentage)
 
     # Clients
 
