@@ -144,7 +144,7 @@ class _Fetcher:
                         await self._turn()
                     except Exception:
                         logger.exception("A bug: a fetch from a leader failed")
-                        self._fetch.rest_all(trio.current_time())
+                        self._fetch.failed(trio.current_time())
             finally:
                 await self._asker.close()
 
@@ -159,7 +159,7 @@ class _Fetcher:
             response = await self._asker.ask(question.request, question.version)
         except OSError as error:
             logger.warning("A leader cannot be asked for %d partitions: %s", len(question.asked), error)
-            self._fetch.rest_all(trio.current_time())
+            self._fetch.failed(trio.current_time())
             return
         slice_end = time.perf_counter() + _SLICE_SECONDS
         for decision in self._fetch.decide(question, response, trio.current_time()):

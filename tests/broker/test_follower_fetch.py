@@ -1,14 +1,8 @@
-from collections.abc import Iterator
-from typing import NamedTuple
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ottla.broker.follower_fetch import (
     Append,
     Decision,
-    FetchSettings,
     FollowerFetch,
     Question,
     StartAt,
@@ -24,58 +18,7 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from ottla.wire.types import TopicPartition
-
-ID = b"\1" * 16
-HERE = TopicPartition("t", 0)
-BACKOFF = 1.0
-SETTINGS = FetchSettings(1, 17, 9, 500, 1, 10_000, 1000, BACKOFF)
-
-
-class ModelEpochs(NamedTuple):
-    latest: int
-
-
-class ModelLog:
-    """A log whose records are the epochs that wrote them and a byte each."""
-
-    def __init__(self, *epochs: int, start: int = 0) -> None:
-        self.topic_id: bytes | None = ID
-        self.log_start_offset = start
-        self.records: list[tuple[int, int]] = []
-        self.epochs: list[tuple[int, int]] = []
-        self.first = start
-        for epoch in epochs:
-            self.append(epoch, 0)
-
-    @property
-    def log_end_offset(self) -> int:
-        return self.first + len(self.records)
-
-    @property
-    def leader_epochs(self) -> ModelEpochs:
-        return ModelEpochs(self.epochs[-1][0] if self.epochs else -1)
-
-    def begin(self, epoch: int) -> None:
-        if self.leader_epochs.latest < epoch:
-            self.epochs = [each for each in self.epochs if each[1] < self.log_end_offset]
-            self.epochs.append((epoch, self.log_end_offset))
-
-    def append(self, epoch: int, value: int) -> None:
-        self.begin(epoch)
-        self.records.append((epoch, value))
-
-    def truncate(self, offset: int) -> None:
-        del self.records[max(0, offset - self.first) :]
-        self.epochs = [each for each in self.epochs if each[1] < self.log_end_offset]
-
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        if epoch == self.leader_epochs.latest and epoch >= 0:
-            return epoch, self.log_end_offset
-        above = [each for each in self.epochs if each[0] > epoch]
-        if epoch < 0 or not above:
-            return -1, -1
-        upto = [each for each in self.epochs if each[0] <= epoch]
-        return upto[-1][0] if upto else epoch, above[0][1]
+from tests.broker.follower_model import BACKOFF, HERE, ID, SETTINGS, ModelLog, fetched
 
 
 def fetcher(log: ModelLog, epoch: int = 5, high_watermark: int = 0) -> FollowerFetch:
@@ -88,12 +31,6 @@ def ask(fetch: FollowerFetch, now: float = 0.0) -> Question:
     question = fetch.next_question(now, 7)
     assert question is not None
     return question
-
-
-def fetched(**data: object) -> FetchResponse:
-    given = {"error_code": 0, "high_watermark": -1, "records": b"", "log_start_offset": 0} | data
-    answer = PartitionData(partition_index=0, **given)  # type: ignore[arg-type]
-    return FetchResponse(responses=[FetchableTopicResponse(topic_id=ID, partitions=[answer])])
 
 
 def located(offset: int, error: int = 0) -> ListOffsetsResponse:
@@ -223,10 +160,84 @@ def test_an_error_of_the_whole_answer_makes_all_rest() -> None:
     assert fetch.wakes_at() == BACKOFF
 
 
+def test_after_a_failure_the_leader_is_told_everything_anew() -> None:
+    fetch = FollowerFetch(SETTINGS._replace(backoff_seconds=0))
+    fetch.follow(HERE, 5, ModelLog(1), 0)
+    response = fetched()
+    response.session_id = 9
+    decide(fetch, ask(fetch), response)
+    request = ask(fetch).request
+    assert isinstance(request, FetchRequest)
+    assert (request.session_id, request.session_epoch, request.topics) == (9, 1, [])
+    fetch.failed(0.0)
+    request = ask(fetch).request
+    assert isinstance(request, FetchRequest)
+    assert (request.session_id, request.session_epoch, len(request.topics)) == (9, 0, 1)
+
+
+def test_a_session_that_the_leader_forgot_is_begun_anew_at_once() -> None:
+    fetch = fetcher(ModelLog(1))
+    response = fetched()
+    response.session_id = 9
+    decide(fetch, ask(fetch), response)
+    forgotten = FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=())
+    assert decide(fetch, ask(fetch), forgotten) == []
+    request = ask(fetch).request
+    assert isinstance(request, FetchRequest)
+    assert (request.session_epoch, len(request.topics)) == (0, 1)
+
+
+def test_a_session_of_names_follows_one_of_ids_when_a_topic_without_an_id_comes() -> None:
+    fetch = fetcher(ModelLog(1))
+    response = fetched()
+    response.session_id = 9
+    decide(fetch, ask(fetch), response)
+    old = ModelLog(1)
+    old.topic_id = None
+    fetch.follow(TopicPartition("old", 0), 5, old, 0)
+    question = ask(fetch)
+    assert question.version == 12
+    decide(fetch, question, FetchResponse(error_code=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, responses=()))
+    question = ask(fetch)
+    assert isinstance(question.request, FetchRequest)
+    assert (question.version, [topic.topic for topic in question.request.topics]) == (12, ["t", "old"])
+
+
+def test_a_partition_that_rests_or_is_stopped_leaves_the_session() -> None:
+    fetch = FollowerFetch(SETTINGS)
+    for index in range(3):
+        fetch.follow(TopicPartition("t", index), 5, ModelLog(1), 0)
+    response = fetched(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    response.session_id = 9
+    decide(fetch, ask(fetch), response)
+    fetch.unfollow(TopicPartition("t", 1))
+    request = ask(fetch).request
+    assert isinstance(request, FetchRequest)
+    assert request.topics == []
+    assert [(each.topic_id, sorted(each.partitions)) for each in request.forgotten_topics_data] == [(ID, [0, 1])]
+    request = ask(fetch, BACKOFF).request
+    assert isinstance(request, FetchRequest)
+    assert [each.partition for topic in request.topics for each in topic.partitions] == [0]
+
+
+def test_a_topic_that_was_made_anew_takes_the_place_of_the_old_one() -> None:
+    fetch = fetcher(ModelLog(1))
+    response = fetched()
+    response.session_id = 9
+    decide(fetch, ask(fetch), response)
+    new = ModelLog()
+    new.topic_id = b"\2" * 16
+    fetch.follow(HERE, 0, new, 0)
+    request = ask(fetch).request
+    assert isinstance(request, FetchRequest)
+    assert [each.topic_id for each in request.topics] == [new.topic_id]
+    assert [(each.topic_id, each.partitions) for each in request.forgotten_topics_data] == [(ID, [0])]
+
+
 def test_resting_does_not_begin_again_while_it_lasts() -> None:
     fetch = fetcher(ModelLog(1))
-    fetch.rest_all(0.0)
-    fetch.rest_all(BACKOFF / 2)
+    fetch.failed(0.0)
+    fetch.failed(BACKOFF / 2)
     assert fetch.wakes_at() == BACKOFF
 
 
@@ -282,166 +293,3 @@ def test_who_got_records_is_asked_for_last() -> None:
     request = ask(fetch).request
     assert isinstance(request, FetchRequest)
     assert [each.partition for each in request.topics[0].partitions] == [1, 2, 0]
-
-
-# Any schedule
-
-
-class ModelBroker:
-    """A replica, its share in the cluster, and what is on the way to it."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.log = ModelLog()
-        self.high_watermark = 0
-        self.leader = -1
-        self.epoch = -1
-        self.fetch = FollowerFetch(SETTINGS)
-        self.question: tuple[int, Question] | None = None
-        self.answer: FetchResponse | None = None
-        self.positions: dict[int, int] = {}
-        self.epoch_start = 0
-
-    @property
-    def leads(self) -> bool:
-        return self.leader == self.number
-
-    def told(self, leader: int, epoch: int) -> None:
-        if epoch <= self.epoch:
-            return
-        self.leader, self.epoch = leader, epoch
-        self.positions = {}
-        self.epoch_start = self.log.log_end_offset
-        if self.leads:
-            self.fetch.unfollow(HERE)
-            self.log.begin(epoch)
-        else:
-            first = self.fetch.follow(HERE, epoch, self.log, self.high_watermark)
-            if first is not None:
-                self.carry_out(first)
-
-    def handle(self, sender: int, request: FetchRequest) -> FetchResponse:
-        (asked,) = request.topics[0].partitions
-        offset, log = asked.fetch_offset, self.log
-        if not self.leads or asked.current_leader_epoch > self.epoch:
-            return fetched(error_code=ErrorCode.UNKNOWN_LEADER_EPOCH)
-        if asked.current_leader_epoch < self.epoch:
-            return fetched(error_code=ErrorCode.FENCED_LEADER_EPOCH)
-        if asked.last_fetched_epoch >= 0:
-            epoch, end = log.end_offset_for_epoch(asked.last_fetched_epoch)
-            assert end >= 0
-            if epoch < asked.last_fetched_epoch or end < offset:
-                return fetched(diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end))
-        assert offset <= log.log_end_offset
-        self.positions[sender] = offset
-        data = b"".join(bytes(record) for record in log.records[offset : offset + 2])
-        return fetched(records=data, high_watermark=self.high_watermark)
-
-    def carry_out(self, decision: Decision) -> None:
-        assert not self.leads
-        if isinstance(decision, Append):
-            data = bytes(decision.records)
-            for epoch, value in zip(data[::2], data[1::2], strict=True):
-                self.log.append(epoch, value)
-            self.high_watermark = min(decision.high_watermark, self.log.log_end_offset)
-        else:
-            self.log.truncate(decision.offset)
-            self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
-
-
-class ModelCluster:
-    """Three replicas, a controller, and a network that may lose and delay."""
-
-    def __init__(self) -> None:
-        self.brokers = [ModelBroker(number) for number in range(3)]
-        self.in_sync = {0, 1, 2}
-        self.leader, self.epoch = 0, 0
-        self.committed: list[tuple[int, int]] = []
-        self.written = 0
-        self.now = 0.0
-
-    def step(self, action: str, number: int) -> None:
-        broker = self.brokers[number]
-        self.now += BACKOFF / 2
-        if action == "append" and broker.leads:
-            self.written += 1
-            broker.log.append(broker.epoch, self.written % 256)
-        elif action == "tell":
-            broker.told(self.leader, self.epoch)
-        elif action == "elect" and number in self.in_sync:
-            self.leader, self.epoch = number, self.epoch + 1
-        elif action == "restart":
-            broker.question = broker.answer = None
-        elif action == "leave" and self.brokers[self.leader].epoch == self.epoch and number != self.leader:
-            self.in_sync.discard(number)
-        elif action == "join":
-            self.join(number)
-        elif action == "ask" and broker.question is None:
-            question = broker.fetch.next_question(self.now, 7)
-            if question is not None:
-                broker.question = broker.leader, question
-        elif action == "answer" and broker.question is not None and broker.answer is None:
-            to, question = broker.question
-            assert isinstance(question.request, FetchRequest)
-            broker.answer = self.brokers[to].handle(number, question.request)
-        elif action == "deliver" and broker.question is not None and broker.answer is not None:
-            for decision in broker.fetch.decide(broker.question[1], broker.answer, self.now):
-                broker.carry_out(decision)
-            broker.question = broker.answer = None
-        self.commit()
-
-    def join(self, number: int) -> None:
-        """The controller takes nobody in for a leader that was replaced."""
-        leader = self.brokers[self.leader]
-        if leader.leads and leader.epoch == self.epoch:
-            position = leader.positions.get(number, -1)
-            if position >= max(leader.high_watermark, leader.epoch_start):
-                self.in_sync.add(number)
-
-    def commit(self) -> None:
-        leader = self.brokers[self.leader]
-        if not leader.leads or leader.epoch != self.epoch:
-            return
-        positions = [leader.positions.get(each, -1) for each in self.in_sync if each != self.leader]
-        leader.high_watermark = max(leader.high_watermark, min([leader.log.log_end_offset, *positions]))
-        below = leader.log.records[: leader.high_watermark]
-        assert below[: len(self.committed)] == self.committed[: len(below)]
-        if len(below) > len(self.committed):
-            self.committed = below
-
-    def check(self) -> None:
-        for number, broker in enumerate(self.brokers):
-            below = broker.log.records[: broker.high_watermark]
-            assert len(below) == broker.high_watermark
-            assert below == self.committed[: broker.high_watermark], f"broker {number}"
-        for number in self.in_sync:
-            assert self.brokers[number].log.records[: len(self.committed)] == self.committed, f"broker {number}"
-
-    def heal(self) -> Iterator[tuple[str, int]]:
-        for _ in range(60):
-            for number in range(3):
-                yield from ((action, number) for action in ("tell", "ask", "answer", "deliver"))
-
-
-ACTIONS = ("append", "append", "tell", "elect", "restart", "leave", "join", *("ask", "answer", "deliver") * 2)
-
-
-@given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 2)), max_size=150))
-def test_no_replica_ever_holds_below_its_high_watermark_what_is_not_committed(schedule: list[tuple[str, int]]) -> None:
-    cluster = ModelCluster()
-    for number in range(3):
-        cluster.step("tell", number)
-    for action, number in schedule:
-        cluster.step(action, number)
-        cluster.check()
-    for action, number in cluster.heal():
-        cluster.step(action, number)
-        cluster.check()
-    leader = cluster.brokers[cluster.leader]
-    assert all(broker.log.records == leader.log.records for broker in cluster.brokers)
-    # An epoch without a record is its leader's alone.
-    with_records = [each for each in leader.log.epochs if each[1] < leader.log.log_end_offset]
-    assert all(
-        [each for each in broker.log.epochs if each[1] < broker.log.log_end_offset] == with_records
-        for broker in cluster.brokers
-    )
