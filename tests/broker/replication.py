@@ -160,6 +160,13 @@ class Cluster:
     def fetches(self) -> list[FetchRequest]:
         return [request for _, _, request in self.asked if isinstance(request, FetchRequest)]
 
+    async def tick(self) -> None:
+        """Let the time of day go on."""
+        while True:
+            await trio.sleep(0.25)
+            for house in self.houses:
+                house.now_ms += 250
+
     async def settle(self) -> None:
         """Until all followers wait for more, and have been told of the high watermark."""
         await trio.sleep(5)
@@ -173,6 +180,7 @@ async def cluster(path: Path, brokers: int = 2, version: int = 17, **config: str
         for house in houses:
             house.starts = nursery.start_soon
             nursery.start_soon(house.clock.run)
+        nursery.start_soon(made.tick)
         yield made
         nursery.cancel_scope.cancel()
     for house in houses:

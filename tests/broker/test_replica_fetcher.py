@@ -6,7 +6,7 @@ import trio
 from trio.testing import MockClock
 
 from ottla.broker.config import BrokerConfig
-from ottla.broker.fetch_session import FetchSessionCache
+from ottla.broker.fetch_session import ROUND_MS, FetchSessionCache
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
@@ -338,3 +338,11 @@ async def test_without_a_place_for_its_session_a_follower_names_all_each_time(
         await made.settle()
         assert made.values(1) == [b"a"]
         assert {(each.session_id, each.session_epoch, len(each.topics)) for each in made.fetches()} == {(0, 0, 1)}
+
+
+async def test_where_nothing_is_written_a_follower_stays_caught_up(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with cluster(tmp_path) as made:
+        await made.lead(0, 1)
+        await trio.sleep(600)
+        caught_up_ms = made.partition(0).followers[1].last_caught_up_time_ms
+        assert made.houses[0].clock.now_ms() - caught_up_ms < ROUND_MS + 1000
