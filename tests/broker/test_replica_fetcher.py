@@ -346,3 +346,43 @@ async def test_where_nothing_is_written_a_follower_stays_caught_up(tmp_path: Pat
         await trio.sleep(600)
         caught_up_ms = made.partition(0).followers[1].last_caught_up_time_ms
         assert made.houses[0].clock.now_ms() - caught_up_ms < ROUND_MS + 1000
+
+
+async def test_a_leader_elected_out_of_sync_wins_over_what_was_committed(
+    tmp_path: Path, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with cluster(tmp_path) as made:
+        await made.lead(0, 1)
+        made.append(0, b"a")
+        await made.settle()
+        made.down.add(0)
+        await made.lead(0, 2, brokers=[0], isr=[0])
+        made.append(0, b"b", b"c")
+        made.houses[0].now_ms += 60_000
+        made.append(0, b"d")
+        assert made.partition(0).high_watermark == 4
+        await made.lead(1, 3, isr=[1])
+        made.append(1, b"x")
+        await made.settle()
+        assert made.values(0) == made.values(1) == [b"a", b"x"]
+        assert made.partition(0).high_watermark == 2
+        assert "Truncating" in caplog.text
+
+
+async def test_a_follower_keeps_what_it_has_through_a_restart_of_its_broker(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with cluster(tmp_path) as made:
+        await made.lead(0, 1)
+        made.append(0, b"a", b"b")
+        await made.settle()
+    async with cluster(tmp_path) as made:
+        made.down.add(0)
+        await made.lead(0, 2)
+        await made.settle()
+        assert made.values(1) == [b"a", b"b"]
+        await made.lead(1, 3)
+        made.append(1, b"c")
+        await made.settle()
+        assert made.values(0) == [b"a", b"b", b"c"]
+        assert made.files(0) == made.files(1)
