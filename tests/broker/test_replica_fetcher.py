@@ -108,7 +108,7 @@ async def test_who_was_away_for_too_long_begins_where_the_leader_begins(
         await made.settle()
         await made.lead(0, 2, brokers=[0], isr=[0])
         made.append(0, b"b", b"c", b"d")
-        made.partition(0).delete_records(3, ())
+        made.partition(0).delete_records(3)
         made.down.clear()
         await made.lead(0, 2, brokers=[1])
         await made.settle()
@@ -122,7 +122,7 @@ async def test_deleted_records_are_deleted_at_followers_too(tmp_path: Path, auto
         await made.lead(0, 1)
         made.append(0, b"a", b"b", b"c")
         await made.settle()
-        made.partition(0).delete_records(2, ())
+        made.partition(0).delete_records(2)
         made.append(0, b"d")
         await made.settle()
         assert made.partition(1).log.log_start_offset == 2
@@ -136,7 +136,7 @@ async def test_a_log_may_begin_within_a_batch(tmp_path: Path, autojump_clock: Mo
         for values in ((b"a", b"b", b"c"), (b"d",)):
             produced = validate_produced(batch(*values), api_version=9, rules=leader.rules, now_ms=NOW_MS)
             made.houses[0].replicas.append(leader, produced, 1, NOW_MS)
-        leader.delete_records(2, ())
+        leader.delete_records(2)
         await made.lead(0, 1, brokers=[1])
         await made.settle()
         assert made.records(1) == [(2, b"c"), (3, b"d")]

@@ -69,7 +69,7 @@ def test_a_cluster_is_ready_soon() -> None:
 @pytest.mark.parametrize("how", [Cluster.stop, Cluster.kill])
 def test_a_cluster_goes_on_without_each_of_its_brokers(how: object) -> None:
     assert callable(how)
-    with Cluster(3, replica_lag_time_max_ms=1000, default_replication_factor=3) as cluster:
+    with Cluster(3, default_replication_factor=3) as cluster:
         create(cluster, 3)
         expected = []
         for each in range(3):
