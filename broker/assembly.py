@@ -187,24 +187,17 @@ class Assembly:
         )
 
     def _peer_for_fetching(self, broker_id: int) -> Peer:
-        config = self._config
-        return Peer(
-            partial(self._address, broker_id),
-            self._offload,
-            client_id=f"broker-{self._identity.broker_id}-fetcher",
-            request_timeout_ms=config.replica_socket_timeout_ms,
-            max_frame=MAX_REPLY,
-        )
+        client_id = f"broker-{self._identity.broker_id}-fetcher"
+        return self._peer(broker_id, client_id, self._config.replica_socket_timeout_ms, MAX_REPLY)
 
     def _peer_to_controller(self, broker_id: int) -> Peer:
         config = self._config
-        return Peer(
-            partial(self._address, broker_id),
-            self._offload,
-            client_id=str(self._identity.broker_id),
-            request_timeout_ms=config.controller_socket_timeout_ms,
-            max_frame=config.socket_request_max_bytes,
-        )
+        client_id = str(self._identity.broker_id)
+        return self._peer(broker_id, client_id, config.controller_socket_timeout_ms, config.socket_request_max_bytes)
+
+    def _peer(self, broker_id: int, client_id: str, timeout_ms: int, max_frame: int) -> Peer:
+        where = partial(self._address, broker_id)
+        return Peer(where, self._offload, client_id=client_id, request_timeout_ms=timeout_ms, max_frame=max_frame)
 
     def _address(self, broker_id: int) -> tuple[str, int] | None:
         """Where other brokers reach a broker, as the controller has told."""

@@ -152,6 +152,28 @@ class BrokerConfig:
         at_least(1),
         doc="How many partitions one page of a description of topics holds at most.",
     )
+    auto_leader_rebalance_enable = ConfigKey(
+        "auto.leader.rebalance.enable",
+        ConfigType.BOOLEAN,
+        True,
+        doc="Whether the first replicas of partitions are made leaders again when too many do not lead.",
+        importance=Importance.HIGH,
+    )
+    leader_imbalance_check_interval_seconds = ConfigKey(
+        "leader.imbalance.check.interval.seconds",
+        ConfigType.LONG,
+        300,
+        at_least(1),
+        doc="How often the controller looks whether partitions are led by their first replicas.",
+        importance=Importance.HIGH,
+    )
+    leader_imbalance_per_broker_percentage = ConfigKey(
+        "leader.imbalance.per.broker.percentage",
+        ConfigType.INT,
+        10,
+        doc="How many of the partitions that a broker should lead may be led by others.",
+        importance=Importance.HIGH,
+    )
     replica_lag_time_max_ms = ConfigKey(
         "replica.lag.time.max.ms",
         ConfigType.LONG,

@@ -21,6 +21,8 @@ FINAL_EPOCH: Final = -1
 TOPIC_IDS_FROM_VERSION: Final = 13
 # A session unused for so long may be evicted by any other, one as old as that by a larger one.
 EVICTION_MS: Final = 120_000
+# How long it takes until all partitions of a follower that fetches have been looked at, moved or not.
+ROUND_MS: Final = 2000
 
 _LARGEST_EPOCH: Final = 0x7FFFFFFF
 
@@ -136,6 +138,7 @@ class FetchSession:
     """The partitions of one client. One that is in no cache serves a single fetch."""
 
     __slots__ = (
+        "_round",
         "_signal",
         "cached_size",
         "created_ms",
@@ -169,6 +172,7 @@ class FetchSession:
         self.to_look_at: dict[SessionPartition, None] = {}
         self.on_moved: Callable[[SessionPartition], None] | None = None
         self._signal = signal
+        self._round: list[SessionPartition] = []
 
     def update(self, topics: Sequence[FetchTopic], forgotten: Sequence[ForgottenTopic], name_of: TopicName) -> None:
         """Add and change partitions, then forget some."""
@@ -191,6 +195,20 @@ class FetchSession:
                 if removed is not None:
                     self.to_look_at.pop(removed, None)
                     self._unwatch(removed)
+
+    def look_around(self, elapsed_ms: int) -> None:
+        """Have some that did not move looked at too, as many as the time that went by asks for.
+
+        By its fetches a follower stays caught up and may join the in-sync replicas, also where nothing is written. To
+        look at all of them each time would cost more than the fetch.
+        """
+        for _ in range(-(-len(self.partitions) * min(elapsed_ms, ROUND_MS) // ROUND_MS)):
+            if not self._round:
+                self._round = list(self.partitions.values())
+            partition = self._round.pop()
+            key = partition.topic_id if self.uses_topic_ids else partition.topic
+            if key is not None and self.partitions.get((key, partition.partition)) is partition:
+                self.to_look_at[partition] = None
 
     def resolve_names(self, name_of: TopicName) -> None:
         """Look again for the names of topic ids that nobody knew. They are among those to look at: an error stays."""
@@ -329,6 +347,8 @@ class FetchSessionCache:
             self._remove(session.id)
             return self._uncached(FetchKind.SESSIONLESS, request, uses_topic_ids, what, is_follower, name_of)
         session.resolve_names(name_of)
+        if session.is_privileged:
+            session.look_around(now_ms - session.last_used_ms)
         session.epoch = next_epoch(session.epoch)
         self._touch(session, now_ms)
         return FetchContext(self, FetchKind.INCREMENTAL, session)

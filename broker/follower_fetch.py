@@ -1,7 +1,8 @@
 """What a follower asks one leader, and what it does about the answers.
 
 Owns, for each partition that follows this leader, what is to be asked next: records; where the leader's log ends and
-starts, if the position was out of its range; nothing for a while, after an error. Where the own log ends it asks the
+starts, if the position was out of its range; nothing for a while, after an error. And the fetch session (KIP-227): the
+leader remembers what it was asked, and hears only of what changed. Where the own log ends it asks the
 log itself each time: there is no second copy of it that could differ. Pure: requests and decisions are values, carried
 out by somebody else, and an answer to what was asked in an earlier leader epoch decides nothing. Must not know
 connections, partitions, nor how long anything takes.
@@ -14,12 +15,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
+from ottla.broker.fetch_session import INITIAL_EPOCH, NO_SESSION, TOPIC_IDS_FROM_VERSION, next_epoch
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
+    ForgottenTopic,
     PartitionData,
     ReplicaState,
 )
@@ -35,7 +38,6 @@ from ottla.wire.types import ZERO_UUID, TopicPartition
 
 logger = logging.getLogger("kafka.server.ReplicaFetcherThread")
 
-_TOPIC_IDS_FROM_VERSION: Final = 13
 _LATEST_TIMESTAMP: Final = -1
 _EARLIEST_TIMESTAMP: Final = -2
 # Both sides learn of a change of leader at their own time.
@@ -84,12 +86,13 @@ class Wants(Enum):
 class Followed:
     """A partition in one leader epoch. Another epoch makes another one of these."""
 
-    __slots__ = ("leader_epoch", "log", "rests_until", "topic_partition", "wants")
+    __slots__ = ("leader_epoch", "log", "rests_until", "topic_id", "topic_partition", "wants")
 
     def __init__(self, topic_partition: TopicPartition, leader_epoch: int, log: FollowerLog) -> None:
         self.topic_partition = topic_partition
         self.leader_epoch = leader_epoch
         self.log = log
+        self.topic_id = log.topic_id or ZERO_UUID
         self.wants = Wants.RECORDS
         self.rests_until = float("-inf")
 
@@ -133,20 +136,38 @@ class FetchSettings(NamedTuple):
     backoff_seconds: float
 
 
+class Asked(NamedTuple):
+    """What the leader was asked of one partition."""
+
+    followed: Followed
+    position: FetchPartition
+
+
 class Question(NamedTuple):
-    """A request, its version, and for whom it asks: each with its log end at that time."""
+    """A request, its version, what it asks in all, by name, and the names of the topic ids in it."""
 
     request: Request
     version: int
-    asked: Mapping[tuple[str | bytes, int], tuple[Followed, int]]
+    asked: Mapping[TopicPartition, Asked]
+    names: Mapping[bytes, str]
 
 
 class FollowerFetch:
-    """The partitions that follow one leader. In the order in which they are asked for: who got records goes last."""
+    """The partitions that follow one leader."""
 
     def __init__(self, settings: FetchSettings) -> None:
         self._settings = settings
+        # In the order in which a leader without a session is to read them: who got records goes last.
         self._followed: dict[TopicPartition, Followed] = {}
+        self._nameless: set[TopicPartition] = set()
+        self._resting: dict[TopicPartition, Followed] = {}
+        self._seeking: dict[TopicPartition, Followed] = {}
+        # The fetch session: what the leader remembers, and of whom it may remember something else than what holds now.
+        self._session_id = NO_SESSION
+        self._session_epoch = INITIAL_EPOCH
+        self._session: dict[TopicPartition, Asked] = {}
+        self._names: dict[bytes, str] = {}
+        self._changed: dict[TopicPartition, None] = {}
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -158,13 +179,20 @@ class FollowerFetch:
 
         Where a log has lost its epochs, no leader can say where it parts: what is not committed has to go.
         """
+        self.unfollow(topic_partition)
         followed = self._followed[topic_partition] = Followed(topic_partition, leader_epoch, log)
+        if log.topic_id is None:
+            self._nameless.add(topic_partition)
         has_epochs = log.leader_epochs.latest >= 0
         return None if has_epochs or log.log_end_offset <= high_watermark else TruncateTo(followed, high_watermark)
 
     def unfollow(self, topic_partition: TopicPartition) -> None:
         """Ask no more for it."""
+        self._changed[topic_partition] = None
         self._followed.pop(topic_partition, None)
+        self._nameless.discard(topic_partition)
+        self._resting.pop(topic_partition, None)
+        self._seeking.pop(topic_partition, None)
 
     def is_followed(self, followed: Followed) -> bool:
         """Whether it is followed still, in the same epoch."""
@@ -173,68 +201,114 @@ class FollowerFetch:
     def drop(self, followed: Followed) -> None:
         """It cannot go on like this: ask no more until the controller says something new."""
         if self.is_followed(followed):
-            del self._followed[followed.topic_partition]
+            self.unfollow(followed.topic_partition)
 
     def rest(self, followed: Followed, now: float) -> None:
         """Something went wrong that may pass: ask again after a while, for records."""
-        followed.wants = Wants.RECORDS
-        if followed.rests_until <= now:
-            followed.rests_until = now + self._settings.backoff_seconds
+        if self.is_followed(followed):
+            self._want(followed, Wants.RECORDS)
+            if followed.rests_until <= now:
+                followed.rests_until = now + self._settings.backoff_seconds
+                self._resting[followed.topic_partition] = followed
 
-    def rest_all(self, now: float) -> None:
-        """The leader cannot be asked."""
+    def failed(self, now: float) -> None:
+        """The leader cannot be asked: all rest."""
+        self._end_session()
         for followed in self._followed.values():
             self.rest(followed, now)
 
     def wakes_at(self) -> float:
         """When the first of those that rest is to be asked for again."""
-        return min((followed.rests_until for followed in self._followed.values()), default=float("inf"))
+        return min((followed.rests_until for followed in self._resting.values()), default=float("inf"))
+
+    def _want(self, followed: Followed, wants: Wants) -> None:
+        followed.wants = wants
+        self._changed[followed.topic_partition] = None
+        if wants is Wants.RECORDS:
+            self._seeking.pop(followed.topic_partition, None)
+        else:
+            self._seeking[followed.topic_partition] = followed
 
     # Asking
 
     def next_question(self, now: float, broker_epoch: int) -> Question | None:
         """What to ask the leader now; None if there is nothing."""
-        ready = [followed for followed in self._followed.values() if followed.rests_until <= now]
+        for followed in tuple(self._resting.values()):
+            if followed.rests_until <= now:
+                del self._resting[followed.topic_partition]
+                self._changed[followed.topic_partition] = None
         for wanted, timestamp in ((Wants.LEADER_END, _LATEST_TIMESTAMP), (Wants.LEADER_START, _EARLIEST_TIMESTAMP)):
-            some = [followed for followed in ready if followed.wants is wanted]
+            some = [followed for followed in self._seeking.values() if followed.wants is wanted]
             if some:
                 return self._ask_offsets(some, timestamp)
-        return self._ask_records(ready, broker_epoch) if ready else None
+        return self._ask_records(broker_epoch)
 
-    def _ask_records(self, ready: Sequence[Followed], broker_epoch: int) -> Question:
+    def _ask_records(self, broker_epoch: int) -> Question | None:
         settings = self._settings
         version = settings.fetch_version
-        if version >= _TOPIC_IDS_FROM_VERSION and any(followed.log.topic_id is None for followed in ready):
-            version = _TOPIC_IDS_FROM_VERSION - 1
-        asked: dict[tuple[str | bytes, int], tuple[Followed, int]] = {}
-        topics: dict[str | bytes, FetchTopic] = {}
-        for followed in ready:
-            name, index = followed.topic_partition
-            log = followed.log
-            topic_id = log.topic_id or ZERO_UUID
-            key = topic_id if version >= _TOPIC_IDS_FROM_VERSION else name
-            asked[key, index] = followed, log.log_end_offset
-            partitions = topics.setdefault(key, FetchTopic(topic=name, topic_id=topic_id, partitions=[])).partitions
-            assert isinstance(partitions, list)
-            partitions.append(
-                FetchPartition(
-                    partition=index,
-                    current_leader_epoch=followed.leader_epoch,
-                    fetch_offset=log.log_end_offset,
-                    last_fetched_epoch=log.leader_epochs.latest,
-                    log_start_offset=log.log_start_offset,
-                    partition_max_bytes=settings.partition_max_bytes,
-                )
-            )
+        if self._nameless:
+            version = min(version, TOPIC_IDS_FROM_VERSION - 1)
+        if self._session_epoch == INITIAL_EPOCH:
+            self._session, self._names = {}, {}
+            self._changed = dict.fromkeys(self._followed)
+        by_id = version >= TOPIC_IDS_FROM_VERSION
+        topics, forgotten = self._changes(by_id)
+        if not self._session:
+            self._end_session()
+            return None
         request = FetchRequest(
             replica_id=settings.broker_id,
             replica_state=ReplicaState(replica_id=settings.broker_id, replica_epoch=broker_epoch),
             max_wait_ms=settings.max_wait_ms,
             min_bytes=settings.min_bytes,
             max_bytes=settings.max_bytes,
-            topics=list(topics.values()),
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=topics,
+            forgotten_topics_data=forgotten,
         )
-        return Question(request, version, asked)
+        return Question(request, version, self._session, self._names)
+
+    def _changes(self, by_id: bool) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
+        """What the leader has to hear about so that it remembers what holds now."""
+        topics: dict[str | bytes, FetchTopic] = {}
+        added: dict[str | bytes, list[FetchPartition]] = {}
+        forgotten: dict[str | bytes, ForgottenTopic] = {}
+        removed: dict[str | bytes, list[int]] = {}
+        changed, self._changed = self._changed, {}
+        for topic_partition in changed:
+            name, index = topic_partition
+            before = self._session.pop(topic_partition, None)
+            followed = self._followed.get(topic_partition)
+            if followed is not None and (followed.wants is not Wants.RECORDS or topic_partition in self._resting):
+                followed = None
+            if before is not None and (followed is None or (by_id and followed.topic_id != before.followed.topic_id)):
+                topic_id = before.followed.topic_id
+                key = topic_id if by_id else name
+                indexes = removed.setdefault(key, [])
+                indexes.append(index)
+                forgotten.setdefault(key, ForgottenTopic(topic=name, topic_id=topic_id, partitions=indexes))
+            if followed is not None:
+                position = self._position(followed)
+                self._session[topic_partition] = Asked(followed, position)
+                if before is None or before.position != position or before.followed.topic_id != followed.topic_id:
+                    key = followed.topic_id if by_id else name
+                    self._names[followed.topic_id] = name
+                    positions = added.setdefault(key, [])
+                    positions.append(position)
+                    topics.setdefault(key, FetchTopic(topic=name, topic_id=followed.topic_id, partitions=positions))
+        return list(topics.values()), list(forgotten.values())
+
+    def _position(self, followed: Followed) -> FetchPartition:
+        log = followed.log
+        return FetchPartition(
+            partition=followed.topic_partition.partition,
+            current_leader_epoch=followed.leader_epoch,
+            fetch_offset=log.log_end_offset,
+            last_fetched_epoch=log.leader_epochs.latest,
+            log_start_offset=log.log_start_offset,
+            partition_max_bytes=self._settings.partition_max_bytes,
+        )
 
     def _ask_offsets(self, some: Sequence[Followed], timestamp: int) -> Question:
         topics: dict[str, list[ListOffsetsPartition]] = {}
@@ -249,10 +323,12 @@ class FollowerFetch:
             replica_id=self._settings.broker_id,
             topics=[ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
         )
-        asked: dict[tuple[str | bytes, int], tuple[Followed, int]] = {
-            each.topic_partition: (each, each.log.log_end_offset) for each in some
-        }
-        return Question(request, self._settings.list_offsets_version, asked)
+        asked = {each.topic_partition: Asked(each, self._position(each)) for each in some}
+        return Question(request, self._settings.list_offsets_version, asked, {})
+
+    def _end_session(self) -> None:
+        """Begin a new one next, and have the leader forget this one."""
+        self._session_epoch = INITIAL_EPOCH
 
     # Deciding
 
@@ -262,14 +338,16 @@ class FollowerFetch:
         Each decision is to be carried out before the next one is taken: it is made on what is followed, and on where
         its log ends, at that moment.
         """
-        for followed, answer in self._answers(question, response, now):
+        if isinstance(response, FetchResponse) and not self._goes_on(response, now):
+            return
+        for followed, answer in self._answers(question, response):
             code = answer.error_code
             if code == ErrorCode.NONE:
                 decision = self._decide(followed, answer, now)
                 if decision is not None:
                     yield decision
             elif code == ErrorCode.OFFSET_OUT_OF_RANGE and followed.wants is Wants.RECORDS:
-                followed.wants = Wants.LEADER_END
+                self._want(followed, Wants.LEADER_END)
             elif code == ErrorCode.FENCED_LEADER_EPOCH:
                 logger.info("%s waits for its new leader epoch", followed.topic_partition)
                 self.drop(followed)
@@ -278,31 +356,43 @@ class FollowerFetch:
                 logger.log(level, "%s rests, its leader answers with error %d", followed.topic_partition, code)
                 self.rest(followed, now)
 
+    def _goes_on(self, response: FetchResponse, now: float) -> bool:
+        """Take in what the answer says of the session; whether it says anything of partitions."""
+        was_full = self._session_epoch == INITIAL_EPOCH
+        if response.error_code == ErrorCode.NONE:
+            # Without an id the leader keeps no session: there is none for a new one, or it had to end this one.
+            self._session_id = response.session_id
+            self._session_epoch = next_epoch(self._session_epoch) if response.session_id else INITIAL_EPOCH
+            return True
+        logger.info("A leader answers a fetch with error %d", response.error_code)
+        # A session that the leader does not know, or knows otherwise, is worth a second try at once.
+        self._end_session()
+        if was_full:
+            self.failed(now)
+        return False
+
     def _answers(
-        self, question: Question, response: Response, now: float
+        self, question: Question, response: Response
     ) -> Iterator[tuple[Followed, PartitionData | ListOffsetsPartitionResponse]]:
         """The answers that still have to do with what is followed, each looked at when it is taken."""
-        found: Iterable[tuple[tuple[str | bytes, int], PartitionData | ListOffsetsPartitionResponse]]
+        found: Iterable[tuple[str | None, PartitionData | ListOffsetsPartitionResponse]]
         if isinstance(response, FetchResponse):
-            if response.error_code != ErrorCode.NONE:
-                logger.warning("The leader answers a fetch with error %d", response.error_code)
-                self.rest_all(now)
-                return
-            by_id = question.version >= _TOPIC_IDS_FROM_VERSION
+            by_id = question.version >= TOPIC_IDS_FROM_VERSION
             found = (
-                ((topic.topic_id if by_id else topic.topic, data.partition_index), data)
+                (question.names.get(topic.topic_id) if by_id else topic.topic, data)
                 for topic in response.responses
                 for data in topic.partitions
             )
         else:
             assert isinstance(response, ListOffsetsResponse)
-            found = (
-                ((topic.name, data.partition_index), data) for topic in response.topics for data in topic.partitions
-            )
-        for key, data in found:
-            followed, offset = question.asked.get(key, (None, 0))
-            if followed is not None and self.is_followed(followed) and followed.log.log_end_offset == offset:
-                yield followed, data
+            found = ((topic.name, data) for topic in response.topics for data in topic.partitions)
+        for name, data in found:
+            asked = None if name is None else question.asked.get(TopicPartition(name, data.partition_index))
+            if asked is not None:
+                followed = asked.followed
+                self._changed[followed.topic_partition] = None
+                if self.is_followed(followed) and followed.log.log_end_offset == asked.position.fetch_offset:
+                    yield followed, data
 
     def _decide(
         self, followed: Followed, answer: PartitionData | ListOffsetsPartitionResponse, now: float
@@ -322,12 +412,12 @@ class FollowerFetch:
         if followed.wants is Wants.LEADER_END:
             if answer.offset < end:
                 # Its leader was elected without being in sync.
-                followed.wants = Wants.RECORDS
+                self._want(followed, Wants.RECORDS)
                 return TruncateTo(followed, answer.offset)
-            followed.wants = Wants.LEADER_START
+            self._want(followed, Wants.LEADER_START)
             return None
         if answer.offset > end:
-            followed.wants = Wants.RECORDS
+            self._want(followed, Wants.RECORDS)
             return StartAt(followed, answer.offset)
         # It is in the leader's range now.
         self.rest(followed, now)

@@ -64,11 +64,6 @@ class Replica:
         self.last_fetch_time_ms = now_ms
         self.broker_epoch = broker_epoch
 
-    def still_at_end(self, leader_end_offset: int, now_ms: int) -> None:
-        """Count one that has all as caught up: where nothing is appended, its fetches do not come to be looked at."""
-        if self.log_end_offset == leader_end_offset:
-            self.last_caught_up_time_ms = max(self.last_caught_up_time_ms, now_ms)
-
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
         """At the leader's end, or there no longer ago than the lag allows."""
         return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_time_ms <= max_lag_ms

@@ -132,6 +132,10 @@ class MetadataCache:
         """Return the name of the topic with this id."""
         return self._topic_names.get(topic_id)
 
+    def is_alive(self, broker_id: int) -> bool:
+        """Whether a broker is registered, as far as this one was told."""
+        return broker_id in self.brokers
+
     def node(self, broker_id: int, listener: str) -> Node | None:
         """Return where a live broker is to be reached through a listener."""
         broker = self.brokers.get(broker_id)

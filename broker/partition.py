@@ -5,6 +5,7 @@ what moved by return value. Must not know requests, sessions or who waits. Plain
 Counterpart in Kafka: Partition (and the high watermark of UnifiedLog).
 """
 
+import logging
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, Protocol
 
@@ -20,6 +21,8 @@ from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrPartitionState
 from ottla.wire.record_batch import ProducedBatch, RecordRules
 from ottla.wire.types import Region, TopicPartition
+
+logger = logging.getLogger("kafka.cluster.Partition")
 
 NO_EPOCH: Final = -1
 NO_LEADER: Final = -1
@@ -259,21 +262,30 @@ class Partition:
 
     # Deleting
 
-    def delete_records(self, offset: int, live_brokers: Collection[int]) -> tuple[bool, int]:
-        """Have the log start at `offset`, -1 for the high watermark.
-
-        Returns whether all live replicas start there, and the lowest of their starts.
-        """
+    def delete_records(self, offset: int) -> int:
+        """Have the log start at `offset`, -1 for the high watermark; returns where that is."""
         log = self._log_for(NO_EPOCH, True)
         if not log.config.delete:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, f"cleanup.policy of {self.topic_partition} deletes nothing")
         wanted = self.high_watermark if offset == UP_TO_HIGH_WATERMARK else offset
         if not 0 <= wanted <= self.high_watermark:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{wanted} is not below {self.high_watermark}")
-        log.increment_log_start_offset(wanted)
-        followers = [each for each in self.followers.values() if each.broker_id in live_brokers]
-        low_watermark = min([log.log_start_offset, *(each.log_start_offset for each in followers)])
-        return low_watermark >= wanted, low_watermark
+        if wanted > log.log_start_offset:
+            log.increment_log_start_offset(wanted)
+            logger.info("%s begins at offset %d now, records were deleted", self.topic_partition, wanted)
+        return wanted
+
+    @property
+    def low_watermark(self) -> int:
+        """Where the last of all live replicas starts."""
+        followers = [each.log_start_offset for each in self.followers.values() if self._is_alive(each.broker_id)]
+        return min([self.log.log_start_offset, *followers])
+
+    def deletion_error(self, wanted: int) -> ErrorCode | None:
+        """How a deletion up to `wanted` ends by now; None: it has to wait on."""
+        if not self.is_leader:
+            return self._refusal().code
+        return ErrorCode.NONE if self.low_watermark >= wanted else None
 
     # Reading
 
@@ -356,16 +368,14 @@ class Partition:
             raise KafkaError(code, f"broker {broker_id} is no replica of {self.topic_partition}")
         end = log.log_end_offset
         result = self.read(asked, max_bytes, at_least_one, TO_LOG_END, from_leader_only=True, may_copy=may_copy)
-        is_in_sync = broker_id in self.in_sync.committed
-        if not is_in_sync:
-            # Its next fetch is looked at even if nothing moves: it may join then.
-            result.is_exhausted = False
         if now_ms is None or result.is_diverging:
             return result, NOTHING
+        starts_later = asked.log_start_offset > replica.log_start_offset
         replica.fetched(asked.fetch_offset, asked.log_start_offset, now_ms, end, broker_epoch)
         # First of all: from the moment that it is asked for, the high watermark waits for the new member.
-        proposed = NOTHING if is_in_sync else self._expand_isr(replica)
-        return result, proposed | self._raise_high_watermark(now_ms)
+        moved = self._expand_isr(replica) | self._raise_high_watermark(now_ms)
+        # Those who wait for a follower to delete look whenever the high watermark may have moved.
+        return result, moved | HIGH_WATERMARK if starts_later else moved
 
     # In-sync replicas
 
@@ -383,8 +393,6 @@ class Partition:
         if not self.is_leader:
             return NOTHING
         end = self.log.log_end_offset
-        for broker_id in self.in_sync.committed & self.followers.keys():
-            self.followers[broker_id].still_at_end(end, now_ms)
         lagging = isr.out_of_sync(self.followers, self.in_sync, end, now_ms, self._max_lag_ms)
         if not lagging:
             return NOTHING

@@ -94,7 +94,7 @@ class ReplicaFetchers:
         if key is not None:
             fetcher = self._fetchers.get(key)
             if fetcher is None:
-                fetcher = _Fetcher(self._asker(key[0]), self._replicas, self._settings, self._broker_epoch)
+                fetcher = _Fetcher(key[0], self._asker(key[0]), self._replicas, self._settings, self._broker_epoch)
                 self._fetchers[key] = fetcher
                 self._replicas.start_soon(fetcher.run)
             self._fetcher_of[topic_partition] = key
@@ -105,8 +105,14 @@ class _Fetcher:
     """One task and its connection."""
 
     def __init__(
-        self, asker: Asker, replicas: ReplicaManager, settings: FetchSettings, broker_epoch: Callable[[], int]
+        self,
+        leader_id: int,
+        asker: Asker,
+        replicas: ReplicaManager,
+        settings: FetchSettings,
+        broker_epoch: Callable[[], int],
     ) -> None:
+        self._leader_id = leader_id
         self._asker = asker
         self._replicas = replicas
         self._broker_epoch = broker_epoch
@@ -144,7 +150,7 @@ class _Fetcher:
                         await self._turn()
                     except Exception:
                         logger.exception("A bug: a fetch from a leader failed")
-                        self._fetch.rest_all(trio.current_time())
+                        self._fetch.failed(trio.current_time())
             finally:
                 await self._asker.close()
 
@@ -158,8 +164,9 @@ class _Fetcher:
         try:
             response = await self._asker.ask(question.request, question.version)
         except OSError as error:
-            logger.warning("A leader cannot be asked for %d partitions: %s", len(question.asked), error)
-            self._fetch.rest_all(trio.current_time())
+            count = len(question.asked)
+            logger.warning("Broker %d cannot be asked for %d partitions: %s", self._leader_id, count, error)
+            self._fetch.failed(trio.current_time())
             return
         slice_end = time.perf_counter() + _SLICE_SECONDS
         for decision in self._fetch.decide(question, response, trio.current_time()):

@@ -13,12 +13,12 @@ from typing import Final
 
 import trio
 
-from ottla.broker.acks_wait import AcksWait
 from ottla.broker.clock import Clock, Offload, StartSoon
 from ottla.broker.config import BrokerConfig
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, ISR_PROPOSED, OffsetSignal
 from ottla.broker.partition import Asked, Partition, ReadResult
+from ottla.broker.partition_wait import PartitionWait
 from ottla.broker.reader import Reader
 from ottla.broker.record_rules import record_rules
 from ottla.broker.request_context import Deferred
@@ -156,9 +156,11 @@ class ReplicaManager:
         required_acks: int,
         timeout_ms: int,
         done: Callable[[list[ErrorCode]], None],
-    ) -> AcksWait:
+    ) -> PartitionWait:
         """Call `done` with an error for each once all are acknowledged up to their offset (exclusive)."""
-        return AcksWait(self, appended, required_acks, timeout_ms, done)
+        return PartitionWait(
+            self, appended, lambda partition, end: self.acks_error(partition, end, required_acks), timeout_ms, done
+        )
 
     # Flushing
 
@@ -262,15 +264,23 @@ class ReplicaManager:
 
     # Deleting
 
-    def delete_records(self, topic: str, index: int, offset: int) -> tuple[bool, int]:
-        """Have a log start at `offset`; returns whether all replicas do, and the lowest of their starts."""
-        partition = self.partition(topic, index)
-        before = partition.log.log_start_offset
-        outcome = partition.delete_records(offset, self._metadata.brokers.keys())
-        start = partition.log.log_start_offset
-        if start > before:
-            logger.info("%s begins at offset %d now, records were deleted", partition.topic_partition, start)
-        return outcome
+    def delete_records(self, topic: str, index: int, offset: int) -> tuple[Partition, int]:
+        """Have a log start at `offset`; returns where all replicas should start."""
+        return (partition := self.partition(topic, index)), partition.delete_records(offset)
+
+    def await_deletion(
+        self, deleted: Sequence[tuple[Partition, int]], timeout_ms: int, done: Callable[[list[ErrorCode]], None]
+    ) -> PartitionWait | None:
+        """Call `done` with an error for each once all live replicas start there; None if that is so already."""
+        errors = [error for each in deleted if (error := self._deletion_error(*each)) is not None]
+        if len(errors) < len(deleted):
+            return PartitionWait(self, deleted, self._deletion_error, timeout_ms, done)
+        done(errors)
+        return None
+
+    def _deletion_error(self, partition: Partition, wanted: int) -> ErrorCode | None:
+        is_hosted = self._hosts(partition)
+        return partition.deletion_error(wanted) if is_hosted else self._not_hosted(*partition.topic_partition).code
 
     # Roles
 
@@ -389,7 +399,7 @@ class ReplicaManager:
             broker_id=self.broker_id,
             max_lag_ms=self._max_lag_ms,
             high_watermark=self._saved_high_watermarks.pop(key, 0),
-            is_alive=lambda broker_id: broker_id in self._metadata.brokers,
+            is_alive=self._metadata.is_alive,
         )
 
     def _config_of(self, topic: str) -> LogConfig:

@@ -28,7 +28,7 @@ IDS = (0, 1, 2)
 PATIENCE_S = 30.0
 # What an operator would never set, but a test cannot wait for.
 QUICK = {
-    "replica.lag.time.max.ms": "1000",
+    "replica.lag.time.max.ms": "5000",
     "replica.fetch.wait.max.ms": "200",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "5",

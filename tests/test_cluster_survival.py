@@ -34,7 +34,7 @@ class Cluster:
                 zookeeper_connect=f"{connect}/ottla",
                 zookeeper_session_timeout_ms=SESSION_TIMEOUT_MS,
                 min_insync_replicas=2,
-                replica_lag_time_max_ms=2_000,
+                replica_lag_time_max_ms=5_000,
                 controlled_shutdown_retry_backoff_ms=500,
             )
             for each in IDS

@@ -14,8 +14,7 @@ import trio
 
 from ottla.zk.journal import Journal, Row, row_of
 from ottla.zk.store import (
-    ANY_VERSION,
-    Create,
+    ChangesByMulti,
     Delete,
     EventType,
     Found,
@@ -25,7 +24,6 @@ from ottla.zk.store import (
     Result,
     Session,
     SessionExpiredError,
-    SetData,
     Stat,
     StoreError,
     StoreFailedError,
@@ -207,7 +205,7 @@ class _Watches:
                 on_event(event)
 
 
-class EmbeddedSession:
+class EmbeddedSession(ChangesByMulti):
     """One client of the embedded store; see `ottla.zk.store.Session`."""
 
     def __init__(self, store: EmbeddedStore, session_id: int, on_event: OnEvent) -> None:
@@ -255,29 +253,6 @@ class EmbeddedSession:
         if watch:
             self.watches.of_children.add(path)
         return sorted(tree.children.get(path, ()))
-
-    async def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
-    ) -> Result:
-        """Create a znode."""
-        return (await self.multi([Create(path, data, ephemeral, sequential)]))[0]
-
-    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        """Replace a znode's data."""
-        stat = (await self.multi([SetData(path, data, version)]))[0].stat
-        assert stat is not None
-        return stat
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        """Delete a znode."""
-        await self.multi([Delete(path, version)])
-
-    async def multi(self, operations: Sequence[Operation]) -> list[Result]:
-        """Do all of the operations or none."""
-        (outcome,) = await self.multi_all([operations])
-        if isinstance(outcome, StoreError):
-            raise outcome
-        return outcome
 
     async def multi_all(self, transactions: Sequence[Sequence[Operation]]) -> list[list[Result] | StoreError]:
         """Do each transaction, with one commit for all."""

@@ -31,7 +31,7 @@ from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAF
 from ottla.zk import store as zk
 from ottla.zk.kazoo_client import MAX_IN_FLIGHT, Client, Multi
 from ottla.zk.store import (
-    ANY_VERSION,
+    ChangesByMulti,
     EventType,
     Found,
     NodeExistsError,
@@ -165,7 +165,7 @@ class _Call:
         return self.outcome
 
 
-class EnsembleSession:
+class EnsembleSession(ChangesByMulti):
     """One client of the ensemble; see `ottla.zk.store.Session`.
 
     When it is over, which only the ensemble can say, `on_event` gets EventType.EXPIRED, and every call
@@ -236,29 +236,6 @@ class EnsembleSession:
         """Return the names of the children."""
         check_path(path)
         return sorted(await self._read(GetChildren(self._full(path), self._watcher(watch)), path))
-
-    async def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
-    ) -> Result:
-        """Create a znode."""
-        return (await self.multi([zk.Create(path, data, ephemeral, sequential)]))[0]
-
-    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        """Replace a znode's data."""
-        stat = (await self.multi([zk.SetData(path, data, version)]))[0].stat
-        assert stat is not None
-        return stat
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        """Delete a znode."""
-        await self.multi([zk.Delete(path, version)])
-
-    async def multi(self, operations: Sequence[Operation]) -> list[Result]:
-        """Do all of the operations or none."""
-        (outcome,) = await self.multi_all([operations])
-        if isinstance(outcome, StoreError):
-            raise outcome
-        return outcome
 
     async def multi_all(self, transactions: Sequence[Sequence[Operation]]) -> list[list[Result] | StoreError]:
         """Do each transaction, with many in flight at once."""

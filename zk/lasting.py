@@ -15,9 +15,7 @@ from typing import Final, TypeVar
 import trio
 
 from ottla.zk.store import (
-    ANY_VERSION,
-    Create,
-    Delete,
+    ChangesByMulti,
     EventType,
     Found,
     OnEvent,
@@ -25,7 +23,6 @@ from ottla.zk.store import (
     Result,
     Session,
     SessionExpiredError,
-    SetData,
     Stat,
     StoreError,
     WatchEvent,
@@ -38,7 +35,7 @@ T = TypeVar("T")
 _RETRY_AFTER_SECONDS: Final = 1.0
 
 
-class LastingSession:
+class LastingSession(ChangesByMulti):
     """See `ottla.zk.store.Session`; `run` it, once, before anything else is asked of it."""
 
     def __init__(self, begin: Callable[[OnEvent], Awaitable[Session]], on_event: OnEvent) -> None:
@@ -118,26 +115,6 @@ class LastingSession:
     async def children(self, path: str, *, watch: bool = False) -> list[str]:
         """Return the names of the children."""
         return await self._read(lambda session: session.children(path, watch=watch))
-
-    async def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
-    ) -> Result:
-        """Create a znode."""
-        return (await self.multi([Create(path, data, ephemeral, sequential)]))[0]
-
-    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        """Replace a znode's data."""
-        stat = (await self.multi([SetData(path, data, version)]))[0].stat
-        assert stat is not None
-        return stat
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        """Delete a znode."""
-        await self.multi([Delete(path, version)])
-
-    async def multi(self, operations: Sequence[Operation]) -> list[Result]:
-        """Do all of the operations or none."""
-        return await (await self._present()).multi(operations)
 
     async def multi_all(self, transactions: Sequence[Sequence[Operation]]) -> list[list[Result] | StoreError]:
         """Do each transaction."""

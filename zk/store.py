@@ -183,3 +183,34 @@ class Session(Protocol):
     async def close(self) -> None:
         """End the session, and its ephemeral znodes with it."""
         ...
+
+
+class ChangesByMulti:
+    """The single changes of a session, done as transactions of one operation."""
+
+    async def multi(self, operations: Sequence[Operation]) -> list[Result]:
+        """Do all of the operations, or raise the error of the first that cannot be done and do none."""
+        (outcome,) = await self.multi_all([operations])
+        if isinstance(outcome, StoreError):
+            raise outcome
+        return outcome
+
+    async def multi_all(self, transactions: Sequence[Sequence[Operation]]) -> list[list[Result] | StoreError]:
+        """Do each transaction as `multi` does."""
+        raise NotImplementedError
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> Result:
+        """Create a znode."""
+        return (await self.multi([Create(path, data, ephemeral, sequential)]))[0]
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """Replace a znode's data."""
+        stat = (await self.multi([SetData(path, data, version)]))[0].stat
+        assert stat is not None
+        return stat
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Delete a znode."""
+        await self.multi([Delete(path, version)])

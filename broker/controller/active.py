@@ -13,7 +13,7 @@ from ottla.broker.controller import broker_requests, reassignment, topic_deletio
 from ottla.broker.controller.assignment import BrokerPlace
 from ottla.broker.controller.cluster_store import ClusterStore
 from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
-from ottla.broker.controller.election import after_failure, preferred
+from ottla.broker.controller.election import after_failure, out_of_balance, preferred
 from ottla.broker.controller.peers import BrokerQueues
 from ottla.broker.controller.state_machines import (
     begin_partitions,
@@ -26,6 +26,7 @@ from ottla.broker.controller.state_machines import (
 from ottla.broker.controller.steps import Settings, Steps
 from ottla.broker.controller.topics import NewTopic, plan_partitions
 from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.alter_partition import AlterPartitionResponse
 from ottla.wire.messages.create_partitions import CreatePartitionsTopic
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrResponse
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -281,6 +282,16 @@ class ActiveController:
             )
         return outcomes
 
+    async def rebalance(self, most_percent: int) -> None:
+        """Have first replicas lead again where brokers lead too few of the partitions that are theirs."""
+        context = self.context
+        partitions = out_of_balance(context, most_percent)
+        if partitions:
+            logger.info("Electing the preferred leaders of %d partitions", len(partitions))
+            batch = self._steps.batch()
+            await self._steps.elect(batch, partitions, lambda partition, state: preferred(context, partition, state))
+            self._steps.send(batch)
+
     def _why_no_election(self, partition: TopicPartition, unclean: bool) -> KafkaError | None:
         replicas = self.context.assignment(partition).replicas
         if not replicas:
@@ -351,16 +362,19 @@ class ActiveController:
         """Take in what old tools want reassigned."""
         await reassignment.begin_written(self._steps)
 
-    async def isr_changed(self, partitions: Iterable[TopicPartition]) -> None:
-        """Finish reassignments that have only waited for replicas to be in sync."""
-        if await reassignment.go_on_where_in_sync(self._steps, partitions):
-            await self._resume_deletions()
-
     # Brokers' requests, and their answers
 
-    async def answer(self, request: broker_requests.BrokersRequest, version: int) -> broker_requests.BrokersResponse:
-        """Do what a broker asks; KafkaError where it is refused as a whole."""
-        return await broker_requests.answer(self._steps, request, version)
+    async def answer(self, asked: broker_requests.BrokerAsks) -> None:
+        """Do what a broker asks and reply; a reassignment may have waited for that alone."""
+        response = await broker_requests.serve(self._steps, asked)
+        if isinstance(response, AlterPartitionResponse):
+            partitions = [
+                TopicPartition(topic.topic_name, each.partition_index)
+                for topic in response.topics
+                for each in topic.partitions
+            ]
+            if await reassignment.go_on_where_in_sync(self._steps, partitions):
+                await self._resume_deletions()
 
     async def replicas_stopped(
         self, broker_id: int, request: StopReplicaRequest, response: StopReplicaResponse

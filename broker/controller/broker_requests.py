@@ -8,6 +8,7 @@ import logging
 from typing import NamedTuple
 
 from ottla.broker.controller import isr_updates
+from ottla.broker.controller.cluster_store import ControllerMovedError
 from ottla.broker.controller.context import Replica
 from ottla.broker.controller.election import before_shutdown
 from ottla.broker.controller.producer_ids import claim_block
@@ -41,8 +42,26 @@ class BrokerAsks(NamedTuple):
     reply: Deferred[BrokersResponse]
 
 
-async def answer(steps: Steps, request: BrokersRequest, version: int) -> BrokersResponse:
-    """Do what is asked; KafkaError where it is refused as a whole."""
+async def serve(steps: Steps, asked: BrokerAsks) -> BrokersResponse:
+    """Do what is asked and reply; what went wrong beyond the reply is raised after it."""
+    request, version, reply = asked
+    response = not_active(request)
+    try:
+        response = await _answer(steps, request, version)
+    except KafkaError as error:
+        logger.info("%s is refused: %r", type(request).__name__, error)
+        response = refusal(request, error.code)
+    except ControllerMovedError:
+        raise
+    except Exception:
+        response = refusal(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        raise
+    finally:
+        reply.complete(response)
+    return response
+
+
+async def _answer(steps: Steps, request: BrokersRequest, version: int) -> BrokersResponse:
     match request:
         case AlterPartitionRequest():
             return await _alter_partitions(steps, request, version)

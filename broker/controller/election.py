@@ -51,6 +51,30 @@ def preferred(context: ControllerContext, partition: TopicPartition, state: Part
     return _next(context, state, assigned[0], state.isr)
 
 
+def out_of_balance(context: ControllerContext, most_percent: int) -> list[TopicPartition]:
+    """Return the partitions whose first replica can lead again, of brokers that lead too few of their own.
+
+    None while replicas of any partition are changing.
+    """
+    if context.reassigning:
+        return []
+    by_first: dict[int, list[TopicPartition]] = {}
+    for partition in context.all_partitions():
+        replicas = context.assignment(partition).replicas
+        if replicas and not context.is_queued_for_deletion(partition.topic):
+            by_first.setdefault(replicas[0], []).append(partition)
+    found = []
+    for broker_id, partitions in by_first.items():
+        elsewhere = [
+            (each, state)
+            for each in partitions
+            if (state := context.leadership.get(each)) is not None and state.leader != broker_id
+        ]
+        if len(elsewhere) * 100 > most_percent * len(partitions):
+            found += [each for each, state in elsewhere if preferred(context, each, state) is not None]
+    return found
+
+
 def before_shutdown(
     context: ControllerContext, partition: TopicPartition, state: PartitionState
 ) -> PartitionState | None:

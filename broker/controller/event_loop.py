@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import trio
 
-from ottla.broker.clock import Clock
+from ottla.broker.clock import Clock, Timer
 from ottla.broker.config import BrokerConfig
 from ottla.broker.controller.active import ActiveController, why_not_created
 from ottla.broker.controller.admin import (
@@ -33,7 +33,7 @@ from ottla.broker.controller.admin import (
     TopicWaits,
 )
 from ottla.broker.controller.assignment import BrokerPlace
-from ottla.broker.controller.broker_requests import BrokerAsks, BrokersRequest, BrokersResponse, not_active, refusal
+from ottla.broker.controller.broker_requests import BrokerAsks, BrokersRequest, BrokersResponse, not_active
 from ottla.broker.controller.cluster_store import ClusterStore, ControllerMovedError
 from ottla.broker.controller.context import ControllerContext
 from ottla.broker.controller.peers import BrokerQueues, Peer
@@ -56,7 +56,6 @@ from ottla.broker.request_context import Deferred
 from ottla.log.config import LogConfig
 from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.messages.alter_partition import AlterPartitionResponse
 from ottla.wire.messages.create_partitions import CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrResponse
@@ -69,6 +68,8 @@ from ottla.zk.store import EventType, NodeExistsError, Session, StoreError, Watc
 logger = logging.getLogger("kafka.controller.KafkaController")
 
 _NOT_CONTROLLER: Final = "This is not the correct controller for this cluster."
+# What Kafka's controllers wait before they look for the first time.
+_FIRST_REBALANCE_AFTER_SECONDS: Final = 5
 _RESERVED_TOPIC_IDS: Final = (bytes(16), bytes(15) + b"\1")
 
 
@@ -84,8 +85,13 @@ class _UncleanElections(NamedTuple):
     """Partitions would now rather lose records than wait, unless their topics say otherwise."""
 
 
+class _Rebalance(NamedTuple):
+    """It is time to look whether partitions are led by those who should."""
+
+
 _Event = (
     _UncleanElections
+    | _Rebalance
     | WatchEvent
     | CreateTopics
     | CreatePartitions
@@ -138,6 +144,7 @@ class Controller:
         self._waits = TopicWaits(clock, metadata)
         self._being_created: set[str] = set()
         self._active: ActiveController | None = None
+        self._rebalance_timer: Timer | None = None
         self._sender, self._events = trio.open_memory_channel[_Event](math.inf)
         self._store: ClusterStore
         self._queues: BrokerQueues
@@ -278,9 +285,10 @@ class Controller:
                 await self._answer_broker(event)
             case AutoCreate(topics):
                 await self._auto_create(topics)
-            case _UncleanElections():
-                if self._active is not None:
-                    await self._active.bring_online()
+            case _UncleanElections() if self._active is not None:
+                await self._active.bring_online()
+            case _Rebalance():
+                await self._rebalance()
             case _Answer(broker_id, request, response):
                 await self._take_answer(broker_id, request, response)
 
@@ -329,6 +337,7 @@ class Controller:
                     self._settings, context, self._store, self._queues, self._waits.topics_gone
                 )
                 await self._active.begin()
+                self._rebalance_after(_FIRST_REBALANCE_AFTER_SECONDS)
                 logger.info("[Controller id=%d] Ready, with epoch %d", self._broker_id, epoch)
             except ControllerMovedError:
                 self._resign()
@@ -349,8 +358,23 @@ class Controller:
         if self._active is not None:
             logger.info("[Controller id=%d] Resigned", self._broker_id)
         self._active = None
+        if self._rebalance_timer is not None:
+            self._rebalance_timer.cancel()
         self._queues.clear()
         self._store.lose()
+
+    def _rebalance_after(self, seconds: float) -> None:
+        config = self._dynamic.static
+        if config.auto_leader_rebalance_enable:
+            if self._rebalance_timer is not None:
+                self._rebalance_timer.cancel()
+            self._rebalance_timer = self._clock.call_later(seconds, lambda: self._put(_Rebalance()))
+
+    async def _rebalance(self) -> None:
+        config = self._dynamic.static
+        if self._active is not None:
+            self._rebalance_after(config.leader_imbalance_check_interval_seconds)
+            await self._active.rebalance(config.leader_imbalance_per_broker_percentage)
 
     # Clients
 
@@ -453,27 +477,10 @@ class Controller:
             event.reply.complete(outcomes)
 
     async def _answer_broker(self, event: BrokerAsks) -> None:
-        request, version, reply = event
-        response = not_active(request)
-        try:
-            if self._active is not None:
-                response = await self._active.answer(request, version)
-        except KafkaError as error:
-            logger.info("%s is refused: %r", type(request).__name__, error)
-            response = refusal(request, error.code)
-        except ControllerMovedError:
-            raise
-        except Exception:
-            response = refusal(request, ErrorCode.UNKNOWN_SERVER_ERROR)
-            raise
-        finally:
-            reply.complete(response)
-        if self._active is not None and isinstance(response, AlterPartitionResponse):
-            await self._active.isr_changed(
-                TopicPartition(topic.topic_name, each.partition_index)
-                for topic in response.topics
-                for each in topic.partitions
-            )
+        if self._active is None:
+            event.reply.complete(not_active(event.request))
+        else:
+            await self._active.answer(event)
 
     async def _auto_create(self, topics: Sequence[NewTopic]) -> None:
         """Write topics; whichever broker's controller is active finds them."""

@@ -1,8 +1,7 @@
 """DeleteRecords, versions 0 to 2: move the start of logs up, to an offset or to the high watermark (-1).
 
-What lies below cannot be read any more from that moment on. It stays on the disk for as long as its segment does.
-
-Deviation: the reply does not wait for followers; where one has not deleted as much yet, it is REQUEST_TIMED_OUT.
+What lies below cannot be read any more from that moment on. It stays on the disk for as long as its segment does. The
+reply comes when all live replicas have done it, or after the timeout.
 Counterpart in Kafka: KafkaApis.handleDeleteRecordsRequest, ReplicaManager.deleteRecords.
 """
 
@@ -10,8 +9,9 @@ from typing import Final
 
 from ottla.broker.controller.topics import is_internal
 from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.partition import Partition
 from ottla.broker.replica_manager import ReplicaManager
-from ottla.broker.request_context import RequestContext
+from ottla.broker.request_context import Deferred, RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -25,36 +25,50 @@ _NO_LOW_WATERMARK: Final = -1
 
 def handle(
     request: DeleteRecordsRequest, context: RequestContext, *, replicas: ReplicaManager, metadata: MetadataCache
-) -> DeleteRecordsResponse:
+) -> DeleteRecordsResponse | Deferred[DeleteRecordsResponse]:
     """Delete from each partition; of one that is named several times the last offset counts."""
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         offsets = wanted.setdefault(topic.name, {})
         offsets.update((each.partition_index, each.offset) for each in topic.partitions)
+    results: dict[str, dict[int, DeleteRecordsPartitionResult]] = {}
+    deleted: list[tuple[Partition, int]] = []
+    for name, offsets in wanted.items():
+        of_topic = results[name] = {}
+        for index, offset in offsets.items():
+            of_topic[index] = _failed(index, ErrorCode.NONE)
+            try:
+                _check(name, index, metadata)
+                deleted.append(replicas.delete_records(name, index, offset))
+            except KafkaError as error:
+                of_topic[index] = _failed(index, error.code)
+    reply: Deferred[DeleteRecordsResponse] = Deferred(applied=False)
 
-    def delete(topic: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
-        try:
-            if not metadata.contains(topic, index):
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            if is_internal(topic):
-                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"records of {topic} are Kafka's own")
-            is_done, low_watermark = replicas.delete_records(topic, index, offset)
-        except KafkaError as error:
-            return _failed(index, error.code)
-        return DeleteRecordsPartitionResult(
-            partition_index=index,
-            low_watermark=low_watermark,
-            error_code=ErrorCode.NONE if is_done else ErrorCode.REQUEST_TIMED_OUT,
-        )
-
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic, partitions=[delete(topic, index, offset) for index, offset in offsets.items()]
+    def done(codes: list[ErrorCode]) -> None:
+        for (partition, _), code in zip(deleted, codes, strict=True):
+            topic, index = partition.topic_partition
+            gone = code not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT)
+            low_watermark = _NO_LOW_WATERMARK if gone else partition.low_watermark
+            results[topic][index] = DeleteRecordsPartitionResult(
+                partition_index=index, low_watermark=low_watermark, error_code=code
             )
-            for topic, offsets in wanted.items()
+        topics = [
+            DeleteRecordsTopicResult(name=name, partitions=list(of_topic.values()))
+            for name, of_topic in results.items()
         ]
-    )
+        reply.complete(DeleteRecordsResponse(topics=topics))
+
+    wait = replicas.await_deletion(deleted, request.timeout_ms, done)
+    if wait is not None:
+        reply.on_abandon = wait.cancel
+    return reply
+
+
+def _check(topic: str, index: int, metadata: MetadataCache) -> None:
+    if not metadata.contains(topic, index):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if is_internal(topic):
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"records of {topic} are Kafka's own")
 
 
 def error_response(request: DeleteRecordsRequest, version: int, code: ErrorCode) -> DeleteRecordsResponse:

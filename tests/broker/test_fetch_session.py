@@ -9,6 +9,7 @@ from ottla.broker.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
+    ROUND_MS,
     FetchContext,
     FetchKind,
     FetchSessionCache,
@@ -410,3 +411,33 @@ def test_a_session_never_misses_a_move_and_the_signal_keeps_nothing_dead(trials:
             context.end()
             epoch = next_epoch(epoch)
             assert len(broker.signal) == len(positions)
+
+
+def test_all_partitions_of_a_follower_are_looked_at_within_a_round_though_nothing_moves() -> None:
+    broker = Broker()
+    asked = [("a", index, 0) for index in range(10)]
+    session = broker.create(*asked, follower=True)
+    seen: list[tuple[str | None, int]] = []
+    for epoch in range(1, 5):
+        broker.now_ms += ROUND_MS // 4
+        context = broker.context(session=(session, epoch), follower=True)
+        looked_at = [(each.topic, each.partition) for each in context.session.to_look_at]
+        assert 2 <= len(looked_at) <= 3
+        seen += looked_at
+        assert broker.conclude(context)[2] == []
+    assert {index for _, index in seen} == set(range(10))
+
+
+def test_a_follower_that_was_away_for_a_round_is_looked_at_in_whole_and_a_consumer_never_is() -> None:
+    broker = Broker()
+    asked = [("a", index, 0) for index in range(10)]
+    follower, consumer = broker.create(*asked, follower=True), broker.create(*asked)
+    broker.now_ms += 10 * ROUND_MS
+    gone = broker.context(session=(follower, 1), forget=[("a", 3)], follower=True).session
+    assert sorted(each.partition for each in gone.to_look_at) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert not broker.context(session=(consumer, 1)).session.to_look_at
+    broker.now_ms += ROUND_MS // 2
+    rest = broker.context(session=(follower, 2), forget=[("a", index) for index in range(9)], follower=True).session
+    broker.now_ms += ROUND_MS
+    broker.context(session=(follower, 3), follower=True)
+    assert [each.partition for each in rest.to_look_at] == [9]

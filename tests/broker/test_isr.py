@@ -57,15 +57,6 @@ def test_a_dead_follower_that_was_caught_up_does_not_hold_the_high_watermark_bac
     assert watermark(3, 10, [follower(1, 4, NOW_MS)], InSyncReplicas([LEADER, 1]), is_alive=lambda _: False) == 4
 
 
-def test_a_follower_that_has_all_is_caught_up_though_nothing_is_looked_at() -> None:
-    replica = follower(1, 10)
-    replica.still_at_end(11, NOW_MS)
-    assert replica.last_caught_up_time_ms == 0
-    replica.still_at_end(10, NOW_MS)
-    replica.still_at_end(10, NOW_MS - 1)
-    assert replica.last_caught_up_time_ms == NOW_MS
-
-
 def test_a_follower_being_added_or_removed_counts_until_the_controller_answers() -> None:
     assert watermark(3, 10, [follower(1, 6)], InSyncReplicas([LEADER]).propose([LEADER, 1])) == 6
     assert watermark(3, 10, [follower(1, 6)], InSyncReplicas([LEADER, 1]).propose([LEADER])) == 6

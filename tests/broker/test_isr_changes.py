@@ -189,20 +189,6 @@ async def test_who_lags_leaves_and_the_high_watermark_moves_only_then(
     assert moved == [2]
 
 
-async def test_who_has_all_of_an_idle_partition_stays_though_it_is_not_looked_at(
-    leader: Leader, autojump_clock: MockClock
-) -> None:
-    partition = leader.lead(BROKER, 1, 2)
-    leader.append()
-    for follower in (1, 2):
-        await leader.fetch(follower, 1)
-    await leader.pass_time(3600)
-    leader.append()
-    await leader.pass_time(14)
-    assert leader.controller.asked == []
-    assert partition.in_sync == InSyncReplicas([BROKER, 1, 2])
-
-
 async def test_what_is_proposed_while_the_controller_is_asked_goes_into_the_next_request(leader: Leader) -> None:
     leader.lead(BROKER, partitions=range(3))
     await leader.fetch(1, 0)

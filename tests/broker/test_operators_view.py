@@ -36,7 +36,7 @@ LIFE = [
     ("kafka.log.LogManager", r"Created log for partition t-0 in .*/t-0"),
     ("state.change.logger", r"\[Broker id=1001\] Leading t-0 from leader epoch 0 on, at offset 0, .*"),
     ("kafka.server.ZkConfigManager", r"Topic t has new configs: {'retention.ms': '7'}"),
-    ("kafka.server.ReplicaManager", r"t-0 begins at offset 1 now, records were deleted"),
+    ("kafka.cluster.Partition", r"t-0 begins at offset 1 now, records were deleted"),
     ("kafka.controller.TopicDeletionManager", r"Deleting the topics \['t'\]"),
     ("state.change.logger", r"\[Broker id=1001\] Stopped replica of t-0, to delete it: True"),
     ("kafka.log.LogManager", r".*/t-0 is renamed to t-0\.\w+-delete, to be deleted"),

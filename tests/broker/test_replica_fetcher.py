@@ -1,182 +1,19 @@
 import errno
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
 from trio.testing import MockClock
 
 from ottla.broker.config import BrokerConfig
-from ottla.broker.handlers import fetch, list_offsets
-from ottla.broker.partition import Partition
-from ottla.broker.replica_fetcher import ReplicaFetchers
-from ottla.broker.request_context import Deferred
-from ottla.log.open_files import FileRegion
-from ottla.wire.codec import Chunk, decode_request, decode_response, encode_request, encode_response
+from ottla.broker.fetch_session import ROUND_MS, FetchSessionCache
 from ottla.wire.errors import ErrorCode
-from ottla.wire.messages.fetch import FetchRequest, FetchResponse
-from ottla.wire.messages.list_offsets import ListOffsetsRequest
+from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
-from ottla.wire.record_batch import iter_records, validate_produced
+from ottla.wire.record_batch import validate_produced
 from ottla.wire.schema import Request, Response
-from tests.broker.replicas import NOW_MS, TOPIC, House, batch, context
-
-
-class Way:
-    """A connection to a broker, over the bytes that would travel."""
-
-    def __init__(self, cluster: "Cluster", to: int) -> None:
-        self.cluster = cluster
-        self.to = to
-        self.is_closed = False
-
-    async def ask(self, request: Request, version: int) -> Response:
-        assert not self.is_closed
-        await trio.lowlevel.checkpoint()
-        _, arrived = decode_request(memoryview(encode_request(version, 1, "test", request))[4:])
-        self.cluster.asked.append((self.to, version, arrived))
-        if self.to in self.cluster.down:
-            raise ConnectionError("down")
-        answer = self.cluster.handle(arrived, version, self.to)
-        if isinstance(answer, Deferred):
-            answer = await answered(answer)
-        if self.to in self.cluster.down:
-            raise ConnectionError("went down")
-        data = joined(encode_response(1, answer, version))
-        _, response = decode_response(memoryview(data)[4:], type(request), version)
-        await self.cluster.on_the_way(request, response)
-        return response
-
-    async def close(self) -> None:
-        self.is_closed = True
-
-
-def joined(chunks: Sequence[Chunk]) -> bytes:
-    found = b""
-    for chunk in chunks:
-        if isinstance(chunk, FileRegion):
-            found += chunk.read()
-        else:
-            assert isinstance(chunk, bytes | bytearray | memoryview)
-            found += chunk
-    return found
-
-
-async def answered(reply: Deferred[Any]) -> Any:
-    done = trio.Event()
-    found: list[Any] = []
-
-    def answer(response: Any) -> None:
-        found.append(response)
-        done.set()
-
-    reply.then(answer)
-    await done.wait()
-    return found[0]
-
-
-async def nothing(request: Request, response: Response) -> None:
-    """As it was sent, so it arrives."""
-
-
-class Cluster:
-    """Brokers that hold replicas of one topic."""
-
-    def __init__(self, houses: Sequence[House], version: int, **config: str) -> None:
-        self.houses = houses
-        self.asked: list[tuple[int, int, Request]] = []
-        self.down: set[int] = set()
-        self.ways: list[Way] = []
-        self.on_the_way: Callable[[Request, Response], Any] = nothing
-        named = BrokerConfig({name.replace("_", "."): value for name, value in config.items()})
-        self.fetchers = [
-            ReplicaFetchers(
-                house.replicas,
-                self.way,
-                named,
-                broker_epoch=lambda: 7,
-                fetch_version=version,
-                list_offsets_version=6,
-            )
-            for house in houses
-        ]
-
-    def way(self, to: int) -> Way:
-        self.ways.append(Way(self, to))
-        return self.ways[-1]
-
-    def handle(self, request: Request, version: int, to: int) -> Any:
-        house = self.houses[to]
-        if isinstance(request, FetchRequest):
-            return fetch.handle(
-                request,
-                context(1, version),
-                replicas=house.replicas,
-                sessions=house.sessions,
-                metadata=house.metadata,
-                fetch_max_bytes=1 << 26,
-            )
-        assert isinstance(request, ListOffsetsRequest)
-        return list_offsets.handle(request, context(2, version), replicas=house.replicas)
-
-    async def lead(
-        self, leader: int, epoch: int, *, brokers: Sequence[int] | None = None, isr: Sequence[int] | None = None
-    ) -> None:
-        """As the controller says it to some brokers, else to all."""
-        everybody = range(len(self.houses))
-        for broker in everybody if brokers is None else brokers:
-            house = self.houses[broker]
-            request = house.request(
-                leader=leader, epoch=epoch, replicas=list(everybody), isr=list(everybody if isr is None else isr)
-            )
-            response = await answered(house.replicas.become_leader_or_follower(request))
-            assert [error.error_code for topic in response.topics for error in topic.partition_errors] == [0]
-
-    def partition(self, broker: int) -> Partition:
-        return self.houses[broker].replicas.partition(TOPIC, 0)
-
-    def append(self, broker: int, *values: bytes) -> None:
-        partition = self.partition(broker)
-        for value in values:
-            produced = validate_produced(batch(value), api_version=9, rules=partition.rules, now_ms=NOW_MS)
-            self.houses[broker].replicas.append(partition, produced, 1, NOW_MS)
-
-    def values(self, broker: int) -> list[bytes]:
-        return [value for _, value in self.records(broker)]
-
-    def records(self, broker: int) -> list[tuple[int, bytes]]:
-        log = self.partition(broker).log
-        found, offset = [], log.log_start_offset
-        while offset < log.log_end_offset:
-            data = log.read(offset, 1 << 20, log.log_end_offset, True)
-            for record in iter_records(memoryview(data.read() if isinstance(data, FileRegion) else data)):
-                if record.offset >= offset:
-                    found.append((record.offset, bytes(record.value or b"")))
-            offset = found[-1][0] + 1
-        return found
-
-    def files(self, broker: int) -> bytes:
-        return b"".join(path.read_bytes() for path in sorted(self.houses[broker].path.glob(f"{TOPIC}-0/*.log")))
-
-    async def settle(self) -> None:
-        """Until all followers wait for more, and have been told of the high watermark."""
-        await trio.sleep(5)
-
-
-@asynccontextmanager
-async def cluster(path: Path, brokers: int = 2, version: int = 17, **config: str) -> AsyncIterator[Cluster]:
-    houses = [House(path / str(broker), broker_id=broker) for broker in range(brokers)]
-    made = Cluster(houses, version, **config)
-    async with trio.open_nursery() as nursery:
-        for house in houses:
-            house.starts = nursery.start_soon
-            nursery.start_soon(house.clock.run)
-        yield made
-        nursery.cancel_scope.cancel()
-    for house in houses:
-        house.close()
+from tests.broker.replicas import NOW_MS, TOPIC, batch
+from tests.broker.replication import answered, cluster, nothing
 
 
 @pytest.mark.parametrize("version", [12, 13, 15, 17])
@@ -200,8 +37,7 @@ async def test_a_follower_asks_with_what_the_leader_has_to_know(tmp_path: Path, 
         await made.lead(0, 3)
         made.append(0, b"a")
         await made.settle()
-        request = made.asked[-1][2]
-        assert isinstance(request, FetchRequest)
+        request = [request for request in made.fetches() if request.topics][-1]
         (asked,) = request.topics[0].partitions
         assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (70, 1, 10485760)
         assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (1, 7)
@@ -272,7 +108,7 @@ async def test_who_was_away_for_too_long_begins_where_the_leader_begins(
         await made.settle()
         await made.lead(0, 2, brokers=[0], isr=[0])
         made.append(0, b"b", b"c", b"d")
-        made.partition(0).delete_records(3, ())
+        made.partition(0).delete_records(3)
         made.down.clear()
         await made.lead(0, 2, brokers=[1])
         await made.settle()
@@ -286,7 +122,7 @@ async def test_deleted_records_are_deleted_at_followers_too(tmp_path: Path, auto
         await made.lead(0, 1)
         made.append(0, b"a", b"b", b"c")
         await made.settle()
-        made.partition(0).delete_records(2, ())
+        made.partition(0).delete_records(2)
         made.append(0, b"d")
         await made.settle()
         assert made.partition(1).log.log_start_offset == 2
@@ -300,7 +136,7 @@ async def test_a_log_may_begin_within_a_batch(tmp_path: Path, autojump_clock: Mo
         for values in ((b"a", b"b", b"c"), (b"d",)):
             produced = validate_produced(batch(*values), api_version=9, rules=leader.rules, now_ms=NOW_MS)
             made.houses[0].replicas.append(leader, produced, 1, NOW_MS)
-        leader.delete_records(2, ())
+        leader.delete_records(2)
         await made.lead(0, 1, brokers=[1])
         await made.settle()
         assert made.records(1) == [(2, b"c"), (3, b"d")]
@@ -402,9 +238,9 @@ async def test_a_replica_whose_disk_fails_goes_offline_and_the_others_go_on(
         assert not made.houses[1].replicas.partition("other", 0).is_offline
         asked = len(made.asked)
         await made.settle()
-        (last,) = [topic.topic_id for topic in made.asked[-1][2].topics]  # type: ignore[attr-defined]
         assert len(made.asked) > asked
-        assert last == made.houses[1].replicas.partition("other", 0).log.topic_id
+        (forgotten,) = [topic for request in made.fetches() for topic in request.forgotten_topics_data]
+        assert forgotten.topic_id == follower.log.topic_id
 
 
 async def test_a_stopped_replica_fetches_no_more_and_its_connection_is_closed(
@@ -461,3 +297,92 @@ async def test_partitions_share_as_many_connections_as_the_config_says(
         made.houses[0].replicas.append(made.houses[0].replicas.partition("wide", 7), produced, 1, NOW_MS)
         await made.settle()
         assert made.houses[1].replicas.partition("wide", 7).high_watermark == 1
+
+
+async def test_a_session_names_only_what_moved(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with cluster(tmp_path) as made:
+        for house in made.houses:
+            request = house.request("wide", range(50), leader=0, replicas=[0, 1], isr=[0, 1])
+            await answered(house.replicas.become_leader_or_follower(request))
+        await made.settle()
+        first = made.fetches()[0]
+        assert (first.session_id, first.session_epoch, len(first.topics[0].partitions)) == (0, 0, 50)
+        assert not any(request.topics for request in made.fetches()[1:])
+        partition = made.houses[0].replicas.partition("wide", 7)
+        produced = validate_produced(batch(b"a"), api_version=9, rules=partition.rules, now_ms=NOW_MS)
+        made.houses[0].replicas.append(partition, produced, 1, NOW_MS)
+        await made.settle()
+        named = [request for request in made.fetches()[1:] if request.topics]
+        assert [each.partition for request in named for topic in request.topics for each in topic.partitions] == [7]
+        assert made.houses[1].replicas.partition("wide", 7).high_watermark == 1
+
+
+async def test_a_leader_that_lost_the_session_is_asked_anew(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with cluster(tmp_path) as made:
+        await made.lead(0, 1)
+        await made.settle()
+        made.houses[0].sessions = FetchSessionCache(3, made.houses[0].replicas.signal, lambda: 77)
+        made.append(0, b"a")
+        await made.settle()
+        assert made.values(1) == [b"a"]
+        assert made.fetches()[-1].session_id == 77
+
+
+async def test_without_a_place_for_its_session_a_follower_names_all_each_time(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with cluster(tmp_path) as made:
+        made.houses[0].sessions = FetchSessionCache(0, made.houses[0].replicas.signal, lambda: 77)
+        await made.lead(0, 1)
+        made.append(0, b"a")
+        await made.settle()
+        assert made.values(1) == [b"a"]
+        assert {(each.session_id, each.session_epoch, len(each.topics)) for each in made.fetches()} == {(0, 0, 1)}
+
+
+async def test_where_nothing_is_written_a_follower_stays_caught_up(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with cluster(tmp_path) as made:
+        await made.lead(0, 1)
+        await trio.sleep(600)
+        caught_up_ms = made.partition(0).followers[1].last_caught_up_time_ms
+        assert made.houses[0].clock.now_ms() - caught_up_ms < ROUND_MS + 1000
+
+
+async def test_a_leader_elected_out_of_sync_wins_over_what_was_committed(
+    tmp_path: Path, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with cluster(tmp_path) as made:
+        await made.lead(0, 1)
+        made.append(0, b"a")
+        await made.settle()
+        made.down.add(0)
+        await made.lead(0, 2, brokers=[0], isr=[0])
+        made.append(0, b"b", b"c")
+        made.houses[0].now_ms += 60_000
+        made.append(0, b"d")
+        assert made.partition(0).high_watermark == 4
+        await made.lead(1, 3, isr=[1])
+        made.append(1, b"x")
+        await made.settle()
+        assert made.values(0) == made.values(1) == [b"a", b"x"]
+        assert made.partition(0).high_watermark == 2
+        assert "Truncating" in caplog.text
+
+
+async def test_a_follower_keeps_what_it_has_through_a_restart_of_its_broker(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with cluster(tmp_path) as made:
+        await made.lead(0, 1)
+        made.append(0, b"a", b"b")
+        await made.settle()
+    async with cluster(tmp_path) as made:
+        made.down.add(0)
+        await made.lead(0, 2)
+        await made.settle()
+        assert made.values(1) == [b"a", b"b"]
+        await made.lead(1, 3)
+        made.append(1, b"c")
+        await made.settle()
+        assert made.values(0) == [b"a", b"b", b"c"]
+        assert made.files(0) == made.files(1)

@@ -53,6 +53,10 @@ def consume(cluster: Cluster, count: int) -> list[bytes]:
     return found
 
 
+def committer(cluster: Cluster) -> confluent_kafka.Consumer:
+    return confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g", "log_level": 0})
+
+
 def test_a_cluster_is_ready_soon() -> None:
     seconds = []
     for _ in range(3):
@@ -65,7 +69,7 @@ def test_a_cluster_is_ready_soon() -> None:
 @pytest.mark.parametrize("how", [Cluster.stop, Cluster.kill])
 def test_a_cluster_goes_on_without_each_of_its_brokers(how: object) -> None:
     assert callable(how)
-    with Cluster(3, replica_lag_time_max_ms=1000, default_replication_factor=3) as cluster:
+    with Cluster(3, default_replication_factor=3) as cluster:
         create(cluster, 3)
         expected = []
         for each in range(3):
@@ -75,6 +79,24 @@ def test_a_cluster_goes_on_without_each_of_its_brokers(how: object) -> None:
             cluster.start(each)
             expected += [b"before %d" % each, b"without %d" % each]
         assert consume(cluster, 6) == expected
+
+
+@pytest.mark.parametrize("how", [Cluster.stop, Cluster.kill])
+def test_committed_offsets_outlive_each_broker(how: object) -> None:
+    assert callable(how)
+    with Cluster(3, offsets_topic_num_partitions=5) as cluster:
+        create(cluster, 3)
+        place = confluent_kafka.TopicPartition(TOPIC, 0, 1)
+        for each in range(3):
+            committer(cluster).commit(offsets=[place], asynchronous=False)
+            how(cluster, each)
+            (found,) = committer(cluster).committed([place], PATIENCE_S)
+            assert found.offset == place.offset
+            place.offset += 1
+            committer(cluster).commit(offsets=[place], asynchronous=False)
+            cluster.start(each)
+            (found,) = committer(cluster).committed([place], PATIENCE_S)
+            assert found.offset == place.offset
 
 
 def test_a_broker_that_runs_does_not_start_and_one_that_is_gone_does_not_end() -> None:

@@ -32,6 +32,16 @@ def test_the_example_of_a_broker_in_a_test_runs() -> None:
     assert len(called) == 1
 
 
+@pytest.mark.slow
+def test_the_example_of_a_cluster_in_a_test_runs() -> None:
+    called: list[str] = []
+    exec(
+        next(each for each in python_blocks() if "Cluster(3" in each),
+        {"run_my_service": lambda bootstrap: called.append(bootstrap)},
+    )
+    assert [len(each.split(",")) for each in called] == [3]
+
+
 def test_every_file_that_the_readme_links_to_exists() -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)", README.read_text())
     assert links

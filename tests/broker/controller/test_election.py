@@ -115,3 +115,30 @@ def test_whoever_is_elected_is_live_assigned_and_in_its_isr(
         assert elected.controller_epoch == context.epoch
         # Only an unclean election takes in somebody who was not in sync.
         assert set(elected.isr) <= set(isr) or elected.recovery_state == RECOVERING
+
+
+def test_partitions_go_back_where_too_many_are_led_elsewhere() -> None:
+    context = context_of((1, 2), *[(1, 2)] * 10)
+    partitions = context.partitions_of("t")
+    for partition in partitions:
+        lead(context, partition, 1, 1, 2)
+    lead(context, partitions[3], 2, 1, 2)
+    assert election.out_of_balance(context, 10) == []
+    assert election.out_of_balance(context, 9) == [partitions[3]]
+    lead(context, partitions[5], 2, 2)
+    assert election.out_of_balance(context, 10) == [partitions[3]]
+    context.set_assignment(partitions[0], ReplicaAssignment((1, 2, 3), adding=(3,)))
+    assert election.out_of_balance(context, 10) == []
+    context.set_assignment(partitions[0], ReplicaAssignment((1, 2)))
+    assert election.out_of_balance(context, 10) == [partitions[3]]
+    context.topics_to_delete.add("t")
+    assert election.out_of_balance(context, 10) == []
+
+
+def test_who_is_gone_or_going_gets_nothing_back() -> None:
+    context = context_of((1, 2), (1, 2), (1, 2))
+    for partition in context.partitions_of("t"):
+        lead(context, partition, 2, 1, 2)
+    assert len(election.out_of_balance(context, 10)) == 2
+    context.shutting_down.add(1)
+    assert election.out_of_balance(context, 10) == []

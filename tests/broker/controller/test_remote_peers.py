@@ -122,7 +122,8 @@ async def test_topics_live_and_die_on_other_brokers_whatever_protocol_is_spoken(
         first, other = cluster.brokers[0], cluster.brokers[1]
         assert first.controller.is_active
         await create(first, assigned_topic("t", (1, 0), (2, 1)))
-        await until(lambda: ("t", 1) in cluster.brokers[2].replicas.partitions)
+        hosts = ((0, 0), (1, 0), (1, 1), (2, 1))
+        await until(lambda: all(("t", index) in cluster.brokers[each].replicas.partitions for each, index in hosts))
         assert other.replicas.partitions["t", 0].is_leader
         assert not other.replicas.partitions["t", 1].is_leader
         assert first.replicas.partitions["t", 0].leader_epoch == 0

@@ -4,10 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
+import trio.testing
 
 from ottla.broker.handlers import delete_records
 from ottla.broker.partition import TO_LOG_END
 from ottla.broker.reader import Reader, consumer
+from ottla.broker.request_context import Deferred
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.delete_records import (
@@ -41,8 +44,7 @@ def house(tmp_path: Path) -> Iterator[House]:
     house.close()
 
 
-def send(house: House, *asked: tuple[str, int, int], version: int = 2) -> list[tuple[str, int, int, int]]:
-    """Topic, partition, error and low watermark for each."""
+def ask(house: House, *asked: tuple[str, int, int], version: int = 2) -> Deferred[DeleteRecordsResponse]:
     request = DeleteRecordsRequest(
         topics=[
             DeleteRecordsTopic(name=topic, partitions=[DeleteRecordsPartition(partition_index=index, offset=offset)])
@@ -50,10 +52,20 @@ def send(house: House, *asked: tuple[str, int, int], version: int = 2) -> list[t
         ],
         timeout_ms=1000,
     )
-    response = delete_records.handle(
+    reply = delete_records.handle(
         request, context(ApiKey.DELETE_RECORDS, version), replicas=house.replicas, metadata=house.metadata
     )
-    decoded = DeleteRecordsResponse.decode(response.encode(version), version)
+    assert isinstance(reply, Deferred)
+    return reply
+
+
+def send(house: House, *asked: tuple[str, int, int], version: int = 2) -> list[tuple[str, int, int, int]]:
+    """Topic, partition, error and low watermark for each, where none has to wait."""
+    return told(ask(house, *asked, version=version), version)
+
+
+def told(reply: Deferred[DeleteRecordsResponse], version: int = 2) -> list[tuple[str, int, int, int]]:
+    decoded = DeleteRecordsResponse.decode(reply.response.encode(version), version)
     return [
         (topic.name, each.partition_index, each.error_code, each.low_watermark)
         for topic in decoded.topics
@@ -161,25 +173,54 @@ def test_a_disk_that_fails_is_an_answer(house: House) -> None:
     assert send(house, (TOPIC, 0, 1)) == [(TOPIC, 0, ErrorCode.KAFKA_STORAGE_ERROR, -1)]
 
 
-def test_followers_that_have_not_deleted_yet_hold_the_low_watermark_back(tmp_path: Path) -> None:
+@pytest.fixture
+def followed(tmp_path: Path) -> Iterator[House]:
+    """Two records, and a follower that has none yet."""
     house = House(tmp_path)
     house.lead(isr=[BROKER, 1], replicas=[BROKER, 1])
     append(house, b"a", b"b")
-    reader = Reader(1, -1, TO_LOG_END, from_leader_only=True)
-
-    def follow(log_start_offset: int) -> None:
-        asked = FetchPartition(partition=0, fetch_offset=2, partition_max_bytes=1, log_start_offset=log_start_offset)
-        house.replicas.read(reader, TOPIC, 0, ZERO_UUID, asked, 1, at_least_one=True)
-
-    assert send(house, (TOPIC, 0, 1)) == [(TOPIC, 0, ErrorCode.OFFSET_OUT_OF_RANGE, -1)]
-    follow(0)
-    assert send(house, (TOPIC, 0, 1)) == [(TOPIC, 0, ErrorCode.REQUEST_TIMED_OUT, 0)]
-    follow(1)
-    assert send(house, (TOPIC, 0, 1)) == [(TOPIC, 0, ErrorCode.NONE, 1)]
-    follow(0)
-    del house.metadata.brokers[1]
-    assert send(house, (TOPIC, 0, 1)) == [(TOPIC, 0, ErrorCode.NONE, 1)]
+    yield house
     house.close()
+
+
+def follow(house: House, log_start_offset: int) -> None:
+    """Let the follower have both records, and start there."""
+    reader = Reader(1, -1, TO_LOG_END, from_leader_only=True)
+    asked = FetchPartition(partition=0, fetch_offset=2, partition_max_bytes=1, log_start_offset=log_start_offset)
+    house.replicas.read(reader, TOPIC, 0, ZERO_UUID, asked, 1, at_least_one=True)
+
+
+async def test_the_reply_comes_when_all_live_followers_have_deleted_as_much(followed: House) -> None:
+    assert send(followed, (TOPIC, 0, 1)) == [(TOPIC, 0, ErrorCode.OFFSET_OUT_OF_RANGE, -1)]
+    follow(followed, 0)
+    reply = ask(followed, (TOPIC, 0, 1))
+    assert not reply.done
+    follow(followed, 1)
+    assert told(reply) == [(TOPIC, 0, ErrorCode.NONE, 1)]
+    assert send(followed, (TOPIC, 0, 1)) == [(TOPIC, 0, ErrorCode.NONE, 1)]
+    del followed.metadata.brokers[1]
+    assert send(followed, (TOPIC, 0, 2)) == [(TOPIC, 0, ErrorCode.NONE, 2)]
+    assert len(followed.replicas.signal) == 0
+
+
+async def test_who_waits_for_a_follower_for_too_long_is_told_so(
+    followed: House, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    nursery.start_soon(followed.clock.run)
+    follow(followed, 0)
+    reply = ask(followed, (TOPIC, 0, 1))
+    await trio.sleep(0.9)
+    assert not reply.done
+    await trio.sleep(0.2)
+    assert told(reply) == [(TOPIC, 0, ErrorCode.REQUEST_TIMED_OUT, 0)]
+    assert len(followed.replicas.signal) == 0
+
+
+async def test_a_leader_that_is_one_no_more_says_so(followed: House) -> None:
+    follow(followed, 0)
+    reply = ask(followed, (TOPIC, 0, 1))
+    followed.lead(leader=1, isr=[BROKER, 1], replicas=[BROKER, 1], epoch=1)
+    assert told(reply) == [(TOPIC, 0, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
 
 
 def test_an_error_of_the_whole_request_is_every_partitions() -> None:

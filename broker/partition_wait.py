@@ -1,7 +1,7 @@
-"""Produce requests that wait until what they appended is acknowledged.
+"""Requests that wait until something is true of each of their partitions at an offset, or never will be.
 
-Owns the wait of one request for all its partitions. Must not know how an append is acknowledged, nor requests.
-Counterpart in Kafka: DelayedProduce.
+Owns the wait of one request for all its partitions. Must not know what it waits for, nor requests.
+Counterparts in Kafka: DelayedProduce, DelayedDeleteRecords.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,51 +19,52 @@ class Replicas(Protocol):
     clock: Clock
     signal: OffsetSignal
 
-    def acks_error(self, partition: Partition, required_offset: int, required_acks: int) -> ErrorCode | None:
-        """How an append ends by now; None while that is open."""
+
+# How a wait for a partition and an offset ends by now: done (NONE), or never to be; None while that is open.
+Outcome = Callable[[Partition, int], ErrorCode | None]
 
 
 class _Awaited:
-    """A partition whose acknowledgement somebody waits for."""
+    """A partition that somebody waits for."""
 
     __slots__ = ("error", "partition", "required_offset", "wait")
 
-    def __init__(self, wait: "AcksWait", partition: Partition, required_offset: int) -> None:
+    def __init__(self, wait: "PartitionWait", partition: Partition, required_offset: int) -> None:
         self.wait = wait
         self.partition = partition
         self.required_offset = required_offset
         self.error: ErrorCode | None = None
 
     def partition_moved(self) -> None:
-        """It may be acknowledged now, or never."""
+        """It may have what is waited for now, or never."""
         self.wait.check(self)
 
 
-class AcksWait:
-    """Appends that wait until all of them are acknowledged, or time runs out."""
+class PartitionWait:
+    """Ends when all of its partitions have ended their part of it, or time runs out."""
 
     def __init__(
         self,
         replicas: Replicas,
-        appended: Sequence[tuple[Partition, int]],
-        required_acks: int,
+        awaited: Sequence[tuple[Partition, int]],
+        outcome: Outcome,
         timeout_ms: int,
         done: Callable[[list[ErrorCode]], None],
     ) -> None:
         self._replicas = replicas
-        self._required_acks = required_acks
+        self._outcome = outcome
         self._done = done
-        self._awaited = [_Awaited(self, partition, offset) for partition, offset in appended]
+        self._awaited = [_Awaited(self, partition, offset) for partition, offset in awaited]
         self._open = len(self._awaited)
         self._timer = replicas.clock.call_later(max(timeout_ms, 0) / 1000, self._expire)
-        for awaited in self._awaited:
-            replicas.signal.watch(awaited.partition.topic_partition, EVERYTHING, awaited)
-        for awaited in self._awaited:
-            self.check(awaited)
+        for each in self._awaited:
+            replicas.signal.watch(each.partition.topic_partition, EVERYTHING, each)
+        for each in self._awaited:
+            self.check(each)
 
     def check(self, awaited: _Awaited) -> None:
         """Settle one if it can be settled."""
-        error = self._replicas.acks_error(awaited.partition, awaited.required_offset, self._required_acks)
+        error = self._outcome(awaited.partition, awaited.required_offset)
         if error is None or awaited.error is not None:
             return
         self._settle(awaited, error)
