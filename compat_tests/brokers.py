@@ -128,22 +128,16 @@ class ApacheKafka(Broker):
         return [*java, "kafka.Kafka", str(properties)]
 
 
-class ZooKeeperKafka(Broker):
-    """Apache Kafka 3.9.2 with a ZooKeeper of its own: the last release of its kind, and Ottla's reference."""
+class Kafka39(Broker):
+    """Apache Kafka 3.9.2, with the ZooKeeper that its overrides name: the last release of its kind."""
 
     name = "Kafka 3.9"
 
     def start(self) -> None:
-        """Start ZooKeeper, then the broker."""
-        self.zookeeper = ZooKeeper(self.data / "zookeeper")
-        self.zookeeper.launch()
-        try:
-            # The broker itself waits until ZooKeeper is there, and answers before it knows itself.
-            super().start()
-            self._wait_until_it_knows_itself()
-        except BaseException:
-            self.zookeeper.kill()
-            raise
+        """Start the broker."""
+        super().start()
+        # It answers before it knows itself.
+        self._wait_until_it_knows_itself()
 
     def _wait_until_it_knows_itself(self) -> None:
         deadline = time.perf_counter() + self.start_timeout_s
@@ -156,16 +150,10 @@ class ZooKeeperKafka(Broker):
                 brokers = int.from_bytes(client.recv(size, socket.MSG_WAITALL)[4:8], "big")
                 time.sleep(0.02)
 
-    def stop(self) -> None:
-        """End the broker, then ZooKeeper."""
-        super().stop()
-        self.zookeeper.kill()
-
     def command(self) -> list[str]:
         properties = self.data / "server.properties"
         lines = [
             "broker.id=1",
-            f"zookeeper.connect={self.zookeeper.connect}",
             f"listeners=PLAINTEXT://127.0.0.1:{self.port}",
             f"log.dirs={self.data / 'log'}",
             "offsets.topic.replication.factor=1",
@@ -175,6 +163,28 @@ class ZooKeeperKafka(Broker):
         ]
         properties.write_text("\n".join(lines) + "\n")
         return ["java", *KAFKA_JVM, "-cp", classpath(ZOOKEEPER_BROKER), "kafka.Kafka", str(properties)]
+
+
+class ZooKeeperKafka(Kafka39):
+    """The same with a ZooKeeper of its own: Ottla's reference."""
+
+    def __init__(self, data: Path, overrides: Sequence[str] = ()) -> None:
+        self.zookeeper = ZooKeeper(data / "zookeeper")
+        super().__init__(data, [f"zookeeper.connect={self.zookeeper.connect}", *overrides])
+
+    def start(self) -> None:
+        """Start ZooKeeper, and the broker, which waits until it is there."""
+        self.zookeeper.launch()
+        try:
+            super().start()
+        except BaseException:
+            self.zookeeper.kill()
+            raise
+
+    def stop(self) -> None:
+        """End the broker, then ZooKeeper."""
+        super().stop()
+        self.zookeeper.kill()
 
 
 def answers(host: str, port: int) -> bool:

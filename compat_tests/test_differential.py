@@ -10,7 +10,7 @@ from compat_tests.scenarios import GROUP_SCENARIOS, SCENARIOS, Scenario, cluster
 
 pytestmark = pytest.mark.slow
 # What only brokers ask each other, of which Kafka 4 has nothing any more.
-OF_BROKERS = {4, 5, 6}
+OF_BROKERS = {4, 5, 6, 7, 56, 67}
 assert {cluster, groups, offsets, records, topics}  # that they were imported is what fills SCENARIOS
 
 

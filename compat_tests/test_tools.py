@@ -385,8 +385,15 @@ def test_the_tools_print_what_they_print_against_kafka(name: str, tools: Tools, 
             assert (command, ottla) == (command, apache_kafka)
 
 
+OF_BROKERS = {
+    *("LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown", "AlterPartition", "AllocateProducerIds")
+}
+
+
 def test_the_tool_tells_versions_of_all_that_both_have(tools: Tools, brokers: list[Broker]) -> None:
-    line = re.compile(r"\t(\w+)\((\d+)\): (?:UNSUPPORTED|(\d+)(?: to (\d+))? \[usable: (\d+)\]),?")
+    # Of what brokers with ZooKeeper speak among themselves the most is too old for the tool, as it is for Kafka 3.9.
+    old = r"\d+ to \d+ \[unusable: node too new\]"
+    line = re.compile(rf"\t(\w+)\((\d+)\): (?:UNSUPPORTED|{old}|(\d+)(?: to (\d+))? \[usable: (\d+)\]),?")
     told = []
     for broker in brokers:
         code, printed, complaints = run(tools, broker, "broker-api-versions")
@@ -397,8 +404,8 @@ def test_the_tool_tells_versions_of_all_that_both_have(tools: Tools, brokers: li
         assert all(found)
         told.append({each[1]: each.groups()[2:] for each in found if each})
     ottla, apache_kafka = told
-    assert list(ottla) == list(apache_kafka)
-    both = {name for name in ottla if ottla[name][0] is not None}
+    assert [name for name in ottla if name not in OF_BROKERS] == list(apache_kafka)
+    both = {name for name in apache_kafka if ottla[name][0] is not None}
     assert {"Produce", "Fetch", "Metadata", "CreateTopics", "DescribeConfigs"} <= both
     for name in both:
         lowest, highest, usable = ottla[name]

@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from compat_tests.writing import Writer, read_all
 from compat_tests.zookeeper import running
 from ottla import Broker
-from tests.test_survival import Writer, read_all
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 TOPIC = "survivors"
