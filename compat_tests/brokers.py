@@ -132,6 +132,7 @@ class Kafka39(Broker):
     """Apache Kafka 3.9.2, with the ZooKeeper that its overrides name: the last release of its kind."""
 
     name = "Kafka 3.9"
+    jvm: Sequence[str] = KAFKA_JVM
 
     def start(self) -> None:
         """Start the broker."""
@@ -162,7 +163,7 @@ class Kafka39(Broker):
             *self.overrides,
         ]
         properties.write_text("\n".join(lines) + "\n")
-        return ["java", *KAFKA_JVM, "-cp", classpath(ZOOKEEPER_BROKER), "kafka.Kafka", str(properties)]
+        return ["java", *self.jvm, "-cp", classpath(ZOOKEEPER_BROKER), "kafka.Kafka", str(properties)]
 
 
 class ZooKeeperKafka(Kafka39):
