@@ -1,6 +1,7 @@
 """A ZooKeeper to test against: one server of the release that Kafka 3.9.2 comes with, a process of its own."""
 
 import contextlib
+import random
 import signal
 import socket
 import subprocess
@@ -10,6 +11,9 @@ from pathlib import Path
 
 from compat_tests.jars import ZOOKEEPER_BROKER, classpath, require
 
+# Linux gives out higher ones unless told otherwise.
+PORTS = (15_000, 32_000)
+PORTS_TRIED = 1000
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
@@ -90,10 +94,12 @@ class ZooKeeper:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+    """Return a port that nobody listens on now, and that nobody gets who asks the system for any."""
+    for _ in range(PORTS_TRIED):
+        port = random.randrange(*PORTS)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise RuntimeError(f"no free port among {PORTS_TRIED} of {PORTS}")
 
 
 @contextlib.contextmanager

@@ -20,7 +20,8 @@ Described = dict[int, tuple[int, list[int], list[int]]]
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    with Cluster(3) as cluster:
+    # Else the controller may have the preferred leaders lead by itself.
+    with Cluster(3, auto_leader_rebalance_enable=False) as cluster:
         yield cluster
 
 
