@@ -14,7 +14,7 @@ import trio
 from ottla.broker.clock import thread_offload
 from ottla.broker.config import BrokerConfig
 from ottla.broker.node import Node
-from ottla.embed import DONE
+from ottla.embed import DONE, HOST, reserved_port
 from ottla.zk.embedded import EmbeddedStore
 
 logger = logging.getLogger("kafka.Kafka$")
@@ -44,8 +44,8 @@ class Brokers:
         self._store = EmbeddedStore(folder / STORE_FILE, thread_offload(1))
         self._stopping = trio.Event()
         self._running: dict[int, _Running] = {}
-        # Where each is found, from its first start on.
-        self._places: dict[int, str] = {}
+        # Nobody else gets the port of a broker that does not run: clients of this cluster would ask a stranger.
+        self._ports = [reserved_port() for _ in self._ids]
         self._nursery: trio.Nursery
         self._token: trio.lowlevel.TrioToken
         self._said, self._commands = trio.open_memory_channel[str](math.inf)
@@ -67,6 +67,8 @@ class Brokers:
                 self._nursery.cancel_scope.cancel()
         finally:
             await self._store.close()
+            for each in self._ports:
+                each.close()
 
     def stop(self) -> None:
         """Have `run` end: all brokers stop, one after the other."""
@@ -75,14 +77,17 @@ class Brokers:
     @property
     def bootstrap(self) -> str:
         """Where clients connect: all brokers, whether they run or not."""
-        return ",".join(self._places[each] for each in self._ids)
+        return ",".join(map(self._place, self._ids))
+
+    def _place(self, broker_id: int) -> str:
+        return f"{HOST}:{self._ports[broker_id].getsockname()[1]}"
 
     async def start_broker(self, broker_id: int) -> None:
         """Start a broker, where it was and with what it had; return when it serves."""
         folder = self._folder / f"broker-{broker_id}"
         texts = {
             "broker.id": str(broker_id),
-            "listeners": f"PLAINTEXT://{self._places.get(broker_id, '127.0.0.1:0')}",
+            "listeners": f"PLAINTEXT://{self._place(broker_id)}",
             "log.dirs": str(folder),
             **QUICK,
             **self._overrides,
@@ -105,13 +110,9 @@ class Brokers:
         await running.has_ended.wait()
 
     async def _run(self, broker_id: int, running: _Running) -> None:
-        def ready(place: str) -> None:
-            self._places[broker_id] = place
-            running.is_ready.set()
-
         try:
             with running.scope:
-                await running.node.run(ready)
+                await running.node.run(lambda place: running.is_ready.set())
         finally:
             del self._running[broker_id]
             running.has_ended.set()

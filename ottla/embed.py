@@ -7,6 +7,7 @@ costs next to nothing and nothing of a broker runs in the caller's process.
 import os
 import selectors
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from ottla.wire.config_def import render
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 15.0
+HOST = "127.0.0.1"
 READY = b"ottla ready bootstrap="
 DONE = "ottla done"
 
@@ -147,10 +149,20 @@ class Broker(_Child):
 
     def __init__(self, **overrides: Any) -> None:
         super().__init__(overrides)
+        self._port: socket.socket | None = None
 
     def start(self) -> None:
         """Start the broker and return when it serves."""
         self._launch()
+
+    def close(self) -> None:
+        """Stop the broker for good and remove its data; BrokerError when it does not end cleanly."""
+        try:
+            super().close()
+        finally:
+            if self._port is not None:
+                self._port.close()
+            self._port = None
 
     def stop(self) -> None:
         """End the broker as an operator would, and keep its data; BrokerError when it does not end cleanly."""
@@ -161,7 +173,9 @@ class Broker(_Child):
         self._end(subprocess.Popen.kill)
 
     def _arguments(self, folder: Path) -> Sequence[str]:
-        where = self._bootstrap or "127.0.0.1:0"
+        if self._port is None:
+            self._port = reserved_port()
+        where = f"{HOST}:{self._port.getsockname()[1]}"
         settings = {"listeners": f"PLAINTEXT://{where}", "log.dirs": str(folder / "data"), **self._overrides}
         return ["ottla.child", str(folder), *(f"{name}={value}" for name, value in settings.items())]
 
@@ -214,3 +228,14 @@ def _first_line(process: subprocess.Popen[bytes], timeout_s: float) -> bytes:
                 break
             line += read
     return line
+
+
+def reserved_port() -> socket.socket:
+    """Return a socket that is bound to a free port and does not listen, so that a broker may.
+
+    While it is open nobody else gets the port, also when the broker does not run: its clients would ask a stranger.
+    """
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind((HOST, 0))
+    return sock
