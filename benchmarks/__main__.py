@@ -8,9 +8,10 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from benchmarks import codecs, footprint, groups
+from benchmarks import clusters, codecs, footprint, groups
 from benchmarks.machine_memory import touch_free_memory
 from benchmarks.workloads import WORKLOADS, Workload
 from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
@@ -20,7 +21,10 @@ MB = 1e6
 STARTUP = "start-up to the first reply"
 AT_REST = "resident memory at rest"
 AFTER_LOAD = "resident memory after the load"
+THREE_BROKERS = "Three brokers on one ZooKeeper"
 Figures = dict[tuple[str, str], list[float]]
+# Name, unit, bar, and whether more is better.
+Measured = tuple[str, str, float | None, bool]
 
 
 def measure(system: type[Broker], workloads: tuple[Workload, ...], figures: Figures) -> None:
@@ -37,28 +41,36 @@ def measure(system: type[Broker], workloads: tuple[Workload, ...], figures: Figu
         figures[system.name, AFTER_LOAD].append(broker.resident_bytes() / MB)
 
 
-def table(workloads: tuple[Workload, ...], figures: Figures) -> list[str]:
-    """Return the rows of the table."""
-    lower = [(STARTUP, "s", 0.25), (AT_REST, "MB", None), (AFTER_LOAD, "MB", 0.25)]
-    rows = [
+def add(system: type[Broker], measured: Iterable[tuple[footprint.Row | clusters.Row, float]], figures: Figures) -> None:
+    """Keep what is measured, and tell of it."""
+    for row, figure in measured:
+        figures[system.name, row.name].append(figure)
+        print(f"{system.name:9} {row.name:62} {figure:14,.2f} {row.unit}", flush=True)
+
+
+def rows_of_one(workloads: tuple[Workload, ...], figures: Figures) -> list[Measured]:
+    """Return what was measured of one broker."""
+    rows: list[Measured] = [(w.name, w.unit, w.bar, w.higher_is_better) for w in workloads]
+    rows += [(STARTUP, "s", 0.25, False), (AT_REST, "MB", None, False), (AFTER_LOAD, "MB", 0.25, False)]
+    return rows + [(*row, False) for row in footprint.ROWS if (SYSTEMS[0].name, row.name) in figures]
+
+
+def table(rows: Sequence[Measured], systems: Sequence[type[Broker]], figures: Figures) -> list[str]:
+    """Return the lines of a table of medians."""
+    lines = [
         "| work | unit | Kafka | Ottla | ratio | bar | reached |",
         "|---|---|---:|---:|---:|---:|---|",
     ]
-    measured: list[tuple[str, str, float | None, bool]] = [
-        (w.name, w.unit, w.bar, w.higher_is_better) for w in workloads
-    ]
-    measured += [(name, unit, bar, False) for name, unit, bar in lower]
-    measured += [(*row, False) for row in footprint.ROWS if (SYSTEMS[0].name, row.name) in figures]
-    for name, unit, bar, higher in measured:
-        kafka, ottla = (statistics.median(figures[system.name, name]) for system in SYSTEMS)
+    for name, unit, bar, higher in rows:
+        kafka, ottla = (statistics.median(figures[system.name, name]) for system in systems)
         ratio = ottla / kafka
         reached = "" if bar is None else "yes" if (ratio >= bar if higher else ratio <= bar) else "no"
         limit = "" if bar is None else f"{'≥' if higher else '≤'} {bar}"
         digits = 2 if unit in ("s", "ms") else 0
-        rows.append(
+        lines.append(
             f"| {name} | {unit} | {kafka:,.{digits}f} | {ottla:,.{digits}f} | {ratio:.3f} | {limit} | {reached} |"
         )
-    return rows
+    return lines
 
 
 def machine() -> str:
@@ -84,16 +96,19 @@ def main() -> None:
     arguments = parser.parse_args()
     workloads = tuple(w for w in (*WORKLOADS, *groups.WORKLOADS) if arguments.only in w.name)
     figures: Figures = defaultdict(list)
-    for _ in range(arguments.rounds):
-        for system in SYSTEMS:
-            measure(system, workloads, figures)
+    for system in SYSTEMS * arguments.rounds if workloads else ():
+        measure(system, workloads, figures)
     if not arguments.only:
         with tempfile.TemporaryDirectory(prefix="footprint-") as folder:
             for system in SYSTEMS * arguments.rounds:
-                for row, figure in footprint.measure(system, Path(folder)):
-                    figures[system.name, row.name].append(figure)
-                    print(f"{system.name:6} {row.name:45} {figure:14,.2f} {row.unit}", flush=True)
-    rows = table(workloads, figures)
+                add(system, footprint.measure(system, Path(folder)), figures)
+    rows = table(rows_of_one(workloads, figures), SYSTEMS, figures) if workloads else []
+    figures_of_three: Figures = defaultdict(list)
+    if arguments.only in THREE_BROKERS:
+        for system in clusters.SYSTEMS * arguments.rounds:
+            touch_free_memory()
+            add(system, clusters.measure(system), figures_of_three)
+        rows += ["", f"## {THREE_BROKERS}", "", *table(clusters.ROWS, clusters.SYSTEMS, figures_of_three)]
     print("\n".join(rows))
     if arguments.output:
         text = [
@@ -102,6 +117,7 @@ def main() -> None:
             "Apache Kafka 4.3.1 (one KRaft node, its defaults, 1 GB heap) and Ottla, given the same work in one run,",
             f"in turn, median of {arguments.rounds}. The raw rows have their client on this machine. Before rows that",
             "write much, free memory is written to once, so that none of them pays for the host that provides it.",
+            "The rows of three brokers are of Apache Kafka 3.9.2, the last that lives on ZooKeeper.",
             "",
             f"Command: `{' '.join(['python', '-m', 'benchmarks', *sys.argv[1:]])}` (`make bench`).",
             f"Machine: {machine()}.",

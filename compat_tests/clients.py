@@ -36,10 +36,11 @@ def create_topic(
     partitions: int = 1,
     config: dict[str, str] | None = None,
     patience_s: float = PATIENCE_S,
+    replicas: int = 1,
 ) -> None:
     """Create a topic and wait until each partition has a leader."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config or {})
+    new = NewTopic(topic, num_partitions=partitions, replication_factor=replicas, config=config or {})
     options = {"operation_timeout": patience_s, "request_timeout": patience_s}
     admin.create_topics([new], **options)[topic].result(patience_s)
     deadline = time.monotonic() + patience_s

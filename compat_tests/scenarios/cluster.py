@@ -3,7 +3,7 @@
 from typing import Any
 
 from compat_tests.both import TEXT, Both, Deviation, PerSide
-from compat_tests.scenarios import scenario, words
+from compat_tests.scenarios import ZOOKEEPER, scenario, words
 from compat_tests.scenarios.topics import CONFIGS_OF_4, SMALLEST_SEGMENT
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
@@ -196,6 +196,22 @@ def list_partition_reassignments(both: Both) -> None:
         None,
     ):
         both.ask("ListPartitionReassignments", topics=wanted, timeout_ms=10000)
+
+
+@scenario(
+    "AlterPartitionReassignments",
+    Deviation(r"error_message", TEXT, TEXT, f"other words; {ZOOKEEPER}"),
+    Deviation(r"nobody-made-this.*error_code", 85, 3, f"nothing there is being cancelled; {ZOOKEEPER}"),
+)
+def alter_partition_reassignments(both: Both) -> None:
+    topic = both.topic(partitions=2)
+    for name, index, replicas in (
+        *((topic, 0, replicas) for replicas in ([1], None, [2], [1, 1], [], [-1], [1, 2])),
+        *((where, 9, replicas) for where in (topic, "nobody-made-this") for replicas in ([1], None)),
+    ):
+        wanted = [{"name": name, "partitions": [{"partition_index": index, "replicas": replicas}]}]
+        both.ask("AlterPartitionReassignments", topics=wanted, timeout_ms=10000)
+    both.ask("AlterPartitionReassignments", topics=[], timeout_ms=10000)
 
 
 @scenario(

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from ottla.broker.clock import Clock
+from ottla.broker.clock import Clock, Offload
 from ottla.broker.config import BrokerConfig
 from ottla.broker.controller.broker_configs import BrokerConfigs
 from ottla.broker.controller.config_admin import ConfigAdmin
@@ -193,13 +193,13 @@ class Broker:
 class Cluster:
     """Brokers by id."""
 
-    def __init__(self, directory: Path, configs: dict[str, str], kind: type[Broker] = Broker) -> None:
+    def __init__(self, directory: Path, configs: dict[str, str], kind: type[Broker], offload: Offload) -> None:
         self.directory = directory
         self.configs = configs
         self.kind = kind
         self.clock = Clock(lambda: NOW_MS / 1000)
         self.brokers: dict[int, Broker] = {}
-        self.store = EmbeddedStore(directory / "store.db", inline, now_ms=lambda: NOW_MS)
+        self.store = EmbeddedStore(directory / "store.db", offload, now_ms=lambda: NOW_MS)
         self._scopes: dict[int, trio.CancelScope] = {}
         self.nursery: trio.Nursery
 
@@ -235,10 +235,10 @@ class Cluster:
 
 @asynccontextmanager
 async def running(
-    directory: Path, *broker_ids: int, kind: type[Broker] = Broker, **configs: str
+    directory: Path, *broker_ids: int, kind: type[Broker] = Broker, offload: Offload = inline, **configs: str
 ) -> AsyncIterator[Cluster]:
     """A cluster that is ended when the test is done."""
-    cluster = Cluster(directory, {key.replace("_", "."): value for key, value in configs.items()}, kind)
+    cluster = Cluster(directory, {key.replace("_", "."): value for key, value in configs.items()}, kind, offload)
     await cluster.store.open()
     session = cluster.store.session(lambda event: None)
     await prepare_tree(session, "cluster-id")

@@ -117,7 +117,7 @@ SPOKEN = {"2.8-IV0": (4, 3, 6), "2.8": (5, 3, 7), "3.2": (6, 3, 7), "3.9": (7, 4
 
 @pytest.mark.parametrize("protocol", SPOKEN)
 async def test_topics_live_and_die_on_other_brokers_whatever_protocol_is_spoken(protocol: str, tmp_path: Path) -> None:
-    configs = {"inter_broker_protocol_version": protocol}
+    configs: dict[str, Any] = {"inter_broker_protocol_version": protocol}
     async with running(tmp_path, 0, 1, 2, kind=NetworkedBroker, **configs) as cluster:
         first, other = cluster.brokers[0], cluster.brokers[1]
         assert first.controller.is_active
@@ -149,7 +149,7 @@ async def test_many_partitions_are_told_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("protocol", ["2.8-IV0", "3.9"])
 async def test_a_broker_that_cannot_host_a_replica_says_so_and_another_leads(protocol: str, tmp_path: Path) -> None:
-    configs = {"inter_broker_protocol_version": protocol}
+    configs: dict[str, Any] = {"inter_broker_protocol_version": protocol}
     async with running(tmp_path, 0, 1, kind=Broken, **configs) as cluster:
         first = cluster.brokers[0]
         first.controller.create_topics([assigned_topic("t", (1, 0))], LONG_MS, validate_only=False)
