@@ -141,6 +141,7 @@ class Connection:
         "_clock",
         "_dispatch",
         "_draining",
+        "_ending",
         "_held",
         "_idle_seconds",
         "_idle_timer",
@@ -154,7 +155,6 @@ class Connection:
         "_parked",
         "_reading",
         "_rest",
-        "_stopping",
         "_transport",
         "_turn_clock",
         "_unread",
@@ -194,7 +194,7 @@ class Connection:
         self._owed_bytes = 0
         self._muted = False
         self._draining = False
-        self._stopping = False
+        self._ending = False
         self._parked = trio.lowlevel.ParkingLot()
         self._life = trio.CancelScope()
         self._reading = trio.CancelScope()
@@ -224,7 +224,10 @@ class Connection:
 
     def stop(self) -> None:
         """Read no more, let the owed replies leave, close. What a request still waits for is dropped."""
-        self._stopping = True
+        self._end_reading()
+
+    def _end_reading(self) -> None:
+        self._ending = True
         self._reading.cancel()
 
     def abort(self) -> None:
@@ -315,7 +318,7 @@ class Connection:
 
     def _has_room(self) -> bool:
         return not (
-            self._reading.cancel_called
+            self._ending
             or self._draining
             or len(self._owed) >= MAX_OWED
             or self._owed_bytes + self._output.size >= MAX_OWED_BYTES
@@ -374,7 +377,7 @@ class Connection:
     def _close_instead(self, owed: Owed, reason: CloseConnection) -> None:
         logger.debug("%s: closing: %s", self.name, reason)
         self._owed.remove(owed)
-        self._reading.cancel()
+        self._end_reading()
         self._outbox.add(self)
 
     def _advance(self) -> None:
@@ -435,9 +438,9 @@ class Connection:
 
     async def _settle(self) -> None:
         """Nothing is read any more: let what is owed leave."""
-        if self._stopping and self._muted and self._owed:
+        if self._ending and self._owed:
             pending = self._owed[-1]
-            if isinstance(pending, Owed) and pending.reply is None:
+            if isinstance(pending, Owed) and pending.reply is None and not pending.deferred.applied:
                 self._owed.pop()
                 pending.deferred.abandon()
         while self._owed or self._output:

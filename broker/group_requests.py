@@ -27,12 +27,15 @@ def ask(
 ) -> Deferred[R]:
     """Put a request to the coordinator; the reply comes now or later."""
     reply: Deferred[R] = Deferred(applied=False, repeatable=repeatable)
-    caller = Caller(context.client_id or "", client_host(context.client_address), context.api_version)
-    method(caller, request, reply.complete)
+    method(_caller(context.client_id, context.client_address, context.api_version), request, reply.complete)
     return reply
 
 
 @lru_cache(maxsize=1024)
+def _caller(client_id: str | None, address: str, api_version: int) -> Caller:
+    return Caller(client_id or "", client_host(address), api_version)
+
+
 def client_host(address: str) -> str:
     """Write an address as Java does, which is how Kafka tells where members are."""
     if ":" not in address:
@@ -51,12 +54,14 @@ def sift(topics: Iterable[Any], metadata: MetadataCache) -> tuple[list[Any], dic
     unknown: dict[str, list[int]] = {}
     for topic in topics:
         there = metadata.partitions(topic.name)
-        rest = [each for each in topic.partitions if each.partition_index in there]
-        if len(rest) < len(topic.partitions):
-            missing = [each.partition_index for each in topic.partitions if each.partition_index not in there]
-            unknown.setdefault(topic.name, []).extend(missing)
-            topic = copy.copy(topic)
-            topic.partitions = rest
-        if rest:
+        for each in topic.partitions:
+            if each.partition_index not in there:
+                rest = [each for each in topic.partitions if each.partition_index in there]
+                missing = [each.partition_index for each in topic.partitions if each.partition_index not in there]
+                unknown.setdefault(topic.name, []).extend(missing)
+                topic = copy.copy(topic)
+                topic.partitions = rest
+                break
+        if topic.partitions:
             known.append(topic)
     return known, unknown

@@ -7,7 +7,7 @@ Deviations: deletions are answered when their tombstones are committed (in Kafka
 tombstones for commits under way as well, which would otherwise come back with the next load.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ottla.coordinator.config import GroupConfig
@@ -63,31 +63,37 @@ def commit(decision: Decision, group: Group, request: OffsetCommitRequest, order
     member = group.members.get(request.member_id)
     if member is not None:
         restart_session(decision, group, member)
-    # None for what is too long to be kept. A partition that is named twice counts as its last naming.
-    values = {
-        TopicPartition(topic.name, each.partition_index): _value(decision, request, each)
-        for topic in request.topics
-        for each in topic.partitions
+    # A partition that is named twice counts as its last naming, and is answered once.
+    asked = {
+        TopicPartition(topic.name, each.partition_index): each for topic in request.topics for each in topic.partitions
     }
+    topics: dict[str, list[OffsetCommitResponsePartition]] = {}
+    taken: list[tuple[TopicPartition, CommittedOffset, OffsetCommitResponsePartition]] = []
     records: list[Record] = []
-    for partition, value in values.items():
-        if value is not None:
+    for partition, wanted in asked.items():
+        topic, index = partition
+        answer = OffsetCommitResponsePartition(partition_index=index, error_code=ErrorCode.NONE)
+        topics.setdefault(topic, []).append(answer)
+        value = _value(decision, request, wanted)
+        if value is None:
+            answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        else:
             group.pending_offsets.setdefault(partition, []).append(order)
-            records.append((offset_key(group.group_id, partition.topic, partition.partition), offset_value(value)))
+            taken.append((partition, CommittedOffset(value, order), answer))
+            records.append((offset_key(group.group_id, topic, index), offset_value(value)))
+    response = OffsetCommitResponse(
+        topics=[OffsetCommitResponseTopic(name=name, partitions=answers) for name, answers in topics.items()]
+    )
     if not records:
-        decision.reply(send, refused_commit(request, ErrorCode.OFFSET_METADATA_TOO_LARGE))
+        decision.reply(send, response)
         return
 
     def stored(decision: Decision, error: ErrorCode) -> None:
-        told = commit_error(error)
-        answers: dict[TopicPartition, ErrorCode] = {}
-        for partition, value in values.items():
-            if value is None:
-                answers[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            else:
-                _complete(group, partition, CommittedOffset(value, order), error)
-                answers[partition] = told
-        decision.reply(send, _answered_commit(answers))
+        for partition, committed, answer in taken:
+            _complete(group, partition, committed, error)
+            if error:
+                answer.error_code = commit_error(error)
+        decision.reply(send, response)
 
     decision.append(records, stored)
 
@@ -150,24 +156,17 @@ def put(group: Group, partition: TopicPartition, committed: CommittedOffset) -> 
 
 
 def refused_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
-    """Answer every partition with one error."""
-    return _answered_commit(
-        {
-            TopicPartition(topic.name, each.partition_index): error
-            for topic in request.topics
-            for each in topic.partitions
-        }
-    )
-
-
-def _answered_commit(errors: Mapping[TopicPartition, ErrorCode]) -> OffsetCommitResponse:
-    """What is named twice is answered once."""
-    topics: dict[str, list[OffsetCommitResponsePartition]] = {}
-    for (topic, partition), error in errors.items():
-        answer = OffsetCommitResponsePartition(partition_index=partition, error_code=error)
-        topics.setdefault(topic, []).append(answer)
+    """Answer every partition with one error; what is named twice is answered once."""
+    topics: dict[str, dict[int, OffsetCommitResponsePartition]] = {}
+    for topic in request.topics:
+        answers = topics.setdefault(topic.name, {})
+        for each in topic.partitions:
+            index = each.partition_index
+            answers[index] = OffsetCommitResponsePartition(partition_index=index, error_code=error)
     return OffsetCommitResponse(
-        topics=[OffsetCommitResponseTopic(name=name, partitions=answers) for name, answers in topics.items()]
+        topics=[
+            OffsetCommitResponseTopic(name=name, partitions=list(answers.values())) for name, answers in topics.items()
+        ]
     )
 
 

@@ -32,6 +32,9 @@ from ottla.wire.native_scan import renumber
 
 CONTROL_KEY = Struct(">hh")
 MARKER_VALUE = Struct(">hi")
+_ONE_BYTE = [bytes([value]) for value in range(0x80)]
+# The length of what is not there: -1.
+_NULL = b"\x01"
 
 
 class ControlType(IntEnum):
@@ -127,34 +130,31 @@ def _build(
     return out
 
 
-def append_varint(out: bytearray, value: int) -> None:
+def varint(value: int) -> bytes:
     """Zigzag varint; 32 and 64 bits are written alike."""
     rest = value << 1 if value >= 0 else ~(value << 1)
+    if rest <= 0x7F:
+        return _ONE_BYTE[rest]
+    out = bytearray()
     while rest > 0x7F:
         out.append(rest & 0x7F | 0x80)
         rest >>= 7
     out.append(rest)
-
-
-def _append_bytes(out: bytearray, value: bytes | None) -> None:
-    if value is None:
-        append_varint(out, -1)
-    else:
-        append_varint(out, len(value))
-        out += value
+    return bytes(out)
 
 
 def _append_record(out: bytearray, record: NewRecord | Record, offset_delta: int, base_timestamp: int) -> None:
-    body = bytearray(1)  # the attributes, of which none are in use
-    append_varint(body, record.timestamp - base_timestamp)
-    append_varint(body, offset_delta)
-    _append_bytes(body, record.key)
-    _append_bytes(body, record.value)
-    append_varint(body, len(record.headers))
+    # First the attributes, of which none are in use.
+    parts = [b"\0", varint(record.timestamp - base_timestamp), varint(offset_delta)]
+    for each in (record.key, record.value):
+        parts += (_NULL,) if each is None else (varint(len(each)), each)
+    parts.append(varint(len(record.headers)))
     for key, value in record.headers:
-        _append_bytes(body, key.encode())
-        _append_bytes(body, value)
-    append_varint(out, len(body))
+        name = key.encode()
+        parts += (varint(len(name)), name)
+        parts += (_NULL,) if value is None else (varint(len(value)), value)
+    body = b"".join(parts)
+    out += varint(len(body))
     out += body
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from compat_tests.jars import require
 from ottla.wire import build_scan, native_scan, record_scan
 from ottla.wire.batch_header import HEADER_SIZE
-from ottla.wire.record_builder import NewRecord, append_varint, build_batch
+from ottla.wire.record_builder import NewRecord, build_batch, varint
 
 MIN, MAX = -(2**63), 2**63 - 1
 
@@ -42,12 +42,6 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Form:
 @pytest.fixture(params=["plain", "compiled"])
 def form(request: pytest.FixtureRequest) -> Form:
     return record_scan if request.param == "plain" else request.getfixturevalue("compiled")
-
-
-def varint(value: int) -> bytes:
-    out = bytearray()
-    append_varint(out, value)
-    return bytes(out)
 
 
 def sized(value: bytes | None) -> bytes:

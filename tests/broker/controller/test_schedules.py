@@ -55,11 +55,11 @@ class Play:
     def _begin(self, nursery: trio.Nursery, verb: str, numbers: tuple[int, ...]) -> None:
         match verb:
             case "start":
-                nursery.start_soon(self.cluster.start_broker, *numbers)
+                nursery.start_soon(self.cluster.start_broker, numbers[0])
             case "kill":
-                nursery.start_soon(self.cluster.kill_broker, *numbers)
+                nursery.start_soon(self.cluster.kill_broker, numbers[0])
             case "leave":
-                nursery.start_soon(self._leave, *numbers)
+                nursery.start_soon(self._leave, numbers[0])
             case "sync":
                 self._have_in_sync(numbers)
             case _:
