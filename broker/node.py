@@ -108,12 +108,17 @@ class Node:
         values = self._config.values
         if values["zookeeper.connect"]:
             from ottla.zk.ensemble import EnsembleStore  # which who has no ZooKeeper need not wait for
+            from ottla.zk.security import read_security
 
+            security = await self._offload(read_security, values, self._config.system_properties)
             ensemble = EnsembleStore(
                 values["zookeeper.connect"],
                 session_timeout_ms=values["zookeeper.session.timeout.ms"],
                 connection_timeout_ms=values["zookeeper.connection.timeout.ms"],
                 max_in_flight_requests=values["zookeeper.max.in.flight.requests"],
+                set_acl=security.set_acl,
+                credentials=security.credentials,
+                tls=security.tls,
             )
             await ensemble.open()
             stack.push_async_callback(ensemble.close)
