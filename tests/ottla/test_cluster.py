@@ -59,12 +59,15 @@ def committer(cluster: Cluster) -> confluent_kafka.Consumer:
 
 
 def test_a_cluster_is_ready_soon() -> None:
+    """In half a second where nobody else wants the processor; waiting for that does not count."""
     seconds = []
     for _ in range(3):
         began = time.perf_counter()
-        with Cluster(3):
-            seconds.append(time.perf_counter() - began)
-    assert min(seconds) < 1.5
+        with Cluster(3) as cluster:
+            passed = time.perf_counter() - began
+            waited_ns = int(Path(f"/proc/{cluster.pid}/schedstat").read_text().split()[1])
+            seconds.append(passed - waited_ns / 1e9)
+    assert min(seconds) < 1.0
 
 
 @pytest.mark.parametrize("how", [Cluster.stop, Cluster.kill])
@@ -74,6 +77,7 @@ def test_a_cluster_goes_on_without_each_of_its_brokers(how: object) -> None:
         create(cluster, 3)
         expected = []
         for each in range(3):
+            until_in_sync(cluster)
             produce(cluster, b"before %d" % each)
             how(cluster, each)
             produce(cluster, b"without %d" % each)
@@ -90,6 +94,7 @@ def test_committed_offsets_outlive_each_broker(how: object) -> None:
         place = confluent_kafka.TopicPartition(TOPIC, 0, 1)
         for each in range(3):
             committer(cluster).commit(offsets=[place], asynchronous=False)
+            until_in_sync(cluster)
             how(cluster, each)
             (found,) = committer(cluster).committed([place], PATIENCE_S)
             assert found.offset == place.offset
@@ -149,6 +154,17 @@ def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def until_in_sync(cluster: Cluster) -> None:
+    """Return when any one broker may go."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+
+    def all_are() -> bool:
+        topics = admin.list_topics(timeout=PATIENCE_S).topics.values()
+        return all(len(each.isrs) == len(each.replicas) for topic in topics for each in topic.partitions.values())
+
+    until(all_are)
 
 
 def log_of(cluster: Cluster, broker_id: int) -> bytes:
