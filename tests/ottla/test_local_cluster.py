@@ -253,9 +253,11 @@ def test_what_a_command_that_was_killed_leaves_behind_is_told_by_the_next(tmp_pa
             cluster.process.kill()
             cluster.process.wait()
         (left,) = all_pids(tmp_path)
-        line = refused("--data", tmp_path / "data", "--port", 0, *arguments)
-        assert line == f"ottla: a cluster runs on {tmp_path / 'data'} already, of processes {left}"
-        os.kill(left, signal.SIGTERM)
+        try:
+            line = refused("--data", tmp_path / "data", "--port", 0, *arguments)
+            assert line == f"ottla: a cluster runs on {tmp_path / 'data'} already, of processes {left}"
+        finally:
+            os.kill(left, signal.SIGTERM)
         assert ends(left)
         with up(tmp_path, *arguments) as cluster:
             assert cluster.bootstrap
