@@ -90,14 +90,15 @@ async def fetched_jars(cache: Path) -> Path:
         unfinished = Path(made)
         pom = unfinished / "pom.xml"
         pom.write_text(_POM.format("".join(_DEPENDENCY.format(*each) for each in _JARS)))
-        options = ["-q", "-B", "-f", str(pom), "-DincludeScope=runtime", f"-DoutputDirectory={unfinished / 'jars'}"]
+        options = ["-q", "-B", "-f", str(pom), "-DincludeScope=runtime"]
+        options.append(f"-DoutputDirectory={unfinished / 'jars'}")
         with trio.move_on_after(_FETCH_SECONDS) as scope:
             command = [mvn, *options, "dependency:copy-dependencies"]
             done = await trio.run_process(command, capture_stdout=True, stderr=STDOUT, check=False)
         if scope.cancelled_caught:
             raise NoZooKeeperError(f"mvn has not fetched ZooKeeper within {_FETCH_SECONDS:.0f} s")
         if done.returncode:
-            said = done.stdout.decode(errors="replace").split("\n")
+            said = [line.partition("[ERROR] ")[2] for line in done.stdout.decode(errors="replace").split("\n")]
             raise NoZooKeeperError(f"mvn could not fetch ZooKeeper: {next(filter(None, said), 'it does not say why')}")
         # Somebody else may have been quicker, with the same.
         with suppress(OSError):

@@ -88,13 +88,18 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-P", "-m", "ottla", "cluster", "up", *map(str, arguments)]
 
 
-def refused(*arguments: object, **environ: str) -> str:
-    """Return the one line of a cluster that is not to be."""
+def said_by_refused(*arguments: object, **environ: str) -> list[str]:
+    """Return what is said of a cluster that is not to be."""
     done = subprocess.run(
         command(*arguments), capture_output=True, text=True, timeout=PATIENCE_S, env={**os.environ, **environ}
     )
     assert (done.returncode, done.stdout) == (1, "")
-    (line,) = done.stderr.splitlines()
+    return done.stderr.splitlines()
+
+
+def refused(*arguments: object, **environ: str) -> str:
+    """Return the one line of a cluster that is not to be."""
+    (line,) = said_by_refused(*arguments, **environ)
     return line
 
 
@@ -110,6 +115,12 @@ def test_what_cannot_be_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "java").touch(mode=0o755)
     without_maven = refused(*data, "--port", 0, PATH=str(tmp_path), XDG_CACHE_HOME=str(tmp_path))
     assert without_maven.startswith("ottla: there is no mvn: install Maven")
+    (tmp_path / "mvn").write_text("#!/bin/sh\necho '\\033[m[ERROR] Nobody is there.'\necho '[ERROR] Help 1'\nexit 1\n")
+    (tmp_path / "mvn").chmod(0o755)
+    fetching, why = said_by_refused(*data, "--port", 0, PATH=str(tmp_path), XDG_CACHE_HOME=str(tmp_path))
+    assert fetching == f"fetching ZooKeeper {zookeeper_process.VERSION} into {tmp_path / 'ottla'}"
+    assert why == "ottla: mvn could not fetch ZooKeeper: Nobody is there."
+    assert not list((tmp_path / "ottla").iterdir())
     (tmp_path / "empty").mkdir()
     no_jars = refused(*data, "--port", 0, "--zookeeper-jars", tmp_path / "empty", PATH=str(tmp_path))
     assert no_jars == f"ottla: {tmp_path / 'empty'} holds no zookeeper-*.jar"
