@@ -32,7 +32,7 @@ from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.isr_changes import IsrChanges
 from ottla.broker.large_requests import LargeRequests
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.peer import Peer
+from ottla.broker.peer import Connect, Peer
 from ottla.broker.protocol_versions import protocol_versions
 from ottla.broker.replica_fetcher import ReplicaFetchers
 from ottla.broker.replica_manager import ReplicaManager
@@ -77,6 +77,7 @@ class Assembly:
         logs: LogManager,
         limits: ConnectionLimits,
         nursery: trio.Nursery,
+        connect: Connect,
     ) -> None:
         # What no key changes while the broker runs is read once, from here.
         self._config = config = dynamic.static
@@ -85,6 +86,7 @@ class Assembly:
         self._offload = offload
         self._identity = identity
         self._nursery = nursery
+        self._connect = connect
         self._epoch = -1
         self._endpoints: tuple[Endpoint, ...] = ()
         self._metadata = MetadataCache()
@@ -115,12 +117,7 @@ class Assembly:
         self._to_controller = ControllerChannel(
             identity.broker_id, self._metadata, LocalPeer(controller_handlers(parts)), self._peer_to_controller
         )
-        self._isr_changes = IsrChanges(
-            self.replicas,
-            self._to_controller.ask,
-            broker_epoch=lambda: self._epoch,
-            max_lag_ms=config.replica_lag_time_max_ms,
-        )
+        self._isr_changes = self._isr_changes_of(self._to_controller)
         self._housekeeping = self._housekeeping_of(logs)
         self.server = self._server(parts, limits)
         self._subscribe()
@@ -157,6 +154,14 @@ class Assembly:
         patience_s = REGISTRATION_PATIENCE_SECONDS
         self._epoch = await register_broker(self.session, self._info(), self._clock.now_ms(), patience_s)
 
+    def _isr_changes_of(self, channel: ControllerChannel) -> IsrChanges:
+        return IsrChanges(
+            self.replicas,
+            channel.ask,
+            broker_epoch=lambda: self._epoch,
+            max_lag_ms=self._config.replica_lag_time_max_ms,
+        )
+
     def _housekeeping_of(self, logs: LogManager) -> Housekeeping:
         return Housekeeping(
             logs,
@@ -173,7 +178,7 @@ class Assembly:
         if broker_id == self._identity.broker_id:
             return self._own_peer
         where = partial(self._controller.address, broker_id)
-        return RemotePeer(where, self._offload, self._config, self._identity.broker_id)
+        return RemotePeer(where, self._offload, self._config, self._identity.broker_id, self._connect)
 
     def _replica_fetchers(self) -> ReplicaFetchers:
         versions = protocol_versions(self._config.inter_broker_protocol_version)
@@ -197,7 +202,14 @@ class Assembly:
 
     def _peer(self, broker_id: int, client_id: str, timeout_ms: int, max_frame: int) -> Peer:
         where = partial(self._address, broker_id)
-        return Peer(where, self._offload, client_id=client_id, request_timeout_ms=timeout_ms, max_frame=max_frame)
+        return Peer(
+            where,
+            self._offload,
+            client_id=client_id,
+            request_timeout_ms=timeout_ms,
+            max_frame=max_frame,
+            connect=self._connect,
+        )
 
     def _address(self, broker_id: int) -> tuple[str, int] | None:
         """Where other brokers reach a broker, as the controller has told."""

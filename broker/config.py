@@ -8,6 +8,7 @@ value. Counterpart: KafkaConfig, ServerConfigs, and KafkaDockerWrapper for the e
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from ottla.broker.connection_limits import CONNECTION_CONFIG, ConnectionLimits, read_connection_limits
@@ -19,7 +20,7 @@ from ottla.coordinator.config import GROUP_CONFIG
 from ottla.log.config import BROKER_LOG_CONFIG, check_broker_values
 from ottla.wire.compression import Compression
 from ottla.wire.config_def import Check, ConfigDef, ConfigError, ConfigKey, ConfigType, Importance, at_least, nearest
-from ottla.zk.config import ZOOKEEPER_CONFIG
+from ottla.zk.config import ZOOKEEPER_CONFIG, from_system_properties
 
 ENVIRONMENT_PREFIX = "KAFKA_"
 # What Kafka's image keeps for its own start script.
@@ -32,7 +33,7 @@ NOT_FROM_ENVIRONMENT = re.compile(
 class BrokerConfig:
     """The values of one broker: all in `values` by Kafka's names, those of its own keys as attributes too.
 
-    `texts` is what was set, as it was written, whether it is declared or not.
+    `texts` is what was set, as it was written, whether it is declared or not; `system_properties` are Java's.
     """
 
     __slots__ = (
@@ -41,6 +42,7 @@ class BrokerConfig:
         "inter_broker_listener_name",
         "listeners",
         "log_dirs",
+        "system_properties",
         "texts",
         "values",
         "without_effect",
@@ -53,6 +55,7 @@ class BrokerConfig:
     inter_broker_listener_name: str
     connection_limits: ConnectionLimits
     log_dirs: tuple[Path, ...]
+    system_properties: Mapping[str, str]
     without_effect: list[str]
 
     broker_id = ConfigKey(
@@ -261,9 +264,10 @@ class BrokerConfig:
         importance=Importance.HIGH,
     )
 
-    def __init__(self, texts: Mapping[str, str]) -> None:
+    def __init__(self, texts: Mapping[str, str], system_properties: Mapping[str, str] = MappingProxyType({})) -> None:
         """Read values from their text; keys that are not declared are left out."""
         self.texts = dict(texts)
+        self.system_properties = system_properties
         for name, text in texts.items():
             check_refused(name, text)
         values = BROKER_CONFIG.parse_all(texts)
@@ -289,8 +293,14 @@ class BrokerConfig:
         cls, file: Path | None, overrides: Mapping[str, str], environ: Mapping[str, str]
     ) -> tuple[Self, list[str]]:
         """Read a file, then the environment, then overrides, each over the one before; return what to warn of too."""
-        texts = {**(read_properties(file) if file else {}), **from_environment(environ), **overrides}
-        return cls(texts), [warning for name in texts if (warning := _warning(name))]
+        properties = system_properties(environ)
+        texts = {
+            **from_system_properties(properties),
+            **(read_properties(file) if file else {}),
+            **from_environment(environ),
+            **overrides,
+        }
+        return cls(texts, properties), [warning for name in texts if (warning := _warning(name))]
 
 
 BROKER_CONFIG = ConfigDef(
@@ -368,3 +378,9 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, str]:
         for name, value in environ.items()
         if name.startswith(ENVIRONMENT_PREFIX) and not NOT_FROM_ENVIRONMENT.fullmatch(name)
     }
+
+
+def system_properties(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the -D of KAFKA_OPTS, by which Kafka's start script passes system properties on to Java."""
+    options = [each[2:].partition("=") for each in environ.get("KAFKA_OPTS", "").split() if each.startswith("-D")]
+    return {name: value for name, _, value in options}

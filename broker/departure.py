@@ -50,7 +50,11 @@ async def hand_over(ask_controller: Ask, broker_id: int, broker_epoch: int, valu
     request = ControlledShutdownRequest(broker_id=broker_id, broker_epoch=broker_epoch)
     for retries_left in range(values["controlled.shutdown.max.retries"] - 1, -1, -1):
         try:
-            reason = _why_not_yet(await ask_controller(request))
+            # This broker may be the controller itself, and wait for its store.
+            with trio.fail_after(values["controller.socket.timeout.ms"] / 1000):
+                reason = _why_not_yet(await ask_controller(request))
+        except trio.TooSlowError:
+            reason = "The controller does not answer"
         except OSError as error:
             reason = str(error)
         if reason is None:

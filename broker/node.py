@@ -28,6 +28,7 @@ from ottla.broker.connection_limits import ConnectionLimits
 from ottla.broker.controller.broker_configs import BrokerConfigs
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.listeners import Listener
+from ottla.broker.peer import Connect, open_socket
 from ottla.broker.server import AddressInUse, listen, resolve_overrides
 from ottla.log.manager import LogManager
 from ottla.log.meta_properties import DirectoryLocks, read_meta_properties
@@ -61,11 +62,16 @@ class Node:
         clock: Clock | None = None,
         offload: Offload | None = None,
         authorizer: Authorizer | None = None,
-        store: EmbeddedStore | None = None,
+        begin: BeginSession | None = None,
+        connect: Connect = open_socket,
     ) -> None:
-        """Without an authorizer everybody may do everything. Brokers of one cluster can be given one open store."""
+        """Without an authorizer everybody may do everything.
+
+        Brokers of one cluster can be given the sessions of a store that they share, and a way to each other.
+        """
         self._config = config
-        self._shared_store = store
+        self._begin_session = begin
+        self._connect = connect
         self._access = Access(authorizer)
         self._clock = clock or Clock()
         self._offload = offload or thread_offload(MAX_THREADS)
@@ -97,17 +103,22 @@ class Node:
                 raise
 
     async def _open_store(self, stack: AsyncExitStack) -> BeginSession:
-        if self._shared_store is not None:
-            return self._shared_store.begin
+        if self._begin_session is not None:
+            return self._begin_session
         values = self._config.values
         if values["zookeeper.connect"]:
             from ottla.zk.ensemble import EnsembleStore  # which who has no ZooKeeper need not wait for
+            from ottla.zk.security import read_security
 
+            security = await self._offload(read_security, values, self._config.system_properties)
             ensemble = EnsembleStore(
                 values["zookeeper.connect"],
                 session_timeout_ms=values["zookeeper.session.timeout.ms"],
                 connection_timeout_ms=values["zookeeper.connection.timeout.ms"],
                 max_in_flight_requests=values["zookeeper.max.in.flight.requests"],
+                set_acl=security.set_acl,
+                credentials=security.credentials,
+                tls=security.tls,
             )
             await ensemble.open()
             stack.push_async_callback(ensemble.close)
@@ -177,6 +188,7 @@ class Node:
                 logs,
                 limits,
                 nursery,
+                self._connect,
             )
             # However this ends: what is ephemeral of a broker in a store that it shares must not outlive it.
             stack.push_async_callback(broker.session.close)

@@ -19,19 +19,35 @@ from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResp
 from ottla.wire.schema import Request, Response
 
 Where = Callable[[], tuple[str, int] | None]
+# Makes a connection: OSError if that cannot be.
+Connect = Callable[[str, int], Awaitable[socket.socket]]
 # `await offload(function, *args)` calls what blocks.
 Offload = Callable[..., Awaitable[Any]]
+
+
+async def open_socket(host: str, port: int) -> socket.socket:
+    """Connect by TCP."""
+    stream = await trio.open_tcp_stream(host, port)
+    return socket.socket(fileno=stream.socket.detach())
 
 
 class Peer:
     """A way to one broker for one request at a time. Callers may overlap: they queue."""
 
     def __init__(
-        self, where: Where, offload: Offload, *, client_id: str, request_timeout_ms: int, max_frame: int
+        self,
+        where: Where,
+        offload: Offload,
+        *,
+        client_id: str,
+        request_timeout_ms: int,
+        max_frame: int,
+        connect: Connect = open_socket,
     ) -> None:
         """Take where the broker is to be reached, which is looked up for each connection."""
         self._where = where
         self._offload = offload
+        self._connect_to = connect
         self._client_id = client_id
         self._timeout_seconds = request_timeout_ms / 1000
         self._max_frame = max_frame
@@ -82,7 +98,15 @@ class Peer:
             where = self._where()
             if where is None:
                 raise ConnectionError("nobody knows where the broker is")
-            self._transport = await _open(*where, self._offload)
+            self._transport = await self._open(*where)
+
+    async def _open(self, host: str, port: int) -> Transport:
+        try:
+            sock = await self._connect_to(host, port)
+        except (UnicodeError, OverflowError) as error:
+            raise ConnectionError(f"no address: {host}:{port}") from error
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return SocketTransport(sock, self._offload)
 
     def _is_idle(self, transport: Transport) -> bool:
         """Whether nothing has been received, not even the end. Nothing is owed, so all that comes is wrong."""
@@ -130,12 +154,3 @@ class Peer:
         if transport is not None:
             with trio.CancelScope(shield=True):
                 await transport.close(orderly=False)
-
-
-async def _open(host: str, port: int, offload: Offload) -> Transport:
-    try:
-        stream = await trio.open_tcp_stream(host, port)
-    except (UnicodeError, OverflowError) as error:
-        raise ConnectionError(f"no address: {host}:{port}") from error
-    stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    return SocketTransport(socket.socket(fileno=stream.socket.detach()), offload)

@@ -14,6 +14,7 @@ from ottla.wire.config_def import ConfigDef, ConfigError, ConfigKey, ConfigType,
 NO_SECURITY = "Ottla has no TLS, no SASL and no authorizer yet, and would serve everybody"
 ALONE = "Ottla speaks no KRaft, and would not join that cluster"
 NO_PLUGINS = "Ottla cannot run Java classes, and would do without what this one enforces"
+NO_REVOCATION = "Ottla does not look whether a certificate of ZooKeeper's was revoked"
 REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     "alter.config.policy.class.name": (NO_PLUGINS, ()),
     "authorizer.class.name": (NO_SECURITY, ()),
@@ -28,8 +29,8 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     "remote.log.storage.system.enable": ("Ottla keeps no data in remote storage", ("false",)),
     "ssl.client.auth": (NO_SECURITY, ("none",)),
     "zookeeper.metadata.migration.enable": (ALONE, ("false",)),
-    "zookeeper.set.acl": (NO_SECURITY, ("false",)),
-    "zookeeper.ssl.client.enable": (NO_SECURITY, ("false",)),
+    "zookeeper.ssl.crl.enable": (NO_REVOCATION, ("false",)),
+    "zookeeper.ssl.ocsp.enable": (NO_REVOCATION, ("false",)),
 }
 REFUSED_FAMILIES = ("sasl.", "ssl.")
 # A combined KRaft node is a cluster of its own as long as it is the only voter.

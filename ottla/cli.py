@@ -50,6 +50,54 @@ def serve(properties: Path | None, overrides: tuple[str, ...], log_format: str, 
     sys.exit(run(properties, pairs, os.environ, log_format, by_logger))
 
 
+@main.group()
+def cluster() -> None:
+    """Try several brokers on this machine."""
+
+
+@cluster.command()
+@click.option("--brokers", type=click.IntRange(1, 100), default=3, show_default=True, help="How many there are.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=9092,
+    show_default=True,
+    help="That of the first broker, the others get those that follow; 0 has each take a free one.",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=Path("data/cluster"),
+    show_default=True,
+    help="Where all data is kept, for the next time too.",
+)
+@click.option("--zookeeper", metavar="HOST:PORT", help="Use a ZooKeeper that runs. Otherwise one is started, by java.")
+@click.option(
+    "--zookeeper-jars",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Start ZooKeeper from these jars. Otherwise mvn fetches them, once.",
+)
+@click.option(
+    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set one of Kafka's keys for all brokers."
+)
+def up(
+    brokers: int,
+    port: int,
+    data: Path,
+    zookeeper: str | None,
+    zookeeper_jars: Path | None,
+    overrides: tuple[str, ...],
+) -> None:
+    """Run a ZooKeeper and some brokers until SIGTERM or SIGINT, and show how they are."""
+    pairs = dict(_pair(override) for override in overrides)
+    from ottla import local_cluster
+    from ottla.zookeeper_process import cache_folder
+
+    cache = cache_folder(os.environ)
+    sys.exit(local_cluster.up(local_cluster.Plan(brokers, port, data, zookeeper, zookeeper_jars, cache, pairs)))
+
+
 def _pair(override: str) -> tuple[str, str]:
     name, equals, value = override.partition("=")
     if not equals or not name.strip():

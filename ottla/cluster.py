@@ -1,12 +1,16 @@
 """Several brokers on one loop, with one store: a whole cluster in one process.
 
-Owns their settings, and starts and ends each of them. Must not know what a broker does.
+Owns their settings, starts and ends each of them, and cuts them off from each other and from the store. Must not know
+what a broker does.
 """
 
 import logging
 import math
+import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -14,21 +18,70 @@ import trio
 from ottla.broker.clock import thread_offload
 from ottla.broker.config import BrokerConfig
 from ottla.broker.node import Node
+from ottla.broker.peer import open_socket
 from ottla.embed import DONE, HOST, reserved_port
-from ottla.zk.embedded import EmbeddedStore
+from ottla.zk.embedded import EmbeddedLink, EmbeddedStore
 
 logger = logging.getLogger("kafka.Kafka$")
 
 STORE_FILE = "metadata.db"
 # Whoever tests stops brokers often, and does not wait for minutes until one that is gone is missed.
-QUICK = {"controlled.shutdown.retry.backoff.ms": "100", "replica.lag.time.max.ms": "5000"}
+QUICK = {
+    "controlled.shutdown.retry.backoff.ms": "100",
+    "controller.socket.timeout.ms": "5000",
+    "replica.lag.time.max.ms": "5000",
+    "zookeeper.session.timeout.ms": "2000",
+}
+
+
+class _Network:
+    """The connections that brokers make to each other: those of one that is cut off break, and no others come."""
+
+    def __init__(self, ports: Iterable[int]) -> None:
+        self._broker_of = {port: broker_id for broker_id, port in enumerate(ports)}
+        self._cut: set[int] = set()
+        self._connections: list[tuple[set[int], socket.socket]] = []
+
+    async def connect(self, broker_id: int, host: str, port: int) -> socket.socket:
+        """Connect a broker to another one."""
+        ends = {broker_id, self._broker_of.get(port, broker_id)}
+        self._refuse_cut(ends)
+        sock = await open_socket(host, port)
+        try:
+            self._refuse_cut(ends)
+        except ConnectionRefusedError:
+            sock.close()
+            raise
+        self._connections = [*(each for each in self._connections if each[1].fileno() >= 0), (ends, sock)]
+        return sock
+
+    def _refuse_cut(self, ends: set[int]) -> None:
+        if cut := ends & self._cut:
+            raise ConnectionRefusedError(f"broker {min(cut)} is cut off")
+
+    def cut(self, broker_id: int) -> None:
+        """Cut a broker off from all others."""
+        self._cut.add(broker_id)
+        for ends, sock in self._connections:
+            if broker_id in ends:
+                with suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+
+    def mend(self, broker_id: int) -> None:
+        """Let it connect again, and be connected to."""
+        self._cut.discard(broker_id)
+
+    def is_cut(self, broker_id: int) -> bool:
+        """Say whether a broker is cut off."""
+        return broker_id in self._cut
 
 
 class _Running:
     """A broker that runs."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, link: EmbeddedLink) -> None:
         self.node = node
+        self.link = link
         self.scope = trio.CancelScope()
         self.is_ready = trio.Event()
         self.has_ended = trio.Event()
@@ -46,6 +99,7 @@ class Brokers:
         self._running: dict[int, _Running] = {}
         # Nobody else gets the port of a broker that does not run: clients of this cluster would ask a stranger.
         self._ports = [reserved_port() for _ in self._ids]
+        self._network = _Network(each.getsockname()[1] for each in self._ports)
         self._nursery: trio.Nursery
         self._token: trio.lowlevel.TrioToken
         self._said, self._commands = trio.open_memory_channel[str](math.inf)
@@ -62,6 +116,8 @@ class Brokers:
                 ready(self.bootstrap)
                 self._nursery.start_soon(self._obey)
                 await self._stopping.wait()
+                for broker_id in list(self._running):
+                    await self.heal_broker(broker_id)
                 for broker_id in list(self._running):
                     await self.stop_broker(broker_id)
                 self._nursery.cancel_scope.cancel()
@@ -93,7 +149,10 @@ class Brokers:
             **self._overrides,
         }
         folder.mkdir(exist_ok=True)
-        running = self._running[broker_id] = _Running(Node(BrokerConfig.load(None, texts, {})[0], store=self._store))
+        config = BrokerConfig.load(None, texts, {})[0]
+        link = EmbeddedLink(self._store, config.values["zookeeper.session.timeout.ms"])
+        node = Node(config, begin=link.begin, connect=partial(self._network.connect, broker_id))
+        running = self._running[broker_id] = _Running(node, link)
         self._nursery.start_soon(self._run, broker_id, running)
         await running.is_ready.wait()
 
@@ -108,6 +167,21 @@ class Brokers:
         running = self._running[broker_id]
         running.scope.cancel()
         await running.has_ended.wait()
+
+    async def partition_broker(self, broker_id: int) -> None:
+        """Cut a broker off from the others and from the store. Its clients still reach it."""
+        await self.part_broker(broker_id)
+        self._nursery.start_soon(self._running[broker_id].link.cut)
+
+    async def part_broker(self, broker_id: int) -> None:
+        """Cut a broker off from the others alone."""
+        self._network.cut(broker_id)
+
+    async def heal_broker(self, broker_id: int) -> None:
+        """Mend what was cut."""
+        self._network.mend(broker_id)
+        if (running := self._running.get(broker_id)) is not None:
+            running.link.mend()
 
     async def _run(self, broker_id: int, running: _Running) -> None:
         try:
@@ -124,16 +198,27 @@ class Brokers:
         self._token.run_sync_soon(self._said.send_nowait, said.decode())
 
     async def _obey(self) -> None:
-        verbs = {"start": self.start_broker, "stop": self.stop_broker, "kill": self.kill_broker}
+        verbs = {
+            "start": self.start_broker,
+            "stop": self.stop_broker,
+            "kill": self.kill_broker,
+            "partition": self.partition_broker,
+            "part": self.part_broker,
+            "heal": self.heal_broker,
+        }
         async for command in self._commands:
             try:
                 verb, number = command.split()
-                broker_id = int(number)
-                if broker_id not in self._ids or (verb == "start") == (broker_id in self._running):
-                    raise ValueError(f"cannot {verb} broker {number}")
-                await verbs[verb](broker_id)
+                self._check(verb, int(number))
+                await verbs[verb](int(number))
                 answer = DONE
             except (KeyError, ValueError) as error:
                 answer = f"no: {error}"
             sys.stdout.write(f"{answer}\n")
             sys.stdout.flush()
+
+    def _check(self, verb: str, broker_id: int) -> None:
+        if broker_id not in self._ids or ((verb == "start") == (broker_id in self._running) and verb != "heal"):
+            raise ValueError(f"cannot {verb} broker {broker_id}")
+        if verb == "start" and self._network.is_cut(broker_id):
+            raise ValueError(f"broker {broker_id} is cut off, and would find no store; heal it first")

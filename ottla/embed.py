@@ -202,6 +202,20 @@ class Cluster(_Child):
         """Start one broker again, where it was and with what it had."""
         self._have("start", broker_id)
 
+    def partition(self, broker_id: int, *, from_store: bool = True) -> None:
+        """Cut one broker off: its connections to and from the other brokers break, and there are no new ones.
+
+        It is cut off from the store of the cluster too, unless told otherwise: when `zookeeper.session.timeout.ms` is
+        over (2000 here, unless set) it is no member any more, and others lead what it led. It does not learn of that,
+        and clients reach it as before.
+        """
+        self._have("partition" if from_store else "part", broker_id)
+
+    def heal(self, broker_id: int | None = None) -> None:
+        """Mend what `partition` has cut, of one broker or of all."""
+        for each in range(self._brokers) if broker_id is None else [broker_id]:
+            self._have("heal", each)
+
     def _arguments(self, folder: Path) -> Sequence[str]:
         settings = [f"{name}={value}" for name, value in self._overrides.items()]
         return ["ottla.cluster_child", str(folder), str(self._brokers), *settings]

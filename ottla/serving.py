@@ -17,6 +17,7 @@ from ottla.broker.process import Server, serve
 from ottla.log.meta_properties import DirectoryInUse
 from ottla.wire.config_def import ConfigError, render
 from ottla.wire.record_batch import SCAN_IS_COMPILED
+from ottla.zk.store import StoreError
 
 logger = logging.getLogger("kafka.Kafka$")
 config_logger = logging.getLogger("kafka.server.KafkaConfig")
@@ -51,16 +52,22 @@ def run_server(
         serve(configured(), ready=lambda bootstrap: served.append(announce(bootstrap)))
     except (ConfigError, AddressInUse, DirectoryInUse) as error:
         return refuse(str(error), writer)
-    except OSError as error:
-        # A file or socket that the system refuses at the start: its reason is the one clear line. Later it is a bug.
+    except (OSError, StoreError) as error:
+        # What the system or ZooKeeper refuses at the start: its reason is the one clear line. Later it is a bug.
         if not served:
-            return refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error), writer)
+            return refuse(_reason(error), writer)
         logger.critical("the broker ends because of a bug", exc_info=error)
         return 1
     except Exception:
         logger.critical("the broker ends because of a bug", exc_info=True)
         return 1
     return 0
+
+
+def _reason(error: OSError | StoreError) -> str:
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def tell_config(config: BrokerConfig, warnings: Iterable[str]) -> None:

@@ -1,7 +1,8 @@
 """The store of a broker without ZooKeeper: the tree in memory, with a journal that is written off the loop.
 
 Owns sessions, watches and the group commit: transactions that come in while the disk is busy are written together next.
-Must not know what the znodes mean. Brokers on one loop can share a store; each has its own session.
+Must not know what the znodes mean. Brokers on one loop can share a store; each has its own session, and may have a way
+there that can be cut.
 Counterpart: a ZooKeeper ensemble of one.
 """
 
@@ -127,7 +128,7 @@ class EmbeddedStore:
     async def expire(self, session: "EmbeddedSession") -> None:
         """End one session as an ensemble does that has not heard of it for too long."""
         await self.end(session)
-        session.on_event(WatchEvent(EventType.EXPIRED, ""))
+        session.has_expired()
 
     def _forget(self, session: "EmbeddedSession") -> None:
         session.is_closed = True
@@ -179,7 +180,7 @@ class EmbeddedStore:
 
     def _deliver(self, events: Sequence[WatchEvent]) -> None:
         for session in list(self._sessions.values()):
-            session.watches.deliver(events, session.on_event)
+            session.watches.deliver(events, session.tell)
 
 
 class _Watches:
@@ -206,20 +207,70 @@ class _Watches:
 
 
 class EmbeddedSession(ChangesByMulti):
-    """One client of the embedded store; see `ottla.zk.store.Session`."""
+    """One client of the embedded store; see `ottla.zk.store.Session`.
+
+    While it is cut off its calls wait, and it hears nothing, not even that the store has given it up: as a client of an
+    ensemble that reaches no server.
+    """
 
     def __init__(self, store: EmbeddedStore, session_id: int, on_event: OnEvent) -> None:
         self._store = store
         self.session_id = session_id
         self.on_event = on_event
         self.watches = _Watches()
+        # Over, as the store sees it; and whether its user has gone, who may not have been able to say so.
         self.is_closed = False
+        self._has_left = False
+        # Since it was cut off: what ends that, and what it has not heard.
+        self._mended: trio.Event | None = None
+        self._missed: list[WatchEvent] = []
+
+    def tell(self, event: WatchEvent) -> None:
+        """Deliver an event, now or when the session is no longer cut off."""
+        if self._mended is not None:
+            self._missed.append(event)
+        else:
+            self.on_event(event)
+
+    def has_expired(self) -> None:
+        """Take in that the store has given the session up: no other event matters any more."""
+        self._missed = []
+        self.tell(WatchEvent(EventType.EXPIRED, ""))
+
+    def cut(self) -> trio.Event:
+        """Cut the session off from its store, if it is not; return what will be set when it is mended."""
+        if self._mended is None:
+            self._mended = trio.Event()
+        return self._mended
+
+    def mend(self) -> None:
+        """Let the session reach its store again. One that was closed meanwhile has nobody who would want that."""
+        mended, missed = self._mended, self._missed
+        if mended is None or self._has_left:
+            return
+        self._mended, self._missed = None, []
+        for event in missed:
+            self.on_event(event)
+        mended.set()
+
+    def is_cut_by(self, cut: trio.Event) -> bool:
+        """Say whether it has been cut off ever since `cut` returned this."""
+        return self._mended is cut
+
+    async def _is_reached(self) -> bool:
+        """Say whether the session goes on, when that can be known."""
+        while self._mended is not None and not self._has_left:
+            await self._mended.wait()
+        return not (self.is_closed or self._has_left)
+
+    def _expired(self) -> SessionExpiredError:
+        return SessionExpiredError(f"session {self.session_id} is over")
 
     async def _committed(self, path: str) -> Tree:
         check_path(path)
         await trio.lowlevel.checkpoint()
-        if self.is_closed:
-            raise SessionExpiredError(f"session {self.session_id} is over")
+        if not await self._is_reached():
+            raise self._expired()
         return self._store.tree
 
     async def get(self, path: str, *, watch: bool = False) -> Found:
@@ -259,9 +310,53 @@ class EmbeddedSession(ChangesByMulti):
         for operations in transactions:
             for operation in operations:
                 check_path(operation.path)
-        return await self._store.write(self.session_id, transactions)
+        await self._is_reached()
+        outcomes = await self._store.write(self.session_id, transactions)
+        # What is done is done, but whoever was cut off meanwhile hears of it later, if ever.
+        return outcomes if await self._is_reached() else [self._expired()] * len(transactions)
 
     async def close(self) -> None:
-        """End the session, and its ephemeral znodes with it."""
-        if not self.is_closed:
+        """End the session, and its ephemeral znodes with it; while it is cut off, these end when it expires."""
+        self._has_left = True
+        if self._mended is not None:
+            self._mended.set()
+        elif not self.is_closed:
             await self._store.end(self)
+
+
+class EmbeddedLink:
+    """A way to an embedded store that can be cut and mended, as that of a broker to its ensemble."""
+
+    def __init__(self, store: EmbeddedStore, session_timeout_ms: int) -> None:
+        self._store = store
+        self._timeout_seconds = session_timeout_ms / 1000
+        self._sessions: list[EmbeddedSession] = []
+        self._mended: trio.Event | None = None
+
+    async def begin(self, on_event: OnEvent) -> Session:
+        """Begin a session; StoreFailedError if the store is not reached in time."""
+        await trio.lowlevel.checkpoint()
+        with trio.move_on_after(self._timeout_seconds):
+            while self._mended is not None:
+                await self._mended.wait()
+            session = self._store.session(on_event)
+            self._sessions = [*(each for each in self._sessions if not each.is_closed), session]
+            return session
+        raise StoreFailedError("Timed out waiting for connection to the store")
+
+    async def cut(self) -> None:
+        """Cut the way. After the timeout those sessions are over that have not reached the store since; then return."""
+        self._mended = self._mended or trio.Event()
+        cut = [(session, session.cut()) for session in self._sessions]
+        await trio.sleep(self._timeout_seconds)
+        for session, mended in cut:
+            if not session.is_closed and session.is_cut_by(mended):
+                await self._store.expire(session)
+
+    def mend(self) -> None:
+        """Mend the way."""
+        mended, self._mended = self._mended, None
+        for session in self._sessions:
+            session.mend()
+        if mended is not None:
+            mended.set()

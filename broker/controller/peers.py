@@ -15,8 +15,8 @@ import trio
 from ottla.broker.clock import Offload
 from ottla.broker.config import BrokerConfig
 from ottla.broker.controller.request_batch import ControlRequest
+from ottla.broker.peer import Connect, Where, open_socket
 from ottla.broker.peer import Peer as Connection
-from ottla.broker.peer import Where
 from ottla.broker.protocol_versions import protocol_versions
 from ottla.broker.request_context import Deferred
 from ottla.wire.schema import Request, Response
@@ -63,7 +63,14 @@ class LocalPeer:
 class RemotePeer:
     """The way to another broker: requests in the versions of `inter.broker.protocol.version`, over a connection."""
 
-    def __init__(self, where: Where, offload: Offload, config: BrokerConfig, controller_id: int) -> None:
+    def __init__(
+        self,
+        where: Where,
+        offload: Offload,
+        config: BrokerConfig,
+        controller_id: int,
+        connect: Connect = open_socket,
+    ) -> None:
         """Take where the broker is to be reached, which is looked up for each connection."""
         self._connection = Connection(
             where,
@@ -71,6 +78,7 @@ class RemotePeer:
             client_id=str(controller_id),
             request_timeout_ms=config.controller_socket_timeout_ms,
             max_frame=config.socket_request_max_bytes,
+            connect=connect,
         )
         self._versions = protocol_versions(config.inter_broker_protocol_version)
 

@@ -1,0 +1,27 @@
+"""A broker that stops asks to be relieved, and does not wait for ever for whoever should do it."""
+
+import trio
+import trio.testing
+
+from ottla.broker.departure import SHUTDOWN_CONFIG, hand_over
+from ottla.wire.schema import Request, Response
+
+VALUES = {**SHUTDOWN_CONFIG.parse_all({}), "controller.socket.timeout.ms": 30_000}
+
+
+async def test_a_controller_that_does_not_answer_is_asked_three_times(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """As one does that waits for its store; it may be in this very process, where no socket limits the time."""
+    asked = 0
+
+    async def never(request: Request) -> Response:
+        nonlocal asked
+        asked += 1
+        await trio.sleep_forever()
+        raise AssertionError
+
+    began = trio.current_time()
+    await hand_over(never, 1, 2, VALUES)
+    assert asked == 3
+    assert trio.current_time() - began == 3 * 30 + 2 * 5

@@ -1,0 +1,168 @@
+"""Who a broker says to be towards ZooKeeper, over which connections, and what others may do with its znodes.
+
+Owns the rules between the keys, the JAAS file and the certificates that they name, and Java's names for ciphers.
+Must not know a session. Counterparts: KafkaZkClient.createZkClient, JaasUtils.isZkSaslEnabled, ZooKeeper's X509Util.
+"""
+
+import re
+import ssl
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from ottla.wire.config_def import ConfigError
+from ottla.zk.jaas import JaasError, LoginModule, parse_jaas
+
+_LOGIN_FILE: Final = "java.security.auth.login.config"
+_SASL_CLIENT: Final = "zookeeper.sasl.client"
+_SECTION: Final = "zookeeper.sasl.clientconfig"
+# Those whose user and password ZooKeeper's client takes for DIGEST-MD5.
+_PASSWORD_MODULES: Final = frozenset(
+    {
+        "org.apache.zookeeper.server.auth.DigestLoginModule",
+        "org.apache.kafka.common.security.plain.PlainLoginModule",
+        "org.apache.kafka.common.security.scram.ScramLoginModule",
+    }
+)
+_TLS_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+
+
+class Security(NamedTuple):
+    """What an `EnsembleStore` is told."""
+
+    set_acl: bool
+    credentials: tuple[str, str] | None
+    tls: ssl.SSLContext | None
+
+
+def read_security(values: Mapping[str, Any], properties: Mapping[str, str]) -> Security:
+    """Read what the broker's keys and Java's system properties ask for, with the files that they name."""
+    credentials = _credentials(properties)
+    has_tls = values["zookeeper.ssl.client.enable"]
+    has_certificate = has_tls and values["zookeeper.clientCnxnSocket"] and values["zookeeper.ssl.keystore.location"]
+    if values["zookeeper.set.acl"] and credentials is None and not has_certificate:
+        raise ConfigError(
+            "zookeeper.set.acl is true, but ZooKeeper client TLS configuration identifying at least "
+            "zookeeper.ssl.client.enable, zookeeper.clientCnxnSocket, and zookeeper.ssl.keystore.location was not "
+            f"present, and no JAAS file ({_LOGIN_FILE} in KAFKA_OPTS) has a section {_section(properties)}"
+        )
+    return Security(values["zookeeper.set.acl"], credentials, _tls_context(values) if has_tls else None)
+
+
+# SASL
+
+
+def _section(properties: Mapping[str, str]) -> str:
+    return properties.get(_SECTION, "Client")
+
+
+def _credentials(properties: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return a user and a password, if there is a section that has them."""
+    if _LOGIN_FILE not in properties:
+        return None
+    # As a URL, or after a second sign of equality: the JDK takes both.
+    path = Path(properties[_LOGIN_FILE].removeprefix("=").removeprefix("file:"))
+    try:
+        sections = parse_jaas(path.read_text(), properties)
+    except OSError as error:
+        raise ConfigError(f"{_LOGIN_FILE}: {path}: {error.strerror}") from error
+    except ValueError as error:
+        reason = error if isinstance(error, JaasError) else "not a text in UTF-8"
+        raise ConfigError(f"{_LOGIN_FILE}: {path}: {reason}") from error
+    section = _section(properties)
+    if not (modules := sections.get(section)):
+        return None
+    if properties.get(_SASL_CLIENT, "true").lower() != "true":
+        raise ConfigError(
+            f"JAAS configuration is present ({section} in {path}), but system property {_SASL_CLIENT} is set to false, "
+            "which disables SASL in the ZooKeeper client"
+        )
+    return _user_of(modules, f"{section} in {path}")
+
+
+def _user_of(modules: Sequence[LoginModule], where: str) -> tuple[str, str]:
+    for class_name, options in modules:
+        if class_name in _PASSWORD_MODULES:
+            try:
+                return options["username"], options["password"]
+            except KeyError as error:
+                raise ConfigError(f"{where}: {class_name} has no {error.args[0]}") from None
+    names = ", ".join(each.class_name for each in modules)
+    raise ConfigError(f"{where}: Ottla speaks DIGEST-MD5 with ZooKeeper, and cannot do what {names} does")
+
+
+# TLS
+
+
+def _tls_context(values: Mapping[str, Any]) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = values["zookeeper.ssl.endpoint.identification.algorithm"].upper() == "HTTPS"
+    _choose_protocols(context, values)
+    _choose_ciphers(context, values["zookeeper.ssl.cipher.suites"] or ())
+    trusted = _pem_file(values, "truststore")
+    own = _pem_file(values, "keystore")
+    if trusted is None:
+        context.load_default_certs()
+    else:
+        _load("truststore", trusted, lambda: context.load_verify_locations(trusted))
+    if own is not None:
+        password = values["zookeeper.ssl.keystore.password"]
+        # Without one a key that needs it would have whoever started this asked.
+        text = password.value if password is not None else ""
+        _load("keystore", own, lambda: context.load_cert_chain(own, password=text))
+    return context
+
+
+def _pem_file(values: Mapping[str, Any], store: str) -> str | None:
+    path: str | None = values[f"zookeeper.ssl.{store}.location"]
+    if not path:
+        return None
+    kind = values[f"zookeeper.ssl.{store}.type"] or Path(path).suffix.removeprefix(".") or "unknown"
+    if kind.upper() != "PEM":
+        raise ConfigError(
+            f"zookeeper.ssl.{store}.location cannot be honoured: Ottla reads PEM files, and {path} is of type {kind}; "
+            f"convert it, or set zookeeper.ssl.{store}.type=PEM if it is one"
+        )
+    return path
+
+
+def _load(store: str, path: str, load: Any) -> None:
+    try:
+        load()
+    except OSError as error:
+        reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+        raise ConfigError(f"zookeeper.ssl.{store}.location: {path}: {reason or 'holds nothing of use'}") from error
+
+
+def _choose_protocols(context: ssl.SSLContext, values: Mapping[str, Any]) -> None:
+    key = "zookeeper.ssl.enabled.protocols" if values["zookeeper.ssl.enabled.protocols"] else "zookeeper.ssl.protocol"
+    names = values[key] if isinstance(values[key], tuple) else (values[key],)
+    for name in names:
+        if name not in _TLS_VERSIONS:
+            raise ConfigError(f"{key} cannot be honoured: Ottla knows {' and '.join(_TLS_VERSIONS)}, and not {name}")
+    versions = [_TLS_VERSIONS[name] for name in names]
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+
+
+def _choose_ciphers(context: ssl.SSLContext, suites: Sequence[str]) -> None:
+    if not suites:
+        return
+    key = "zookeeper.ssl.cipher.suites"
+    if context.maximum_version == ssl.TLSVersion.TLSv1_3:
+        raise ConfigError(f"{key} cannot be honoured: those of TLSv1.3 cannot be chosen among")
+    names = [openssl_name(each) for each in suites]
+    try:
+        context.set_ciphers(":".join(names))
+        known = {each["name"] for each in context.get_ciphers()}
+    except ssl.SSLError:
+        known = set()
+    for suite, name in zip(suites, names, strict=True):
+        if name not in known:
+            raise ConfigError(f"{key} cannot be honoured: there is no {suite} here")
+
+
+def openssl_name(suite: str) -> str:
+    """Return what OpenSSL calls a cipher suite of TLSv1.2 that Java calls by its registered name."""
+    exchange, _, cipher = re.sub(r"^(TLS|SSL)_", "", suite).partition("_WITH_")
+    cipher = re.sub(r"AES_(\d+)", r"AES\1", cipher).replace("_CBC", "").replace("POLY1305_SHA256", "POLY1305")
+    return (cipher if exchange == "RSA" else f"{exchange}_{cipher}").replace("_", "-")
