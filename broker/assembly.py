@@ -162,7 +162,7 @@ class Assembly:
             logs,
             self._clock,
             self._offload,
-            flush=self.replicas.flush,
+            flush=self.replicas.group_commit.flush,
             high_watermarks=self.replicas.high_watermarks,
             config=lambda: self._dynamic.current.values,
         )

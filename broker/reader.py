@@ -1,10 +1,68 @@
-"""Who reads from a partition: a consumer or a follower, and how far that one may see.
+"""Who reads from a partition, a consumer or a follower, how far that one may see, and what a read gives.
 
-Must not know what is read. Counterpart in Kafka: FetchParams, FetchIsolation.
+Must not know what a partition is. Counterpart in Kafka: FetchParams, FetchIsolation, LogReadResult.
 """
 
+from typing import Final, Protocol
+
 from ottla.broker.offset_signal import HIGH_WATERMARK, LOG_END
-from ottla.broker.partition import TO_HIGH_WATERMARK, TO_LAST_STABLE_OFFSET, TO_LOG_END
+from ottla.wire.errors import ErrorCode
+from ottla.wire.types import Region
+
+# How far a reader may see. Followers see all; consumers see what is committed, or what no open transaction precedes.
+TO_LOG_END: Final = 0
+TO_HIGH_WATERMARK: Final = 1
+TO_LAST_STABLE_OFFSET: Final = 2
+
+
+class Asked(Protocol):
+    """A position to read from, as a request or a session holds it."""
+
+    fetch_offset: int
+    current_leader_epoch: int
+    last_fetched_epoch: int
+    log_start_offset: int
+
+
+class ReadResult:
+    """What a read gave: records and offsets, a divergence, or an error."""
+
+    __slots__ = (
+        "diverging_epoch",
+        "error",
+        "high_watermark",
+        "is_exhausted",
+        "last_stable_offset",
+        "log_start_offset",
+        "records",
+        "size",
+    )
+
+    def __init__(
+        self,
+        error: ErrorCode,
+        records: bytes | Region = b"",
+        high_watermark: int = -1,
+        last_stable_offset: int = -1,
+        log_start_offset: int = -1,
+        is_exhausted: bool = True,
+        diverging_epoch: tuple[int, int] | None = None,
+    ) -> None:
+        self.error = error
+        self.records = records
+        self.size = len(records)
+        self.high_watermark = high_watermark
+        self.last_stable_offset = last_stable_offset
+        self.log_start_offset = log_start_offset
+        # Nothing is left to read for now, but for `records`.
+        self.is_exhausted = is_exhausted
+        # The epoch and its end offset from which on the reader's log is another one.
+        self.diverging_epoch = diverging_epoch
+
+    @property
+    def is_diverging(self) -> bool:
+        """The reader has to truncate."""
+        return self.diverging_epoch is not None
 
 
 class Reader:

@@ -28,8 +28,7 @@ from ottla.broker.fetch_session import (
 )
 from ottla.broker.large_requests import Cut, batched, join, parts
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.partition import TO_LOG_END, ReadResult
-from ottla.broker.reader import Reader, consumer
+from ottla.broker.reader import TO_LOG_END, Reader, ReadResult, consumer
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.request_context import Deferred, RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError
