@@ -14,6 +14,7 @@ from ottla.broker.connection_limits import CONNECTION_CONFIG, ConnectionLimits, 
 from ottla.broker.departure import SHUTDOWN_CONFIG
 from ottla.broker.listeners import LISTENER_CONFIG, Listener, read_listeners
 from ottla.broker.protocol_versions import NEWEST, OLDEST, version_fault
+from ottla.broker.replication_quota import QUOTA_CONFIG
 from ottla.broker.unused_config import IDLE_CONFIG, check_refused, is_refused, without_effect
 from ottla.coordinator.config import GROUP_CONFIG
 from ottla.log.config import BROKER_LOG_CONFIG, check_broker_values
@@ -301,6 +302,7 @@ BROKER_CONFIG = ConfigDef(
         *BROKER_LOG_CONFIG.values(),
         *GROUP_CONFIG.values(),
         *SHUTDOWN_CONFIG.values(),
+        *QUOTA_CONFIG.values(),
         *ZOOKEEPER_CONFIG.values(),
         *IDLE_CONFIG.values(),
     ]

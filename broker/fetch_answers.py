@@ -31,7 +31,7 @@ _MOVED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LE
 class FetchAnswers:
     """The responses to one reader."""
 
-    __slots__ = ("_listener", "_metadata", "_replicas", "_version", "_with_aborted")
+    __slots__ = ("_counts", "_listener", "_metadata", "_replicas", "_version", "_with_aborted")
 
     def __init__(
         self, version: int, listener: str, reader: Reader, replicas: ReplicaManager, metadata: MetadataCache
@@ -41,6 +41,7 @@ class FetchAnswers:
         self._replicas = replicas
         self._metadata = metadata
         self._with_aborted = reader.reads_committed
+        self._counts = reader.is_follower
 
     def single(self, topic: FetchTopic, name: str, index: int, result: ReadResult) -> FetchResponse:
         """The response of one partition, without a session."""
@@ -78,6 +79,8 @@ class FetchAnswers:
             return self._error(topic, index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, endpoints)
         if result.error:
             return self._error(topic, index, result.error, endpoints)
+        if self._counts and result.size:
+            self._replicas.sent_to_follower(topic, index, result.size)
         data = PartitionData(
             partition_index=index,
             error_code=0,

@@ -13,6 +13,7 @@ from ottla.broker import isr
 from ottla.broker.isr import InSyncReplicas, Replica
 from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, ISR_PROPOSED, LOG_END, NOTHING
 from ottla.broker.reader import TO_HIGH_WATERMARK, TO_LOG_END, Asked, ReadResult
+from ottla.broker.replication_quota import is_throttled
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.config import LogConfig
 from ottla.log.leader_epochs import EpochEndOffset
@@ -57,12 +58,10 @@ class Partition:
         """Take the log, and the high watermark that was saved for it; `is_alive` tells of brokers."""
         self.topic_partition = topic_partition
         self.log = log
-        # What produced batches are checked against.
-        self.rules = rules
+        self._broker_id = broker_id
+        self.use_config(log.config, rules)
         self.is_leader = False
         self.is_offline = False
-        # Whether `flush.messages` is set. Nobody pays for the question who does not use it.
-        self.flushes_by_count = log.config.flush_messages < _NEVER
         self.leader_id = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.leader_epoch_start_offset: int | None = None
@@ -71,15 +70,19 @@ class Partition:
         self.replica_ids: Sequence[int] = ()
         self.in_sync = InSyncReplicas(())
         self.followers: dict[int, Replica] = {}
-        self._broker_id = broker_id
         self._max_lag_ms = max_lag_ms
         self._is_alive = is_alive
 
     def use_config(self, config: LogConfig, rules: RecordRules) -> None:
         """Go by other configs from now on; the segment that is open keeps the spacing of its indexes."""
         self.log.config = config
+        # What produced batches are checked against.
         self.rules = rules
+        # Nobody pays for what these ask for who does not use it.
         self.flushes_by_count = config.flush_messages < _NEVER
+        here = self.topic_partition.partition, self._broker_id
+        self.is_throttled_leader = is_throttled(config.values["leader.replication.throttled.replicas"], *here)
+        self.is_throttled_follower = is_throttled(config.values["follower.replication.throttled.replicas"], *here)
 
     # Roles
 

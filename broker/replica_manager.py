@@ -22,6 +22,7 @@ from ottla.broker.partition import Partition
 from ottla.broker.partition_wait import PartitionWait
 from ottla.broker.reader import Asked, Reader, ReadResult
 from ottla.broker.record_rules import record_rules
+from ottla.broker.replication_quota import ReplicationQuota
 from ottla.broker.request_context import Deferred
 from ottla.broker.role_changes import RoleChanges
 from ottla.broker.turns import Turn
@@ -76,6 +77,7 @@ class ReplicaManager:
         topic_config: Callable[[str], Mapping[str, str]],
         log_defaults: LogConfig,
         replica_lag_time_max_ms: int,
+        leader_quota: ReplicationQuota,
         slice_clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.logs = logs
@@ -99,6 +101,7 @@ class ReplicaManager:
         self._topic_config = topic_config
         self._log_defaults = log_defaults
         self._max_lag_ms = replica_lag_time_max_ms
+        self._leader_quota = leader_quota
         self._saved_high_watermarks: dict[TopicPartition, int] | None = None
         self._role_changes = RoleChanges(start_soon, slice_clock)
 
@@ -206,6 +209,8 @@ class ReplicaManager:
             if topic_id != ZERO_UUID and partition.log.topic_id not in (None, topic_id):
                 return ReadResult(ErrorCode.INCONSISTENT_TOPIC_ID)
             if reader.replica_id >= 0:
+                if partition.is_throttled_leader and self._holds_back(partition, reader.replica_id):
+                    max_bytes, at_least_one = 0, False
                 now_ms = self.clock.now_ms() if is_first_look else None
                 result, moved = partition.read_as_follower(
                     reader.replica_id, reader.broker_epoch, asked, max_bytes, at_least_one, now_ms, may_copy=may_copy
@@ -224,6 +229,18 @@ class ReplicaManager:
             )
         except KafkaError as error:
             return ReadResult(error.code)
+
+    def _holds_back(self, partition: Partition, replica_id: int) -> bool:
+        """Whether a follower of a throttled leader gets nothing now. In sync, that would cost it its place."""
+        if replica_id in partition.in_sync.committed:
+            return False
+        return self._leader_quota.is_exceeded(1000 * self.clock.monotonic())
+
+    def sent_to_follower(self, topic: str | None, index: int, size: int) -> None:
+        """A follower is answered with so many bytes of a partition; what is throttled is counted."""
+        partition = self.partitions.get((topic or "", index))
+        if partition is not None and partition.is_throttled_leader:
+            self._leader_quota.record(size, 1000 * self.clock.monotonic())
 
     # Deleting
 

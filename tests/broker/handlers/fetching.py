@@ -15,6 +15,7 @@ from ottla.wire.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
     PartitionData,
+    ReplicaState,
 )
 from ottla.wire.record_batch import iter_batches, iter_records, validate_produced
 from tests.broker.replicas import NOW_MS, TOPIC, House, batch, context, topic_id
@@ -55,6 +56,7 @@ def request(
 ) -> FetchRequest:
     return FetchRequest(
         replica_id=replica_id,
+        replica_state=ReplicaState(replica_id=replica_id),
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
         max_bytes=max_bytes,
