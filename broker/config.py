@@ -29,6 +29,15 @@ NOT_FROM_ENVIRONMENT = re.compile(
     "LOG4J_LOGGERS|TOOLS_LOG4J_LOGLEVEL|JMX_HOSTNAME)"
 )
 
+# The one class of Kafka's that chooses replicas for consumers.
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+def _selector_fault(name: str) -> str | None:
+    if name in ("", RACK_AWARE):
+        return None
+    return f"Ottla cannot run Java classes; unset it, or set it to {RACK_AWARE}"
+
 
 class BrokerConfig:
     """The values of one broker: all in `values` by Kafka's names, those of its own keys as attributes too.
@@ -82,6 +91,13 @@ class BrokerConfig:
     )
     broker_rack = ConfigKey[str | None](
         "broker.rack", ConfigType.STRING, None, doc="The rack of this broker, told to clients."
+    )
+    replica_selector_class = ConfigKey[str | None](
+        "replica.selector.class",
+        ConfigType.STRING,
+        None,
+        Check("", _selector_fault),
+        doc=f"Whom consumers read from: unset, the leader; `{RACK_AWARE}`, a replica in their rack (`client.rack`).",
     )
     auto_create_topics_enable = ConfigKey(
         "auto.create.topics.enable",

@@ -9,7 +9,7 @@ from typing import Final
 
 from ottla.broker.fetch_session import SessionPartition
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.reader import Reader, ReadResult
+from ottla.broker.reader import NO_REPLICA, Reader, ReadResult
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import (
@@ -93,6 +93,9 @@ class FetchAnswers:
         if result.diverging_epoch is not None:
             epoch, end_offset = result.diverging_epoch
             data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+        if result.preferred_read_replica != NO_REPLICA:
+            data.preferred_read_replica = result.preferred_read_replica
+            data.aborted_transactions = None
         return data
 
     def _error(

@@ -282,6 +282,13 @@ class Partition:
         records = log.read(offset, max_bytes, bound, at_least_one, may_copy)
         return ReadResult(ErrorCode.NONE, records, high_watermark, stable, start, False)
 
+    def refer(self, asked: Asked, broker_id: int) -> ReadResult:
+        """Tell a consumer to ask another replica; KafkaError where it asks in another epoch."""
+        epoch = asked.current_leader_epoch
+        log = self._log_for(epoch if epoch >= 0 else NO_EPOCH, False)
+        stable, start = self.last_stable_offset, log.log_start_offset
+        return ReadResult(ErrorCode.NONE, b"", self.high_watermark, stable, start, False, None, broker_id)
+
     def _divergence(self, log: PartitionLog, epoch: int, offset: int) -> tuple[int, int] | None:
         end = log.end_offset_for_epoch(epoch)
         if end.epoch == NO_EPOCH or end.end_offset < 0:

@@ -13,6 +13,7 @@ from ottla.wire.types import Region
 TO_LOG_END: Final = 0
 TO_HIGH_WATERMARK: Final = 1
 TO_LAST_STABLE_OFFSET: Final = 2
+NO_REPLICA: Final = -1
 
 
 class Asked(Protocol):
@@ -34,6 +35,7 @@ class ReadResult:
         "is_exhausted",
         "last_stable_offset",
         "log_start_offset",
+        "preferred_read_replica",
         "records",
         "size",
     )
@@ -47,6 +49,7 @@ class ReadResult:
         log_start_offset: int = -1,
         is_exhausted: bool = True,
         diverging_epoch: tuple[int, int] | None = None,
+        preferred_read_replica: int = NO_REPLICA,
     ) -> None:
         self.error = error
         self.records = records
@@ -58,6 +61,8 @@ class ReadResult:
         self.is_exhausted = is_exhausted
         # The epoch and its end offset from which on the reader's log is another one.
         self.diverging_epoch = diverging_epoch
+        # Whom the reader is to ask instead, if anybody.
+        self.preferred_read_replica = preferred_read_replica
 
     @property
     def is_diverging(self) -> bool:
@@ -68,13 +73,25 @@ class ReadResult:
 class Reader:
     """Who reads, and how far that one may see."""
 
-    __slots__ = ("broker_epoch", "from_leader_only", "how_far", "replica_id")
+    __slots__ = ("broker_epoch", "from_leader_only", "how_far", "listener", "rack_id", "replica_id")
 
-    def __init__(self, replica_id: int, broker_epoch: int, how_far: int, *, from_leader_only: bool) -> None:
+    def __init__(
+        self,
+        replica_id: int,
+        broker_epoch: int,
+        how_far: int,
+        *,
+        from_leader_only: bool,
+        rack_id: str = "",
+        listener: str = "",
+    ) -> None:
+        """Take, of a consumer that may be sent to a replica in its rack, the rack and how it reaches brokers."""
         self.replica_id = replica_id
         self.broker_epoch = broker_epoch
         self.how_far = how_far
         self.from_leader_only = from_leader_only
+        self.rack_id = rack_id
+        self.listener = listener
 
     @property
     def is_follower(self) -> bool:
@@ -92,7 +109,7 @@ class Reader:
         return HIGH_WATERMARK if self.how_far != TO_LOG_END else LOG_END | HIGH_WATERMARK
 
 
-def consumer(isolation_level: int, *, from_leader_only: bool) -> Reader:
+def consumer(isolation_level: int, *, from_leader_only: bool, rack_id: str = "", listener: str = "") -> Reader:
     """The reader that a consumer is; isolation level 1 is read_committed."""
     how_far = TO_LAST_STABLE_OFFSET if isolation_level == 1 else TO_HIGH_WATERMARK
-    return Reader(-1, -1, how_far, from_leader_only=from_leader_only)
+    return Reader(-1, -1, how_far, from_leader_only=from_leader_only, rack_id=rack_id, listener=listener)

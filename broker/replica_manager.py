@@ -14,13 +14,14 @@ from typing import Final
 import trio
 
 from ottla.broker.clock import Clock, Offload, StartSoon
+from ottla.broker.closest_replica import closest_replica
 from ottla.broker.config import BrokerConfig
 from ottla.broker.group_commit import GroupCommit
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.offset_signal import EVERYTHING, ISR_PROPOSED, OffsetSignal
 from ottla.broker.partition import Partition
 from ottla.broker.partition_wait import PartitionWait
-from ottla.broker.reader import Asked, Reader, ReadResult
+from ottla.broker.reader import NO_REPLICA, Asked, Reader, ReadResult
 from ottla.broker.record_rules import record_rules
 from ottla.broker.replication_quota import ReplicationQuota
 from ottla.broker.request_context import Deferred
@@ -219,6 +220,10 @@ class ReplicaManager:
                 if moved & ISR_PROPOSED and self.isr_listener is not None:
                     self.isr_listener(partition)
                 return result
+            if reader.rack_id:
+                preferred = self._closest(partition, reader, asked.fetch_offset)
+                if preferred != NO_REPLICA:
+                    return partition.refer(asked, preferred)
             return partition.read(
                 asked,
                 max_bytes,
@@ -229,6 +234,13 @@ class ReplicaManager:
             )
         except KafkaError as error:
             return ReadResult(error.code)
+
+    def _closest(self, partition: Partition, reader: Reader, fetch_offset: int) -> int:
+        def rack_of(broker_id: int) -> str | None:
+            node = self._metadata.node(broker_id, reader.listener)
+            return None if node is None else node.rack
+
+        return closest_replica(partition, fetch_offset, reader.rack_id, rack_of)
 
     def _holds_back(self, partition: Partition, replica_id: int) -> bool:
         """Whether a follower of a throttled leader gets nothing now. In sync, that would cost it its place."""

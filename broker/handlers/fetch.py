@@ -2,8 +2,7 @@
 
 A request is answered at once if there is enough to read, or something went wrong; else after `max_wait_ms`, or as soon
 as its own partitions bring enough. Partitions nobody knows are told with the rest, as in Kafka: they do not end a wait.
-Consumers are never sent to another replica, and there are no snapshots. A request of thousands of partitions is carried
-out a part at a time, and does not wait.
+There are no snapshots. A request of thousands of partitions is carried out a part at a time, and does not wait.
 Counterpart in Kafka: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages, DelayedFetch.
 """
 
@@ -29,7 +28,7 @@ from ottla.broker.fetch_session import (
 )
 from ottla.broker.large_requests import Cut, batched, join, parts
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.reader import TO_LOG_END, Reader, ReadResult, consumer
+from ottla.broker.reader import NO_REPLICA, TO_LOG_END, Reader, ReadResult, consumer
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.request_context import Deferred, RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -72,10 +71,16 @@ def handle(
     metadata: MetadataCache,
     fetch_max_bytes: int,
     access: Access | None = None,
+    rack_aware: bool = False,
 ) -> Answer:
-    """Read, and answer now or later. `access` is None where nobody is denied anything."""
+    """Read, and answer now or later. `access` is None where nobody is denied anything.
+
+    With `rack_aware` a consumer that says its rack is told of a replica there.
+    """
     version = context.api_version
     reader = _reader(request, version)
+    if rack_aware and request.rack_id:
+        reader = _in_rack(reader, request, context)
     maker = FetchAnswers(version, context.listener_name, reader, replicas, metadata)
     max_bytes = min(request.max_bytes, fetch_max_bytes)
     topics = request.topics
@@ -157,6 +162,14 @@ def _reader(request: FetchRequest, version: int) -> Reader:
         # Kafka calls it so too.
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"isolation level {request.isolation_level}")
     return found
+
+
+def _in_rack(reader: Reader, request: FetchRequest, context: RequestContext) -> Reader:
+    """The same reader, who may be sent to a replica in the rack that the request says."""
+    if reader.is_follower or reader.from_leader_only:
+        return reader
+    level, listener = request.isolation_level, context.listener_name
+    return consumer(level, from_leader_only=False, rack_id=request.rack_id, listener=listener)
 
 
 class _Fetch:
@@ -266,7 +279,7 @@ class _Fetch:
             return
         self._size += result.size - self._sizes.get(partition, 0)
         self._sizes[partition] = result.size
-        if self._size >= self._min_bytes or result.error or result.is_diverging:
+        if self._size >= self._min_bytes or result.error or _redirects(result):
             self._finish()
 
     def _finish(self) -> None:
@@ -390,4 +403,9 @@ class _LargeFetch:
 
 
 def _ends_wait(result: ReadResult) -> bool:
-    return result.is_diverging or (result.error != ErrorCode.NONE and result.error not in _UNKNOWN)
+    return _redirects(result) or (result.error != ErrorCode.NONE and result.error not in _UNKNOWN)
+
+
+def _redirects(result: ReadResult) -> bool:
+    """It tells the reader to go on elsewhere: from before, or at another replica."""
+    return result.is_diverging or result.preferred_read_replica != NO_REPLICA

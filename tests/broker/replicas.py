@@ -79,6 +79,7 @@ class House:
             | {"min.insync.replicas": str(min_isr)}
         )
         self.leader_quota = ReplicationQuota()
+        self.racks: dict[int, str] = {}
         self.open()
 
     def open(self) -> None:
@@ -203,13 +204,14 @@ class House:
                 live_brokers=[
                     UpdateMetadataBroker(
                         id=broker,
+                        rack=self.racks.get(broker, ""),
                         endpoints=[
                             UpdateMetadataEndpoint(
                                 port=9000 + broker, host="h", listener="PLAINTEXT", security_protocol=0
                             )
                         ],
                     )
-                    for broker in (0, 1)
+                    for broker in sorted({0, 1, *self.racks})
                 ],
             )
         )

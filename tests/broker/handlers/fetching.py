@@ -52,11 +52,13 @@ def request(
     max_wait_ms: int = 500,
     isolation_level: int = 0,
     replica_id: int = -1,
+    rack_id: str = "",
     forget: Sequence[tuple[str, int]] = (),
 ) -> FetchRequest:
     return FetchRequest(
         replica_id=replica_id,
         replica_state=ReplicaState(replica_id=replica_id),
+        rack_id=rack_id,
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
         max_bytes=max_bytes,
@@ -78,6 +80,7 @@ def send(house: House, asked: FetchRequest, version: int = NAMES) -> Answer:
         sessions=house.sessions,
         metadata=house.metadata,
         fetch_max_bytes=55 << 20,
+        rack_aware=bool(asked.rack_id),
     )
 
 
