@@ -36,6 +36,7 @@ from ottla.broker.peer import Connect, Peer
 from ottla.broker.protocol_versions import protocol_versions
 from ottla.broker.replica_fetcher import ReplicaFetchers
 from ottla.broker.replica_manager import ReplicaManager
+from ottla.broker.replication_quota import FOLLOWER_RATE, LEADER_RATE, THROTTLE_CONFIG, ReplicationQuota
 from ottla.broker.server import Server, resolve_overrides
 from ottla.log.config import BROKER_LOG_CONFIG
 from ottla.log.manager import LogManager
@@ -93,19 +94,10 @@ class Assembly:
         self._controller = Controller(
             dynamic, clock, self._metadata, broker_id=identity.broker_id, peers=self._peer_for_controller
         )
+        self._leader_quota, self._follower_quota = _quota(config), _quota(config)
         self.session = LastingSession(begin, self._on_store_event)
         self._topic_configs = TopicConfigs(self.session, self._start_soon)
-        self.replicas = ReplicaManager(
-            logs,
-            clock,
-            offload,
-            self._start_soon,
-            broker_id=identity.broker_id,
-            metadata=self._metadata,
-            topic_config=self._topic_configs.get,
-            log_defaults=dynamic.log_defaults,
-            replica_lag_time_max_ms=config.replica_lag_time_max_ms,
-        )
+        self.replicas = self._replica_manager(logs)
         self.groups = group_coordinator(config.values, self.replicas, self._metadata)
         broker_configs = BrokerConfigs(self.session, identity.broker_id, dynamic)
         self._config_changes = ConfigChanges(
@@ -127,9 +119,11 @@ class Assembly:
         self._dynamic.subscribe(BROKER_LOG_CONFIG, self.replicas.broker_reconfigured)
         self._dynamic.subscribe([UNCLEAN_KEY], self._controller.unclean_election_changed)
         self._dynamic.subscribe(["num.replica.fetchers"], self._followers.reconfigured)
+        self._dynamic.subscribe(THROTTLE_CONFIG, self._throttle)
 
     async def start(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Register, and return when the controller has told this broker its partitions."""
+        await self._throttle(self._dynamic.current)
         self._endpoints = endpoints
         await self._nursery.start(self.session.run)
         await self._register()
@@ -162,12 +156,26 @@ class Assembly:
             max_lag_ms=self._config.replica_lag_time_max_ms,
         )
 
+    def _replica_manager(self, logs: LogManager) -> ReplicaManager:
+        return ReplicaManager(
+            logs,
+            self._clock,
+            self._offload,
+            self._start_soon,
+            broker_id=self._identity.broker_id,
+            metadata=self._metadata,
+            topic_config=self._topic_configs.get,
+            log_defaults=self._dynamic.log_defaults,
+            replica_lag_time_max_ms=self._config.replica_lag_time_max_ms,
+            leader_quota=self._leader_quota,
+        )
+
     def _housekeeping_of(self, logs: LogManager) -> Housekeeping:
         return Housekeeping(
             logs,
             self._clock,
             self._offload,
-            flush=self.replicas.flush,
+            flush=self.replicas.group_commit.flush,
             high_watermarks=self.replicas.high_watermarks,
             config=lambda: self._dynamic.current.values,
         )
@@ -186,6 +194,7 @@ class Assembly:
             self.replicas,
             self._peer_for_fetching,
             self._config,
+            quota=self._follower_quota,
             broker_epoch=lambda: self._epoch,
             fetch_version=versions[ApiKey.FETCH],
             list_offsets_version=versions[ApiKey.LIST_OFFSETS],
@@ -252,6 +261,10 @@ class Assembly:
     async def _limit_connections(self, config: BrokerConfig) -> None:
         self.server.use_limits(await self._offload(resolve_overrides, config.connection_limits))
 
+    async def _throttle(self, config: BrokerConfig) -> None:
+        self._leader_quota.bytes_per_second = self._dynamic.never_static(LEADER_RATE)
+        self._follower_quota.bytes_per_second = self._dynamic.never_static(FOLLOWER_RATE)
+
     def _info(self) -> BrokerInfo:
         return BrokerInfo(self._identity.broker_id, self._endpoints, self._config.broker_rack)
 
@@ -281,3 +294,8 @@ class Assembly:
 
 def _seconds(milliseconds: int) -> float:
     return milliseconds / 1000 if milliseconds >= 0 else float("inf")
+
+
+def _quota(config: BrokerConfig) -> ReplicationQuota:
+    window_s = config.values["replication.quota.window.size.seconds"]
+    return ReplicationQuota(config.values["replication.quota.window.num"], 1000 * window_s)

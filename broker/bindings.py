@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ottla.broker.apis import ErrorResponse, Handler
 from ottla.broker.authorizer import Access
 from ottla.broker.clock import Offload, StartSoon
+from ottla.broker.config import RACK_AWARE
 from ottla.broker.controller.config_admin import ConfigAdmin
 from ottla.broker.controller.config_changes import ConfigChanges
 from ottla.broker.controller.event_loop import Controller
@@ -115,6 +116,7 @@ def _of_data(parts: Parts) -> dict[ApiKey, Bound]:
             metadata=parts.metadata,
             fetch_max_bytes=config.fetch_max_bytes,
             access=access if access.authorizer else None,
+            rack_aware=config.replica_selector_class == RACK_AWARE,
         ),
         ApiKey.LIST_OFFSETS: _bind(list_offsets, replicas=replicas),
         ApiKey.METADATA: _bind(

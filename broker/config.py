@@ -15,6 +15,7 @@ from ottla.broker.connection_limits import CONNECTION_CONFIG, ConnectionLimits, 
 from ottla.broker.departure import SHUTDOWN_CONFIG
 from ottla.broker.listeners import LISTENER_CONFIG, Listener, read_listeners
 from ottla.broker.protocol_versions import NEWEST, OLDEST, version_fault
+from ottla.broker.replication_quota import QUOTA_CONFIG
 from ottla.broker.unused_config import IDLE_CONFIG, check_refused, is_refused, without_effect
 from ottla.coordinator.config import GROUP_CONFIG
 from ottla.log.config import BROKER_LOG_CONFIG, check_broker_values
@@ -28,6 +29,15 @@ NOT_FROM_ENVIRONMENT = re.compile(
     "KAFKA_(VERSION|HEAP_OPTS|LOG4J_OPTS|OPTS|JMX_OPTS|JVM_PERFORMANCE_OPTS|GC_LOG_OPTS|LOG4J_ROOT_LOGLEVEL|"
     "LOG4J_LOGGERS|TOOLS_LOG4J_LOGLEVEL|JMX_HOSTNAME)"
 )
+
+# The one class of Kafka's that chooses replicas for consumers.
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+def _selector_fault(name: str) -> str | None:
+    if name in ("", RACK_AWARE):
+        return None
+    return f"Ottla cannot run Java classes; unset it, or set it to {RACK_AWARE}"
 
 
 class BrokerConfig:
@@ -84,6 +94,13 @@ class BrokerConfig:
     )
     broker_rack = ConfigKey[str | None](
         "broker.rack", ConfigType.STRING, None, doc="The rack of this broker, told to clients."
+    )
+    replica_selector_class = ConfigKey[str | None](
+        "replica.selector.class",
+        ConfigType.STRING,
+        None,
+        Check("", _selector_fault),
+        doc=f"Whom consumers read from: unset, the leader; `{RACK_AWARE}`, a replica in their rack (`client.rack`).",
     )
     auto_create_topics_enable = ConfigKey(
         "auto.create.topics.enable",
@@ -311,6 +328,7 @@ BROKER_CONFIG = ConfigDef(
         *BROKER_LOG_CONFIG.values(),
         *GROUP_CONFIG.values(),
         *SHUTDOWN_CONFIG.values(),
+        *QUOTA_CONFIG.values(),
         *ZOOKEEPER_CONFIG.values(),
         *IDLE_CONFIG.values(),
     ]

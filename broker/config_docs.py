@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ottla.broker.config import BROKER_CONFIG
+from ottla.broker.replication_quota import THROTTLE_CONFIG
 from ottla.broker.unused_config import REFUSED, REFUSED_FAMILIES, without_effect
 from ottla.log.config import TOPIC_CONFIG
 from ottla.wire.config_def import ConfigKey, render
@@ -26,12 +27,14 @@ What may change while the broker runs, by AlterConfigs and IncrementalAlterConfi
 broker or all. A value for this broker counts before one for all, this before the file, and the file before the default.
 """
 BROKER_TABLE = ["", "| key | type | default | values | may change for | meaning |", "|---|---|---|---|---|---|"]
+ONLY_WHILE_IT_RUNS = "These no file can set, only AlterConfigs and IncrementalAlterConfigs."
 _MAY_CHANGE_FOR = {"read-only": "", "per-broker": "one", "cluster-wide": "one or all"}
 
 
 def document() -> str:
     """Return the whole page."""
     lines = [HEAD, "## Broker", "", BROKER_HEAD.strip(), *BROKER_TABLE, *_broker_rows(BROKER_CONFIG.values())]
+    lines += ["", ONLY_WHILE_IT_RUNS, *BROKER_TABLE, *_broker_rows(THROTTLE_CONFIG.values())]
     lines += ["", "## Topics", "", "Without a value of its own a topic has the broker's (`log.*` and others)."]
     lines += [*TABLE, *_rows(TOPIC_CONFIG.values())]
     lines += [

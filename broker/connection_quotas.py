@@ -5,9 +5,10 @@ socket, nor who waits: the server waits, and closes. Counterpart in Kafka: Socke
 QuotaUtils.
 """
 
-from collections import Counter, deque
+from collections import Counter
 
 from ottla.broker.connection_limits import UNLIMITED, ConnectionLimits
+from ottla.broker.sampled_rate import SampledRate
 
 
 class TooManyConnections(Exception):  # noqa: N818 - Kafka's name for it
@@ -79,24 +80,16 @@ class CreationRate:
 
     def __init__(self, limit: int, window_num: int, window_ms: int) -> None:
         self._limit = limit
-        self._window_num = window_num
-        self._window_ms = window_ms
-        # Each a list of its start, its last event and the number of its events.
-        self._windows: deque[list[float]] = deque()
+        self._rate = SampledRate(window_num, window_ms)
 
     def record(self, now_ms: float) -> float:
         """Count an event; return for how many milliseconds there should be no other, one window at most."""
-        windows, length = self._windows, self._window_ms
-        while windows and now_ms - windows[0][1] >= self._window_num * length:
-            windows.popleft()
-        if not windows or now_ms - windows[-1][0] >= length:
-            windows.append([now_ms, now_ms, 0])
-        windows[-1][1] = now_ms
-        windows[-1][2] += 1
+        self._rate.record(1, now_ms)
+        count, elapsed = self._rate.measure(now_ms)
+        length = self._rate.window_ms
         # What is measured for less than all windows counts as if nothing had been before.
-        elapsed = now_ms - windows[0][0]
-        elapsed = max(1, elapsed + max(0, self._window_num - 1 - elapsed // length) * length)
-        rate = 1000 * sum(window[2] for window in windows) / elapsed
+        elapsed = max(1, elapsed + max(0, self._rate.window_num - 1 - elapsed // length) * length)
+        rate = 1000 * count / elapsed
         if rate <= self._limit:
             return 0
         return min((rate - self._limit) / self._limit * elapsed, length) if self._limit else length

@@ -14,14 +14,18 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ottla.broker.config import BROKER_CONFIG, BrokerConfig
-from ottla.broker.unused_config import THROTTLE_CONFIG, check_refused, is_refused, without_effect
+from ottla.broker.replication_quota import THROTTLE_CONFIG
+from ottla.broker.unused_config import IDLE_THROTTLE_CONFIG, check_refused, is_refused, without_effect
 from ottla.log.config import LogConfig
 from ottla.wire.config_def import ConfigDef, ConfigError, ConfigKey, invalid_value
 
 logger = logging.getLogger("kafka.server.DynamicBrokerConfig")
 
+# Keys that no file can set.
+_NEVER_STATIC: Final = ConfigDef([*THROTTLE_CONFIG.values(), *IDLE_THROTTLE_CONFIG.values()])
+
 CHANGEABLE: Final = ConfigDef(
-    [*(key for key in BROKER_CONFIG.values() if key.dynamic != "read-only"), *THROTTLE_CONFIG.values()]
+    [*(key for key in BROKER_CONFIG.values() if key.dynamic != "read-only"), *_NEVER_STATIC.values()]
 )
 """Every key that a running broker takes."""
 
@@ -95,6 +99,12 @@ class DynamicConfig:
             cause = f"org.apache.kafka.common.config.ConfigException: {error}"
             raise ConfigError(f"Invalid value {cause} for configuration Invalid dynamic configuration") from error
 
+    def never_static(self, name: str) -> int:
+        """Return the value in force of a key that no file can set."""
+        text = self.own.get(name, self.default.get(name))
+        key: ConfigKey[int] = _NEVER_STATIC[name]
+        return key.default if text is None else key.parse(text)
+
     async def update(self, default: Mapping[str, str], own: Mapping[str, str]) -> None:
         """Take both levels as they are kept now; returns when what has changed is in effect."""
         default, own = self.usable(default, per_broker=False), self.usable(own, per_broker=True)
@@ -120,7 +130,7 @@ class DynamicConfig:
 
 def key_of(name: str) -> ConfigKey[Any] | None:
     """Return the key of a name, also of one that is set for a single listener; None for one that nobody knows."""
-    known = BROKER_CONFIG.get(name) or THROTTLE_CONFIG.get(name)
+    known = BROKER_CONFIG.get(name) or _NEVER_STATIC.get(name)
     return known or BROKER_CONFIG.get(_base(name))
 
 

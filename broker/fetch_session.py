@@ -70,6 +70,10 @@ class Reading(Protocol):
         """Whether the client has to truncate."""
 
     @property
+    def preferred_read_replica(self) -> int:
+        """Whom the client is to ask instead, -1 for nobody."""
+
+    @property
     def is_exhausted(self) -> bool:
         """Nothing is left to read for now, but for what this reading holds already."""
 
@@ -126,6 +130,7 @@ class SessionPartition:
             or reading.log_start_offset != self.told_log_start_offset
             or reading.error != ErrorCode.NONE
             or reading.is_diverging
+            or reading.preferred_read_replica >= 0
         )
 
     def told(self, reading: Reading) -> None:

@@ -1,17 +1,17 @@
 """What a follower asks one leader, and what it does about the answers.
 
 Owns, for each partition that follows this leader, what is to be asked next: records; where the leader's log ends and
-starts, if the position was out of its range; nothing for a while, after an error. And the fetch session (KIP-227): the
-leader remembers what it was asked, and hears only of what changed. Where the own log ends it asks the
-log itself each time: there is no second copy of it that could differ. Pure: requests and decisions are values, carried
-out by somebody else, and an answer to what was asked in an earlier leader epoch decides nothing. Must not know
-connections, partitions, nor how long anything takes.
+starts, if the position was out of its range; nothing for a while, after an error or where it is throttled. And the
+fetch session (KIP-227): the leader remembers what it was asked, and hears only of what changed. Where the own log ends
+it asks the log itself each time: there is no second copy of it that could differ. Pure: requests and decisions are
+values, carried out by somebody else, and an answer to what was asked in an earlier leader epoch decides nothing. Must
+not know connections, partitions, quotas, nor how long anything takes.
 Counterparts in Kafka: AbstractFetcherThread, RemoteLeaderEndPoint. Since 2.7 leaders say in a Fetch where logs part
 (KIP-595), and no older version is spoken here, so nobody asks OffsetForLeaderEpoch before.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
@@ -86,7 +86,15 @@ class Wants(Enum):
 class Followed:
     """A partition in one leader epoch. Another epoch makes another one of these."""
 
-    __slots__ = ("leader_epoch", "log", "rests_until", "topic_id", "topic_partition", "wants")
+    __slots__ = (
+        "leader_epoch",
+        "leader_high_watermark",
+        "log",
+        "rests_until",
+        "topic_id",
+        "topic_partition",
+        "wants",
+    )
 
     def __init__(self, topic_partition: TopicPartition, leader_epoch: int, log: FollowerLog) -> None:
         self.topic_partition = topic_partition
@@ -95,6 +103,14 @@ class Followed:
         self.topic_id = log.topic_id or ZERO_UUID
         self.wants = Wants.RECORDS
         self.rests_until = float("-inf")
+        # None until the leader has told it.
+        self.leader_high_watermark: int | None = None
+
+    @property
+    def is_in_sync(self) -> bool:
+        """It has all that is committed, as far as the leader has told."""
+        told = self.leader_high_watermark
+        return told is not None and self.log.log_end_offset >= told
 
 
 class Append(NamedTuple):
@@ -152,6 +168,9 @@ class Question(NamedTuple):
     names: Mapping[bytes, str]
 
 
+IsThrottled = Callable[[TopicPartition], bool]
+
+
 class FollowerFetch:
     """The partitions that follow one leader."""
 
@@ -162,6 +181,9 @@ class FollowerFetch:
         self._nameless: set[TopicPartition] = set()
         self._resting: dict[TopicPartition, Followed] = {}
         self._seeking: dict[TopicPartition, Followed] = {}
+        # Left out of what is asked, because they are throttled; looked at again with each question.
+        self._held: frozenset[TopicPartition] = frozenset()
+        self._holds_until = float("inf")
         # The fetch session: what the leader remembers, and of whom it may remember something else than what holds now.
         self._session_id = NO_SESSION
         self._session_epoch = INITIAL_EPOCH
@@ -218,8 +240,8 @@ class FollowerFetch:
             self.rest(followed, now)
 
     def wakes_at(self) -> float:
-        """When the first of those that rest is to be asked for again."""
-        return min((followed.rests_until for followed in self._resting.values()), default=float("inf"))
+        """When the first of those that rest, or are throttled, may be asked for again."""
+        return min([self._holds_until, *(followed.rests_until for followed in self._resting.values())])
 
     def _want(self, followed: Followed, wants: Wants) -> None:
         followed.wants = wants
@@ -231,8 +253,12 @@ class FollowerFetch:
 
     # Asking
 
-    def next_question(self, now: float, broker_epoch: int) -> Question | None:
-        """What to ask the leader now; None if there is nothing."""
+    def next_question(self, now: float, broker_epoch: int, is_throttled: IsThrottled | None = None) -> Question | None:
+        """What to ask the leader now; None if there is nothing.
+
+        While throttled ones may not be fetched for, `is_throttled` says which they are. Those in sync are fetched for
+        all the same: they would lose their place.
+        """
         for followed in tuple(self._resting.values()):
             if followed.rests_until <= now:
                 del self._resting[followed.topic_partition]
@@ -241,7 +267,21 @@ class FollowerFetch:
             some = [followed for followed in self._seeking.values() if followed.wants is wanted]
             if some:
                 return self._ask_offsets(some, timestamp)
+        if is_throttled is not None or self._held:
+            self._hold(is_throttled, now)
         return self._ask_records(broker_epoch)
+
+    def _hold(self, is_throttled: IsThrottled | None, now: float) -> None:
+        held: frozenset[TopicPartition] = frozenset()
+        if is_throttled is not None:
+            held = frozenset(
+                each.topic_partition
+                for each in self._followed.values()
+                if not each.is_in_sync and is_throttled(each.topic_partition)
+            )
+        self._changed |= dict.fromkeys(held ^ self._held)
+        self._held = held
+        self._holds_until = now + self._settings.backoff_seconds if held else float("inf")
 
     def _ask_records(self, broker_epoch: int) -> Question | None:
         settings = self._settings
@@ -280,7 +320,7 @@ class FollowerFetch:
             name, index = topic_partition
             before = self._session.pop(topic_partition, None)
             followed = self._followed.get(topic_partition)
-            if followed is not None and (followed.wants is not Wants.RECORDS or topic_partition in self._resting):
+            if followed is not None and not self._is_asked_for(followed):
                 followed = None
             if before is not None and (followed is None or (by_id and followed.topic_id != before.followed.topic_id)):
                 topic_id = before.followed.topic_id
@@ -298,6 +338,11 @@ class FollowerFetch:
                     positions.append(position)
                     topics.setdefault(key, FetchTopic(topic=name, topic_id=followed.topic_id, partitions=positions))
         return list(topics.values()), list(forgotten.values())
+
+    def _is_asked_for(self, followed: Followed) -> bool:
+        topic_partition = followed.topic_partition
+        is_held = topic_partition in self._resting or topic_partition in self._held
+        return followed.wants is Wants.RECORDS and not is_held
 
     def _position(self, followed: Followed) -> FetchPartition:
         log = followed.log
@@ -408,6 +453,7 @@ class FollowerFetch:
                 # Where there is more than one answer holds, all get their turn.
                 del self._followed[followed.topic_partition]
                 self._followed[followed.topic_partition] = followed
+            followed.leader_high_watermark = answer.high_watermark
             return Append(followed, memoryview(records), answer.high_watermark, answer.log_start_offset)
         if followed.wants is Wants.LEADER_END:
             if answer.offset < end:

@@ -7,11 +7,13 @@ Counterpart in Kafka: Partition (and the high watermark of UnifiedLog).
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from ottla.broker import isr
 from ottla.broker.isr import InSyncReplicas, Replica
 from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, ISR_PROPOSED, LOG_END, NOTHING
+from ottla.broker.reader import TO_HIGH_WATERMARK, TO_LOG_END, Asked, ReadResult
+from ottla.broker.replication_quota import is_throttled
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.config import LogConfig
 from ottla.log.leader_epochs import EpochEndOffset
@@ -20,7 +22,7 @@ from ottla.log.segment import TimestampAndOffset
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrPartitionState
 from ottla.wire.record_batch import ProducedBatch, RecordRules
-from ottla.wire.types import Region, TopicPartition
+from ottla.wire.types import TopicPartition
 
 logger = logging.getLogger("kafka.cluster.Partition")
 
@@ -31,67 +33,12 @@ NO_TIMESTAMP: Final = -1
 UP_TO_HIGH_WATERMARK: Final = -1
 _NEVER: Final = 0x7FFFFFFFFFFFFFFF
 
-# How far a reader may see. Followers see all; consumers see what is committed, or what no open transaction precedes.
-TO_LOG_END: Final = 0
-TO_HIGH_WATERMARK: Final = 1
-TO_LAST_STABLE_OFFSET: Final = 2
-
 # Special timestamps of ListOffsets.
 LATEST_TIMESTAMP: Final = -1
 EARLIEST_TIMESTAMP: Final = -2
 MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL_TIMESTAMP: Final = -4
 LATEST_TIERED_TIMESTAMP: Final = -5
-
-
-class Asked(Protocol):
-    """A position to read from, as a request or a session holds it."""
-
-    fetch_offset: int
-    current_leader_epoch: int
-    last_fetched_epoch: int
-    log_start_offset: int
-
-
-class ReadResult:
-    """What a read gave: records and offsets, a divergence, or an error."""
-
-    __slots__ = (
-        "diverging_epoch",
-        "error",
-        "high_watermark",
-        "is_exhausted",
-        "last_stable_offset",
-        "log_start_offset",
-        "records",
-        "size",
-    )
-
-    def __init__(
-        self,
-        error: ErrorCode,
-        records: bytes | Region = b"",
-        high_watermark: int = -1,
-        last_stable_offset: int = -1,
-        log_start_offset: int = -1,
-        is_exhausted: bool = True,
-        diverging_epoch: tuple[int, int] | None = None,
-    ) -> None:
-        self.error = error
-        self.records = records
-        self.size = len(records)
-        self.high_watermark = high_watermark
-        self.last_stable_offset = last_stable_offset
-        self.log_start_offset = log_start_offset
-        # Nothing is left to read for now, but for `records`.
-        self.is_exhausted = is_exhausted
-        # The epoch and its end offset from which on the reader's log is another one.
-        self.diverging_epoch = diverging_epoch
-
-    @property
-    def is_diverging(self) -> bool:
-        """The reader has to truncate."""
-        return self.diverging_epoch is not None
 
 
 class Partition:
@@ -111,12 +58,10 @@ class Partition:
         """Take the log, and the high watermark that was saved for it; `is_alive` tells of brokers."""
         self.topic_partition = topic_partition
         self.log = log
-        # What produced batches are checked against.
-        self.rules = rules
+        self._broker_id = broker_id
+        self.use_config(log.config, rules)
         self.is_leader = False
         self.is_offline = False
-        # Whether `flush.messages` is set. Nobody pays for the question who does not use it.
-        self.flushes_by_count = log.config.flush_messages < _NEVER
         self.leader_id = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.leader_epoch_start_offset: int | None = None
@@ -125,15 +70,19 @@ class Partition:
         self.replica_ids: Sequence[int] = ()
         self.in_sync = InSyncReplicas(())
         self.followers: dict[int, Replica] = {}
-        self._broker_id = broker_id
         self._max_lag_ms = max_lag_ms
         self._is_alive = is_alive
 
     def use_config(self, config: LogConfig, rules: RecordRules) -> None:
         """Go by other configs from now on; the segment that is open keeps the spacing of its indexes."""
         self.log.config = config
+        # What produced batches are checked against.
         self.rules = rules
+        # Nobody pays for what these ask for who does not use it.
         self.flushes_by_count = config.flush_messages < _NEVER
+        here = self.topic_partition.partition, self._broker_id
+        self.is_throttled_leader = is_throttled(config.values["leader.replication.throttled.replicas"], *here)
+        self.is_throttled_follower = is_throttled(config.values["follower.replication.throttled.replicas"], *here)
 
     # Roles
 
@@ -332,6 +281,13 @@ class Partition:
             return ReadResult(ErrorCode.NONE, b"", high_watermark, stable, start, False)
         records = log.read(offset, max_bytes, bound, at_least_one, may_copy)
         return ReadResult(ErrorCode.NONE, records, high_watermark, stable, start, False)
+
+    def refer(self, asked: Asked, broker_id: int) -> ReadResult:
+        """Tell a consumer to ask another replica; KafkaError where it asks in another epoch."""
+        epoch = asked.current_leader_epoch
+        log = self._log_for(epoch if epoch >= 0 else NO_EPOCH, False)
+        stable, start = self.last_stable_offset, log.log_start_offset
+        return ReadResult(ErrorCode.NONE, b"", self.high_watermark, stable, start, False, None, broker_id)
 
     def _divergence(self, log: PartitionLog, epoch: int, offset: int) -> tuple[int, int] | None:
         end = log.end_offset_for_epoch(epoch)

@@ -17,6 +17,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.follower_fetch import Append, Decision, FetchSettings, FollowerFetch, TruncateTo
 from ottla.broker.partition import Partition
 from ottla.broker.replica_manager import ReplicaManager
+from ottla.broker.replication_quota import ReplicationQuota
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.schema import Request, Response
 from ottla.wire.types import TopicPartition
@@ -47,6 +48,7 @@ class ReplicaFetchers:
         asker: Callable[[int], Asker],
         config: BrokerConfig,
         *,
+        quota: ReplicationQuota,
         broker_epoch: Callable[[], int],
         fetch_version: int,
         list_offsets_version: int,
@@ -57,6 +59,7 @@ class ReplicaFetchers:
         """
         self._replicas = replicas
         self._asker = asker
+        self._quota = quota
         self._settings = FetchSettings(
             replicas.broker_id,
             fetch_version,
@@ -94,7 +97,9 @@ class ReplicaFetchers:
         if key is not None:
             fetcher = self._fetchers.get(key)
             if fetcher is None:
-                fetcher = _Fetcher(key[0], self._asker(key[0]), self._replicas, self._settings, self._broker_epoch)
+                fetcher = _Fetcher(
+                    key[0], self._asker(key[0]), self._replicas, self._settings, self._quota, self._broker_epoch
+                )
                 self._fetchers[key] = fetcher
                 self._replicas.start_soon(fetcher.run)
             self._fetcher_of[topic_partition] = key
@@ -110,11 +115,13 @@ class _Fetcher:
         asker: Asker,
         replicas: ReplicaManager,
         settings: FetchSettings,
+        quota: ReplicationQuota,
         broker_epoch: Callable[[], int],
     ) -> None:
         self._leader_id = leader_id
         self._asker = asker
         self._replicas = replicas
+        self._quota = quota
         self._broker_epoch = broker_epoch
         self._fetch = FollowerFetch(settings)
         self._partitions: dict[TopicPartition, Partition] = {}
@@ -155,7 +162,9 @@ class _Fetcher:
                 await self._asker.close()
 
     async def _turn(self) -> None:
-        question = self._fetch.next_question(trio.current_time(), self._broker_epoch())
+        now = trio.current_time()
+        is_throttled = self._is_throttled if self._quota.is_exceeded(1000 * now) else None
+        question = self._fetch.next_question(now, self._broker_epoch(), is_throttled)
         if question is None:
             self._changed = trio.Event()
             with trio.move_on_at(self._fetch.wakes_at()):
@@ -175,6 +184,9 @@ class _Fetcher:
                 await trio.lowlevel.checkpoint()
                 slice_end = time.perf_counter() + _SLICE_SECONDS
 
+    def _is_throttled(self, topic_partition: TopicPartition) -> bool:
+        return self._partitions[topic_partition].is_throttled_follower
+
     def _carry_out(self, decision: Decision) -> None:
         followed = decision.followed
         partition = self._partitions[followed.topic_partition]
@@ -184,6 +196,8 @@ class _Fetcher:
                 _, records, high_watermark, log_start_offset = decision
                 now_ms = self._replicas.clock.now_ms()
                 moved = following.append(partition, epoch, records, high_watermark, log_start_offset, now_ms)
+                if partition.is_throttled_follower:
+                    self._quota.record(len(records), 1000 * trio.current_time())
             elif isinstance(decision, TruncateTo):
                 moved = following.truncate(partition, epoch, decision.offset)
             else:

@@ -1,7 +1,7 @@
 """The partitions that this broker hosts: append, read, wait for acknowledgement, change of role.
 
-Owns the registry, the fencing of controllers by their epoch, what happens when a disk fails, and the group commit of
-fsyncs. Notifies `offset_signal` of what a partition says moved. Must not know requests of clients nor connections.
+Owns the registry, the fencing of controllers by their epoch, and what happens when a disk fails. Notifies
+`offset_signal` of what a partition says moved. Must not know requests of clients nor connections.
 Counterpart in Kafka: ReplicaManager.
 """
 
@@ -14,19 +14,21 @@ from typing import Final
 import trio
 
 from ottla.broker.clock import Clock, Offload, StartSoon
+from ottla.broker.closest_replica import closest_replica
 from ottla.broker.config import BrokerConfig
+from ottla.broker.group_commit import GroupCommit
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, ISR_PROPOSED, OffsetSignal
-from ottla.broker.partition import Asked, Partition, ReadResult
+from ottla.broker.offset_signal import EVERYTHING, ISR_PROPOSED, OffsetSignal
+from ottla.broker.partition import Partition
 from ottla.broker.partition_wait import PartitionWait
-from ottla.broker.reader import Reader
+from ottla.broker.reader import NO_REPLICA, Asked, Reader, ReadResult
 from ottla.broker.record_rules import record_rules
+from ottla.broker.replication_quota import ReplicationQuota
 from ottla.broker.request_context import Deferred
 from ottla.broker.role_changes import RoleChanges
 from ottla.broker.turns import Turn
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.config import LogConfig
-from ottla.log.flushing import FlushJob
 from ottla.log.manager import LogManager, Renaming, rename_directories
 from ottla.log.new_log import make_logs
 from ottla.wire.config_def import ConfigError
@@ -76,6 +78,7 @@ class ReplicaManager:
         topic_config: Callable[[str], Mapping[str, str]],
         log_defaults: LogConfig,
         replica_lag_time_max_ms: int,
+        leader_quota: ReplicationQuota,
         slice_clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.logs = logs
@@ -83,6 +86,7 @@ class ReplicaManager:
         self.offload = offload
         self.start_soon = start_soon
         self.broker_id = broker_id
+        self.group_commit = GroupCommit(self)
         self.turn = Turn()
         self.signal = OffsetSignal(self.turn)
         # Keys are plain tuples in look-ups: a TopicPartition equals one.
@@ -98,8 +102,8 @@ class ReplicaManager:
         self._topic_config = topic_config
         self._log_defaults = log_defaults
         self._max_lag_ms = replica_lag_time_max_ms
+        self._leader_quota = leader_quota
         self._saved_high_watermarks: dict[TopicPartition, int] | None = None
-        self._flushing: set[Partition] = set()
         self._role_changes = RoleChanges(start_soon, slice_clock)
 
     def partition(self, topic: str, index: int) -> Partition:
@@ -122,7 +126,7 @@ class ReplicaManager:
         if moved:
             self.signal.notify(partition.topic_partition, moved)
             if partition.flushes_by_count:
-                self._maybe_flush(partition)
+                self.group_commit.maybe_flush(partition)
         return info
 
     def append_all(
@@ -141,12 +145,12 @@ class ReplicaManager:
         for partition, moved in all_moved:
             self.signal.notify(partition.topic_partition, moved)
             if partition.flushes_by_count:
-                self._maybe_flush(partition)
+                self.group_commit.maybe_flush(partition)
         return results
 
     def acks_error(self, partition: Partition, required_offset: int, required_acks: int) -> ErrorCode | None:
         """How an append ends by now: acknowledged (NONE), or never to be; None while that is open."""
-        if not self._hosts(partition):
+        if not self.hosts(partition):
             return self._not_hosted(*partition.topic_partition).code
         return partition.acks_error(required_offset, required_acks)
 
@@ -162,45 +166,7 @@ class ReplicaManager:
             self, appended, lambda partition, end: self.acks_error(partition, end, required_acks), timeout_ms, done
         )
 
-    # Flushing
-
-    def _maybe_flush(self, partition: Partition) -> None:
-        if partition.needs_flush and partition not in self._flushing:
-            self._flushing.add(partition)
-            self.start_soon(self._flush_while_needed, partition)
-
-    async def _flush_while_needed(self, partition: Partition) -> None:
-        """One fsync serves all that was appended before it began."""
-        try:
-            while self._hosts(partition) and not partition.is_offline and partition.needs_flush:
-                await self.flush(partition.topic_partition)
-        finally:
-            self._flushing.discard(partition)
-
-    async def flush(self, topic_partition: TopicPartition, up_to: int | None = None) -> None:
-        """Fsync off the loop. A failure takes the partition offline: nobody knows what is on the disk then."""
-        partition = self.partitions.get(topic_partition)
-        if partition is None or partition.is_offline:
-            return
-        log = partition.log
-        job: FlushJob | None = None
-        try:
-            job = log.flush_job(up_to)
-            if job is None:
-                return
-            await self.offload(job.run)
-        except Exception as error:
-            if job is not None:
-                log.flush_failed(job)
-            if self._hosts(partition):
-                bug = None if isinstance(error, OSError | KafkaError) else error
-                self.take_offline(partition, f"it cannot be flushed: {error}", bug)
-            return
-        log.flushed(job)
-        if self._hosts(partition):
-            # Who waits for the fsync alone has to be woken even where no watermark moved.
-            moved = partition.flushed(self.clock.now_ms()) | HIGH_WATERMARK
-            self.signal.notify(partition.topic_partition, moved)
+    # Moving
 
     def take_offline(self, partition: Partition, why: str, bug: BaseException | None = None) -> None:
         """Answer nothing from it until the broker starts anew: its disk failed."""
@@ -212,9 +178,10 @@ class ReplicaManager:
         """A follower has come closer to its leader: wake who waits for that."""
         self.signal.notify(partition.topic_partition, moved)
         if partition.flushes_by_count:
-            self._maybe_flush(partition)
+            self.group_commit.maybe_flush(partition)
 
-    def _hosts(self, partition: Partition) -> bool:
+    def hosts(self, partition: Partition) -> bool:
+        """Whether this very partition is hosted still."""
         return self.partitions.get(partition.topic_partition) is partition
 
     # Reading
@@ -243,6 +210,8 @@ class ReplicaManager:
             if topic_id != ZERO_UUID and partition.log.topic_id not in (None, topic_id):
                 return ReadResult(ErrorCode.INCONSISTENT_TOPIC_ID)
             if reader.replica_id >= 0:
+                if partition.is_throttled_leader and self._holds_back(partition, reader.replica_id):
+                    max_bytes, at_least_one = 0, False
                 now_ms = self.clock.now_ms() if is_first_look else None
                 result, moved = partition.read_as_follower(
                     reader.replica_id, reader.broker_epoch, asked, max_bytes, at_least_one, now_ms, may_copy=may_copy
@@ -251,6 +220,10 @@ class ReplicaManager:
                 if moved & ISR_PROPOSED and self.isr_listener is not None:
                     self.isr_listener(partition)
                 return result
+            if reader.rack_id:
+                preferred = self._closest(partition, reader, asked.fetch_offset)
+                if preferred != NO_REPLICA:
+                    return partition.refer(asked, preferred)
             return partition.read(
                 asked,
                 max_bytes,
@@ -261,6 +234,25 @@ class ReplicaManager:
             )
         except KafkaError as error:
             return ReadResult(error.code)
+
+    def _closest(self, partition: Partition, reader: Reader, fetch_offset: int) -> int:
+        def rack_of(broker_id: int) -> str | None:
+            node = self._metadata.node(broker_id, reader.listener)
+            return None if node is None else node.rack
+
+        return closest_replica(partition, fetch_offset, reader.rack_id, rack_of)
+
+    def _holds_back(self, partition: Partition, replica_id: int) -> bool:
+        """Whether a follower of a throttled leader gets nothing now. In sync, that would cost it its place."""
+        if replica_id in partition.in_sync.committed:
+            return False
+        return self._leader_quota.is_exceeded(1000 * self.clock.monotonic())
+
+    def sent_to_follower(self, topic: str | None, index: int, size: int) -> None:
+        """A follower is answered with so many bytes of a partition; what is throttled is counted."""
+        partition = self.partitions.get((topic or "", index))
+        if partition is not None and partition.is_throttled_leader:
+            self._leader_quota.record(size, 1000 * self.clock.monotonic())
 
     # Deleting
 
@@ -279,7 +271,7 @@ class ReplicaManager:
         return None
 
     def _deletion_error(self, partition: Partition, wanted: int) -> ErrorCode | None:
-        is_hosted = self._hosts(partition)
+        is_hosted = self.hosts(partition)
         return partition.deletion_error(wanted) if is_hosted else self._not_hosted(*partition.topic_partition).code
 
     # Roles
@@ -419,7 +411,7 @@ class ReplicaManager:
         self._log_defaults = LogConfig.from_broker(config.values)
         by_topic = sorted(self.partitions.values(), key=lambda each: each.topic_partition)
         for first in range(0, len(by_topic), _RECONFIGURED_AT_ONCE):
-            hosted = filter(self._hosts, by_topic[first : first + _RECONFIGURED_AT_ONCE])
+            hosted = filter(self.hosts, by_topic[first : first + _RECONFIGURED_AT_ONCE])
             for topic, partitions in groupby(hosted, key=lambda each: each.topic_partition.topic):
                 self._reconfigure(topic, partitions)
             await trio.lowlevel.checkpoint()
@@ -430,7 +422,7 @@ class ReplicaManager:
         for partition in partitions:
             partition.use_config(config, rules)
             if partition.flushes_by_count:
-                self._maybe_flush(partition)
+                self.group_commit.maybe_flush(partition)
 
     def stop_replica(self, request: StopReplicaRequest) -> Deferred[StopReplicaResponse]:
         """Stop replicas, and delete them where the controller says so; the reply comes when that is done."""

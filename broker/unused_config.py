@@ -38,7 +38,6 @@ MAY_NAME_ONE = ("controller.quorum.bootstrap.servers", "controller.quorum.voters
 
 _NO_THREADS = "No effect: Ottla has no such threads to count."
 _NO_REMOTE = "No effect: a part of remote storage, which there is none of."
-_NO_THROTTLE = "No effect: replication is not throttled."
 _LONG_MAX = 2**63 - 1
 _CLUSTER_WIDE = "cluster-wide"
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
@@ -65,14 +64,12 @@ IDLE_CONFIG = ConfigDef(
 )  # fmt: skip
 """Keys that Kafka takes while it runs: they are checked and told as Kafka does, and nothing reads them."""
 
-THROTTLE_CONFIG = ConfigDef(
-    ConfigKey(name, ConfigType.LONG, _LONG_MAX, at_least(0), _NO_THROTTLE, _MEDIUM, _CLUSTER_WIDE)
-    for name in (
-        "follower.replication.throttled.rate",
-        "leader.replication.throttled.rate",
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-    )
-)
+IDLE_THROTTLE_CONFIG = ConfigDef(
+    [
+        ConfigKey("replica.alter.log.dirs.io.max.bytes.per.second", ConfigType.LONG, _LONG_MAX, at_least(0),
+                  "No effect: replicas do not move between the directories of a broker.", _MEDIUM, _CLUSTER_WIDE),
+    ]
+)  # fmt: skip
 """The same of those that no file can set: only a running broker takes them."""
 
 

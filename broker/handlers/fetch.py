@@ -2,8 +2,7 @@
 
 A request is answered at once if there is enough to read, or something went wrong; else after `max_wait_ms`, or as soon
 as its own partitions bring enough. Partitions nobody knows are told with the rest, as in Kafka: they do not end a wait.
-Consumers are never sent to another replica, and there are no snapshots. A request of thousands of partitions is carried
-out a part at a time, and does not wait.
+There are no snapshots. A request of thousands of partitions is carried out a part at a time, and does not wait.
 Counterpart in Kafka: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages, DelayedFetch.
 """
 
@@ -17,6 +16,7 @@ import trio
 
 from ottla.broker.authorizer import Access, Operation, ResourceType
 from ottla.broker.clock import Timer
+from ottla.broker.fetch_answers import FetchAnswers
 from ottla.broker.fetch_session import (
     FINAL_EPOCH,
     NO_SESSION,
@@ -28,19 +28,16 @@ from ottla.broker.fetch_session import (
 )
 from ottla.broker.large_requests import Cut, batched, join, parts
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.partition import TO_LOG_END, ReadResult
-from ottla.broker.reader import Reader, consumer
+from ottla.broker.reader import NO_REPLICA, TO_LOG_END, Reader, ReadResult, consumer
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.request_context import Deferred, RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.large_arrays import LargeArray
 from ottla.wire.messages.fetch import (
-    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     FetchTopic,
-    LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
 )
@@ -51,10 +48,7 @@ Answer = FetchResponse | Deferred[FetchResponse]
 
 _PART: Final = Cut("topics", "responses", "partitions", "partitions")
 
-_STORAGE_ERROR_FROM_VERSION: Final = 6
-_ZSTD_FROM_VERSION: Final = 10
 _FOLLOWERS_SERVE_FROM_VERSION: Final = 11
-_LEADERS_FROM_VERSION: Final = 16
 # What one response holds in memory; whoever asks for a thousand partitions and does not read gets regions of files.
 _COPY_AT_MOST: Final = 1 << 18
 
@@ -66,7 +60,6 @@ _CONSUMERS: Final = {level: consumer(level, from_leader_only=False) for level in
 _UNKNOWN: Final = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 )
-_MOVED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
 def handle(
@@ -78,11 +71,17 @@ def handle(
     metadata: MetadataCache,
     fetch_max_bytes: int,
     access: Access | None = None,
+    rack_aware: bool = False,
 ) -> Answer:
-    """Read, and answer now or later. `access` is None where nobody is denied anything."""
+    """Read, and answer now or later. `access` is None where nobody is denied anything.
+
+    With `rack_aware` a consumer that says its rack is told of a replica there.
+    """
     version = context.api_version
     reader = _reader(request, version)
-    maker = _Answers(version, context.listener_name, reader, replicas, metadata)
+    if rack_aware and request.rack_id:
+        reader = _in_rack(reader, request, context)
+    maker = FetchAnswers(version, context.listener_name, reader, replicas, metadata)
     max_bytes = min(request.max_bytes, fetch_max_bytes)
     topics = request.topics
     if access is None and request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION and _is_one(topics):
@@ -165,92 +164,12 @@ def _reader(request: FetchRequest, version: int) -> Reader:
     return found
 
 
-class _Answers:
-    """Makes the response from readings."""
-
-    __slots__ = ("_listener", "_metadata", "_replicas", "_version", "_with_aborted")
-
-    def __init__(
-        self, version: int, listener: str, reader: Reader, replicas: ReplicaManager, metadata: MetadataCache
-    ) -> None:
-        self._version = version
-        self._listener = listener
-        self._replicas = replicas
-        self._metadata = metadata
-        self._with_aborted = reader.reads_committed
-
-    def single(self, topic: FetchTopic, name: str, index: int, result: ReadResult) -> FetchResponse:
-        """The response of one partition, without a session."""
-        endpoints: dict[int, NodeEndpoint] = {}
-        data = self._data(name, index, result, endpoints)
-        found = FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=[data])
-        if endpoints:
-            return FetchResponse(responses=[found], node_endpoints=list(endpoints.values()))
-        return FetchResponse(responses=[found])
-
-    def response(
-        self, error: ErrorCode, session_id: int, readings: Sequence[tuple[SessionPartition, ReadResult]]
-    ) -> FetchResponse:
-        """The response of many; neighbours of one topic stand together."""
-        endpoints: dict[int, NodeEndpoint] = {}
-        topics: list[FetchableTopicResponse] = []
-        last: tuple[str | None, bytes] | None = None
-        found: list[PartitionData] = []
-        for partition, result in readings:
-            topic = (partition.topic, partition.topic_id)
-            if topic != last:
-                last = topic
-                found = []
-                name = partition.topic or ""
-                topics.append(FetchableTopicResponse(topic=name, topic_id=partition.topic_id, partitions=found))
-            found.append(self._data(partition.topic, partition.partition, result, endpoints))
-        return FetchResponse(
-            error_code=error, session_id=session_id, responses=topics, node_endpoints=list(endpoints.values())
-        )
-
-    def _data(
-        self, topic: str | None, index: int, result: ReadResult, endpoints: dict[int, NodeEndpoint]
-    ) -> PartitionData:
-        if self._version < _ZSTD_FROM_VERSION and topic is not None and self._is_zstd(topic, index):
-            return self._error(topic, index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, endpoints)
-        if result.error:
-            return self._error(topic, index, result.error, endpoints)
-        data = PartitionData(
-            partition_index=index,
-            error_code=0,
-            high_watermark=result.high_watermark,
-            last_stable_offset=result.last_stable_offset,
-            log_start_offset=result.log_start_offset,
-            aborted_transactions=() if self._with_aborted else None,
-            records=result.records,
-        )
-        if result.diverging_epoch is not None:
-            epoch, end_offset = result.diverging_epoch
-            data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
-        return data
-
-    def _error(
-        self, topic: str | None, index: int, code: ErrorCode, endpoints: dict[int, NodeEndpoint]
-    ) -> PartitionData:
-        if code == ErrorCode.KAFKA_STORAGE_ERROR and self._version < _STORAGE_ERROR_FROM_VERSION:
-            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        data = PartitionData(
-            partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=None, records=b""
-        )
-        if code in _MOVED and self._version >= _LEADERS_FROM_VERSION and topic is not None:
-            known = self._metadata.partition(topic, index)
-            if known is not None:
-                data.current_leader = LeaderIdAndEpoch(leader_id=known.leader, leader_epoch=known.leader_epoch)
-                node = self._metadata.node(known.leader, self._listener)
-                if node is not None:
-                    endpoints[known.leader] = NodeEndpoint(
-                        node_id=known.leader, host=node.host, port=node.port, rack=node.rack
-                    )
-        return data
-
-    def _is_zstd(self, topic: str, index: int) -> bool:
-        hosted = self._replicas.partitions.get((topic, index))
-        return hosted is not None and hosted.log.config.values["compression.type"] == "zstd"
+def _in_rack(reader: Reader, request: FetchRequest, context: RequestContext) -> Reader:
+    """The same reader, who may be sent to a replica in the rack that the request says."""
+    if reader.is_follower or reader.from_leader_only:
+        return reader
+    level, listener = request.isolation_level, context.listener_name
+    return consumer(level, from_leader_only=False, rack_id=request.rack_id, listener=listener)
 
 
 class _Fetch:
@@ -280,7 +199,7 @@ class _Fetch:
         max_bytes: int,
         reader: Reader,
         context: FetchContext,
-        maker: _Answers,
+        maker: FetchAnswers,
         replicas: ReplicaManager,
         may_read: Callable[[str], bool] | None,
     ) -> None:
@@ -360,7 +279,7 @@ class _Fetch:
             return
         self._size += result.size - self._sizes.get(partition, 0)
         self._sizes[partition] = result.size
-        if self._size >= self._min_bytes or result.error or result.is_diverging:
+        if self._size >= self._min_bytes or result.error or _redirects(result):
             self._finish()
 
     def _finish(self) -> None:
@@ -393,7 +312,7 @@ class _LargeFetch:
         version: int,
         max_bytes: int,
         reader: Reader,
-        maker: _Answers,
+        maker: FetchAnswers,
         replicas: ReplicaManager,
         sessions: FetchSessionCache,
         name_of: Callable[[bytes], str | None],
@@ -484,4 +403,9 @@ class _LargeFetch:
 
 
 def _ends_wait(result: ReadResult) -> bool:
-    return result.is_diverging or (result.error != ErrorCode.NONE and result.error not in _UNKNOWN)
+    return _redirects(result) or (result.error != ErrorCode.NONE and result.error not in _UNKNOWN)
+
+
+def _redirects(result: ReadResult) -> bool:
+    """It tells the reader to go on elsewhere: from before, or at another replica."""
+    return result.is_diverging or result.preferred_read_replica != NO_REPLICA

@@ -12,10 +12,8 @@ from ottla.broker.partition import (
     LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
-    TO_HIGH_WATERMARK,
-    TO_LAST_STABLE_OFFSET,
-    TO_LOG_END,
 )
+from ottla.broker.reader import TO_HIGH_WATERMARK, TO_LAST_STABLE_OFFSET, TO_LOG_END
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.request_context import RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError

@@ -10,6 +10,7 @@ from ottla.broker.clock import Clock
 from ottla.broker.fetch_session import FetchSessionCache
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.replica_manager import ReplicaManager
+from ottla.broker.replication_quota import ReplicationQuota
 from ottla.broker.request_context import Deferred, RequestContext
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
@@ -77,6 +78,8 @@ class House:
             {name.replace("_", "."): text for name, text in topic_config.items()}
             | {"min.insync.replicas": str(min_isr)}
         )
+        self.leader_quota = ReplicationQuota()
+        self.racks: dict[int, str] = {}
         self.open()
 
     def open(self) -> None:
@@ -93,6 +96,7 @@ class House:
             topic_config=lambda topic: self.configs.get(topic, {}),
             log_defaults=self.defaults,
             replica_lag_time_max_ms=30_000,
+            leader_quota=self.leader_quota,
             slice_clock=lambda: 0.0,
         )
         ids = iter(range(1000, 9999))
@@ -200,13 +204,14 @@ class House:
                 live_brokers=[
                     UpdateMetadataBroker(
                         id=broker,
+                        rack=self.racks.get(broker, ""),
                         endpoints=[
                             UpdateMetadataEndpoint(
                                 port=9000 + broker, host="h", listener="PLAINTEXT", security_protocol=0
                             )
                         ],
                     )
-                    for broker in (0, 1)
+                    for broker in sorted({0, 1, *self.racks})
                 ],
             )
         )

@@ -11,6 +11,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.handlers import fetch, list_offsets
 from ottla.broker.partition import Partition
 from ottla.broker.replica_fetcher import ReplicaFetchers
+from ottla.broker.replication_quota import ReplicationQuota
 from ottla.broker.request_context import Deferred
 from ottla.log.open_files import FileRegion
 from ottla.wire.codec import Chunk, decode_request, decode_response, encode_request, encode_response
@@ -88,16 +89,18 @@ class Cluster:
         self.ways: list[Way] = []
         self.on_the_way: Callable[[Request, Response], Any] = nothing
         named = BrokerConfig({name.replace("_", "."): value for name, value in config.items()})
+        self.follower_quotas = [ReplicationQuota() for _ in houses]
         self.fetchers = [
             ReplicaFetchers(
                 house.replicas,
                 self.way,
                 named,
+                quota=quota,
                 broker_epoch=lambda: 7,
                 fetch_version=version,
                 list_offsets_version=6,
             )
-            for house in houses
+            for house, quota in zip(houses, self.follower_quotas, strict=True)
         ]
 
     def way(self, to: int) -> Way:

@@ -180,6 +180,20 @@ def test_a_key_that_would_be_unsafe_to_ignore_is_refused_in_one_line(name: str, 
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["", "org.apache.kafka.common.replica.RackAwareReplicaSelector"])
+def test_consumers_are_sent_to_replicas_by_kafkas_own_class_or_not_at_all(name: str) -> None:
+    assert BrokerConfig({"replica.selector.class": name}).replica_selector_class == name
+
+
+@pytest.mark.parametrize(
+    "name", ["com.example.Selector", "ORG.APACHE.KAFKA.COMMON.REPLICA.RACKAWAREREPLICASELECTOR", "RackAware"]
+)
+def test_another_class_that_chooses_replicas_is_refused(name: str) -> None:
+    expected = f"Invalid value {name} for configuration replica.selector.class: Ottla cannot run Java classes"
+    with pytest.raises(ConfigError, match=expected):
+        BrokerConfig({"replica.selector.class": name})
+
+
 def test_the_configuration_of_a_combined_kraft_node_stands() -> None:
     config, warnings = BrokerConfig.load(
         None,

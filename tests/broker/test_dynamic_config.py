@@ -93,6 +93,22 @@ async def test_what_cannot_stand_in_the_store_is_passed_over_key_by_key() -> Non
     assert (config.current.values["log.retention.ms"], config.current.values["broker.id"]) == (5, -1)
 
 
+async def test_what_no_file_can_set_has_the_brokers_own_value_then_that_of_all_then_its_default() -> None:
+    name = "leader.replication.throttled.rate"
+    config = dynamic(leader_replication_throttled_rate="1")
+    told: list[int] = []
+
+    async def changed(current: BrokerConfig) -> None:
+        told.append(config.never_static(name))
+
+    config.subscribe([name], changed)
+    assert config.never_static(name) == 2**63 - 1
+    for default, own in (({name: "5"}, {}), ({name: "5"}, {name: "6"}), ({}, {name: "6"}), ({}, {})):
+        await config.update(default, own)
+    # Nobody is told twice of one value.
+    assert told == [5, 6, 2**63 - 1]
+
+
 async def test_values_that_cannot_stand_together_leave_all_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
     config = dynamic(log_retention_ms="9")
     await config.update({}, {"log.retention.ms": "0"})

@@ -32,6 +32,7 @@ class Told(NamedTuple):
     log_start_offset: int = 0
     size: int = 0
     is_diverging: bool = False
+    preferred_read_replica: int = -1
     is_exhausted: bool = True
 
 
@@ -164,6 +165,7 @@ def test_a_partition_with_a_new_position_is_looked_at_but_named_only_if_there_is
         Told(high_watermark=1),
         Told(log_start_offset=1),
         Told(is_diverging=True),
+        Told(preferred_read_replica=0),
         FAILED,
     ],
 )

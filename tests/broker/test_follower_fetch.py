@@ -293,3 +293,61 @@ def test_who_got_records_is_asked_for_last() -> None:
     request = ask(fetch).request
     assert isinstance(request, FetchRequest)
     assert [each.partition for each in request.topics[0].partitions] == [1, 2, 0]
+
+
+# Throttled
+
+
+def all_are(topic_partition: TopicPartition) -> bool:
+    return True
+
+
+def test_a_throttled_follower_that_lags_is_not_fetched_for_until_it_may_be() -> None:
+    log = ModelLog(1)
+    fetch = fetcher(log)
+    # It does not know yet how far the leader is.
+    assert fetch.next_question(0.0, 7, all_are) is None
+    assert fetch.wakes_at() == BACKOFF
+    assert decide(fetch, ask(fetch, BACKOFF), fetched(records=b"r", high_watermark=3)) != []
+    assert fetch.next_question(5.0, 7, all_are) is None
+    assert fetch.wakes_at() == 5.0 + BACKOFF
+    assert ask(fetch, 5.0 + BACKOFF).asked.keys() == {HERE}
+    assert fetch.wakes_at() == float("inf")
+
+
+def test_a_throttled_follower_that_is_in_sync_is_fetched_for_all_the_same() -> None:
+    log = ModelLog(1)
+    fetch = fetcher(log)
+    decide(fetch, ask(fetch), fetched(high_watermark=1))
+    assert fetch.next_question(0.0, 7, all_are) is not None
+    # The leader says that there is more, and that others have it.
+    decide(fetch, ask(fetch), fetched(high_watermark=2))
+    assert fetch.next_question(0.0, 7, all_are) is None
+
+
+def test_others_are_fetched_for_while_one_is_throttled() -> None:
+    fetch = fetcher(ModelLog(1))
+    other = TopicPartition("t", 1)
+    fetch.follow(other, 5, ModelLog(1), 0)
+    question = ask(fetch)
+    assert question.asked.keys() == {HERE, other}
+    decide(fetch, question, FetchResponse(session_id=9, responses=()))
+    throttled = fetch.next_question(0.0, 7, HERE.__eq__)
+    assert throttled is not None
+    assert throttled.asked.keys() == {other}
+    assert isinstance(throttled.request, FetchRequest)
+    assert (throttled.request.session_id, throttled.request.session_epoch) == (9, 1)
+    assert [(each.topic_id, each.partitions) for each in throttled.request.forgotten_topics_data] == [(ID, [0])]
+    decide(fetch, throttled, FetchResponse(session_id=9, responses=()))
+    again = ask(fetch)
+    assert isinstance(again.request, FetchRequest)
+    assert [each.partition for topic in again.request.topics for each in topic.partitions] == [0]
+    assert again.asked.keys() == {HERE, other}
+
+
+def test_who_is_no_longer_followed_is_throttled_no_more() -> None:
+    fetch = fetcher(ModelLog(1))
+    assert fetch.next_question(0.0, 7, all_are) is None
+    fetch.unfollow(HERE)
+    assert fetch.next_question(0.0, 7, all_are) is None
+    assert fetch.wakes_at() == float("inf")

@@ -12,7 +12,7 @@ from ottla.broker.follower_fetch import (
     Question,
 )
 from ottla.broker.offset_signal import EVERYTHING, OffsetSignal
-from ottla.broker.partition import ReadResult
+from ottla.broker.reader import ReadResult
 from ottla.broker.turns import Turn
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import EpochEndOffset, FetchRequest, FetchResponse

@@ -38,7 +38,7 @@ def housekeeping(house: House, base: Mapping[str, int] = CONFIG, /, **config: in
         house.logs,
         house.clock,
         house.offload,
-        flush=house.replicas.flush,
+        flush=house.replicas.group_commit.flush,
         high_watermarks=house.replicas.high_watermarks,
         config=lambda: {**base} | {name.replace("_", "."): value for name, value in config.items()},
     )
@@ -54,7 +54,7 @@ def append(house: House, *values: bytes, **options: Any) -> None:
 async def test_checkpoints_hold_what_the_logs_say(house: House) -> None:
     keeper = housekeeping(house)
     append(house, b"a", b"b")
-    await house.replicas.flush(KEY)
+    await house.replicas.group_commit.flush(KEY)
     house.replicas.partition(*KEY).log.increment_log_start_offset(1)
     await keeper.checkpoint_high_watermarks()
     await keeper.checkpoint_recovery_points()

@@ -5,7 +5,8 @@ import pytest
 
 from ottla.broker import partition as module
 from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, LOG_END, NOTHING
-from ottla.broker.partition import TO_HIGH_WATERMARK, TO_LAST_STABLE_OFFSET, TO_LOG_END, Partition, ReadResult
+from ottla.broker.partition import Partition
+from ottla.broker.reader import TO_HIGH_WATERMARK, TO_LAST_STABLE_OFFSET, TO_LOG_END, ReadResult
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import FetchPartition
 from ottla.wire.record_batch import RecordRules, TimestampType, iter_records, validate_produced

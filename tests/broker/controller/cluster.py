@@ -23,6 +23,7 @@ from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.handlers import leader_and_isr, stop_replica, update_metadata
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.replica_manager import ReplicaManager
+from ottla.broker.replication_quota import ReplicationQuota
 from ottla.broker.request_context import Deferred, RequestContext
 from ottla.log.config import BROKER_LOG_CONFIG
 from ottla.log.manager import LogManager
@@ -118,6 +119,7 @@ class Broker:
             topic_config=self.topic_configs.get,
             log_defaults=self.dynamic.log_defaults,
             replica_lag_time_max_ms=30_000,
+            leader_quota=ReplicationQuota(),
         )
         self.config_changes = ConfigChanges(
             self.session,

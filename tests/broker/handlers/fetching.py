@@ -15,6 +15,7 @@ from ottla.wire.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
     PartitionData,
+    ReplicaState,
 )
 from ottla.wire.record_batch import iter_batches, iter_records, validate_produced
 from tests.broker.replicas import NOW_MS, TOPIC, House, batch, context, topic_id
@@ -51,10 +52,13 @@ def request(
     max_wait_ms: int = 500,
     isolation_level: int = 0,
     replica_id: int = -1,
+    rack_id: str = "",
     forget: Sequence[tuple[str, int]] = (),
 ) -> FetchRequest:
     return FetchRequest(
         replica_id=replica_id,
+        replica_state=ReplicaState(replica_id=replica_id),
+        rack_id=rack_id,
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
         max_bytes=max_bytes,
@@ -76,6 +80,7 @@ def send(house: House, asked: FetchRequest, version: int = NAMES) -> Answer:
         sessions=house.sessions,
         metadata=house.metadata,
         fetch_max_bytes=55 << 20,
+        rack_aware=bool(asked.rack_id),
     )
 
 

@@ -1,8 +1,8 @@
 """What the tests of Produce share."""
 
 from ottla.broker.handlers import produce
-from ottla.broker.partition import TO_LOG_END, Partition
-from ottla.broker.reader import Reader
+from ottla.broker.partition import Partition
+from ottla.broker.reader import TO_LOG_END, Reader
 from ottla.broker.request_context import Deferred
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.messages.fetch import FetchPartition

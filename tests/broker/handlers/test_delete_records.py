@@ -8,8 +8,7 @@ import trio
 import trio.testing
 
 from ottla.broker.handlers import delete_records
-from ottla.broker.partition import TO_LOG_END
-from ottla.broker.reader import Reader, consumer
+from ottla.broker.reader import TO_LOG_END, Reader, consumer
 from ottla.broker.request_context import Deferred
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
