@@ -32,6 +32,7 @@ from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.isr_changes import IsrChanges
 from ottla.broker.large_requests import LargeRequests
 from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.offline_notice import OfflineNotice
 from ottla.broker.peer import Connect, Peer
 from ottla.broker.protocol_versions import protocol_versions
 from ottla.broker.replica_fetcher import ReplicaFetchers
@@ -110,6 +111,8 @@ class Assembly:
             identity.broker_id, self._metadata, LocalPeer(controller_handlers(parts)), self._peer_to_controller
         )
         self._isr_changes = self._isr_changes_of(self._to_controller)
+        self._offline_notice = OfflineNotice(self.session, identity.broker_id)
+        self.replicas.offline_listener = self._offline_notice.replica_failed
         self._housekeeping = self._housekeeping_of(logs)
         self.server = self._server(parts, limits)
         self._subscribe()
@@ -131,6 +134,7 @@ class Assembly:
         await self._nursery.start(self.groups.run)
         await self._nursery.start(self._controller.run, self.session)
         self._nursery.start_soon(self._isr_changes.run)
+        self._nursery.start_soon(self._offline_notice.run)
         self._nursery.start_soon(self._housekeeping.run)
 
     async def leave(self) -> None:

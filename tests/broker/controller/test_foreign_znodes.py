@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import trio
+import trio.testing
 
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.types import TopicPartition
@@ -304,6 +306,44 @@ async def test_a_broker_whose_directory_failed_is_asked_what_it_serves_and_other
         assert (found.leader, found.isr, found.offline_replicas) == (0, (0,), (1,))
 
 
+async def test_a_partition_that_goes_offline_is_led_by_others(tmp_path: Path) -> None:
+    async with running(tmp_path, 0, 1) as cluster:
+        controller, failing = cluster.brokers[0].controller, cluster.brokers[1]
+        wanted = [assigned_topic("t", (1, 0), (1, 0)), assigned_topic("alone", (1,))]
+        await wait_for(controller.create_topics(wanted, LONG_MS, validate_only=False))
+        await settle()
+        for name in ("t", "alone"):
+            failing.replicas.take_offline(failing.replicas.partition(name, 0), "its disk failed")
+        await settle()
+        assert leaders(cluster) == {"t-0": 0, "t-1": 1, "alone-0": -1}
+        told = cluster.brokers[0].metadata.partitions("t")
+        assert [told[0].offline_replicas, told[1].offline_replicas] == [(1,), ()]
+        assert await cluster.store.session(lambda event: None).children("/log_dir_event_notification") == []
+        # Who comes back serves all, until it is known otherwise.
+        await cluster.kill_broker(1)
+        await cluster.start_broker(1)
+        await settle()
+        assert leaders(cluster) == {"t-0": 0, "t-1": 0, "alone-0": 1}
+
+
+async def test_a_partition_that_goes_offline_is_told_of_when_the_store_can_be_written(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with running(tmp_path, 0, 1) as cluster:
+        controller, failing = cluster.brokers[0].controller, cluster.brokers[1]
+        await wait_for(controller.create_topics([assigned_topic("t", (1, 0))], LONG_MS, validate_only=False))
+        await trio.sleep(1)
+        stranger = cluster.store.session(lambda event: None)
+        await stranger.delete("/log_dir_event_notification")
+        failing.replicas.take_offline(failing.replicas.partition("t", 0), "its disk failed")
+        await settle()
+        assert failing.metadata.partitions("t")[0].leader == 1
+        await stranger.create("/log_dir_event_notification")
+        # It tries again after a second.
+        await trio.sleep(2)
+        assert failing.metadata.partitions("t")[0].leader == 0
+
+
 async def test_notifications_from_before_a_controller_began_are_cleared_away(tmp_path: Path) -> None:
     async with running(tmp_path) as cluster:
         stranger = cluster.store.session(lambda event: None)
@@ -313,6 +353,11 @@ async def test_notifications_from_before_a_controller_began_are_cleared_away(tmp
         await cluster.start_broker(0)
         for path in paths:
             assert await stranger.children(path.rpartition("/")[0]) == []
+
+
+def leaders(cluster: Cluster) -> dict[str, int]:
+    metadata = cluster.brokers[0].metadata
+    return {f"{name}-{index}": it.leader for name in metadata.topics for index, it in metadata.partitions(name).items()}
 
 
 def state_path(name: str) -> str:
