@@ -49,8 +49,8 @@ from ottla.zk.znodes import BrokerInfo, Endpoint
 
 logger = logging.getLogger("kafka.server.KafkaServer")
 
-# How long an earlier life of this broker may take to end: its session, and something to spare.
-REGISTRATION_PATIENCE_SECONDS: Final = 30.0
+# How long an earlier life of this broker may take to end: its session, which a server may end late, and this.
+_SPARE_PATIENCE_SECONDS: Final = 3.0
 # The largest answer that a fetch of a replica may get.
 MAX_REPLY: Final = 0x7FFFFFFF
 
@@ -149,7 +149,7 @@ class Assembly:
         await update_registration(self.session, self._info(), self._clock.now_ms())
 
     async def _register(self) -> None:
-        patience_s = REGISTRATION_PATIENCE_SECONDS
+        patience_s = 2 * self._config.values["zookeeper.session.timeout.ms"] / 1000 + _SPARE_PATIENCE_SECONDS
         self._epoch = await register_broker(self.session, self._info(), self._clock.now_ms(), patience_s)
 
     def _isr_changes_of(self, channel: ControllerChannel) -> IsrChanges:
