@@ -50,7 +50,7 @@ from ottla.zk.znodes import BrokerInfo, Endpoint
 logger = logging.getLogger("kafka.server.KafkaServer")
 
 # How long an earlier life of this broker may take to end: its session, which a server may end late, and this.
-_SPARE_PATIENCE_SECONDS: Final = 3.0
+_SPARE_PATIENCE_SECONDS: Final = 5.0
 # The largest answer that a fetch of a replica may get.
 MAX_REPLY: Final = 0x7FFFFFFF
 

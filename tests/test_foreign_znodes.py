@@ -5,7 +5,9 @@ The writer is kazoo alone: nothing of ours decides what a znode looks like.
 
 import contextlib
 import json
+import os
 import resource
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -383,3 +385,22 @@ def test_a_cluster_whose_id_cannot_be_read_is_refused(cluster: Cluster, zookeepe
         assert refused(zookeeper, 9) == "ottla: /cluster/id: not JSON: b'nonsense'"
     finally:
         cluster.write("/cluster/id", sound)
+
+
+def test_a_broker_whose_id_was_taken_while_it_stood_still_ends(cluster: Cluster, zookeeper: ZooKeeper) -> None:
+    with contextlib.ExitStack() as stack:
+        first = start(zookeeper, 5)
+        first.start()
+        os.kill(first.pid, signal.SIGSTOP)
+        try:
+            until(lambda: not cluster.stranger.exists("/brokers/ids/5"))
+            stack.enter_context(start(zookeeper, 5))
+            registered = cluster.stranger.get("/brokers/ids/5")
+        finally:
+            os.kill(first.pid, signal.SIGCONT)
+        until(lambda: "\nottla: broker id 5 is in use: " in first.output)
+        assert "Traceback" not in first.output
+        with pytest.raises(BrokerError, match="the broker ended with 1"):
+            first.close()
+        assert cluster.stranger.get("/brokers/ids/5") == registered
+        cluster.check("taken-in-its-sleep")

@@ -70,7 +70,7 @@ def broker_ids(value: object) -> tuple[int, ...]:
 
 
 def number(text: str) -> int:
-    """Return a number of a broker, partition or notification as it stands in a path or a key."""
-    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= _MAX_INT):
+    """Return a number as it stands in a path or a key; it can be counted up by one."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) < _MAX_INT):
         raise ZnodeError(f"not a number: {shown(text)}")
     return int(text)

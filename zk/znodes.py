@@ -10,7 +10,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 
-from ottla.wire.types import MAX_INT64, TopicPartition
+from ottla.wire.types import MAX_INT32, MAX_INT64, TopicPartition
 from ottla.zk.strict_json import ZnodeError, broker_ids, decode_object, member, number, objects, shown
 
 BROKER_IDS: Final = "/brokers/ids"
@@ -292,9 +292,12 @@ class PartitionState(NamedTuple):
         recovery_state = found.get("leader_recovery_state", RECOVERED)
         if recovery_state not in (RECOVERED, RECOVERING):
             raise ZnodeError(f"not a leader's state of recovery: {shown(recovery_state)}")
+        leader_epoch = member(found, "leader_epoch", int)
+        if leader_epoch == MAX_INT32:
+            raise ZnodeError("no leader can be elected any more: its epoch is the last one")
         return cls(
             member(found, "leader", int),
-            member(found, "leader_epoch", int),
+            leader_epoch,
             broker_ids(found.get("isr")),
             member(found, "controller_epoch", int),
             int(recovery_state),

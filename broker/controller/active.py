@@ -283,17 +283,19 @@ class ActiveController:
         if not names:
             return
         found = await self._store.topics(names)
-        for topic in names:
-            if topic not in found:
-                # Whoever mends its znode is noticed; until then it has nothing, and may be deleted.
-                self.context.set_topic(topic, None, {})
-                continue
-            assignment, version = found[topic]
+        for topic, (assignment, version) in found.items():
             if assignment.topic_id is None:
                 # Made by a tool that knows of no ids.
                 assignment = assignment._replace(topic_id=self._settings.new_topic_id())
                 await self._store.set_assignment(topic, assignment, version)
+            elif (other := self.context.topic_names.get(assignment.topic_id, topic)) != topic:
+                logger.error("%s is passed over: its id is that of the topic %s", znodes.topic_path(topic), other)
+                self.context.set_topic(topic, None, {})
+                continue
             self.context.set_topic(topic, assignment.topic_id, assignment.partitions)
+        for topic in found.keys() ^ set(names):
+            # Whoever mends its znode is noticed; until then it has nothing, and may be deleted.
+            self.context.set_topic(topic, None, {})
 
     async def _create_partitions(self, partitions: Collection[TopicPartition]) -> None:
         if not partitions:

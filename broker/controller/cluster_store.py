@@ -143,15 +143,17 @@ class ClusterStore:
         return set(await self._children(znodes.TOPICS))
 
     async def topics(self, names: Iterable[str]) -> dict[str, tuple[TopicAssignment, int]]:
-        """Return topics' assignments with the versions of their znodes, of those that can be read; watch all change."""
+        """Return topics' assignments with the versions of their znodes, oldest first, and watch all change.
+
+        Those that cannot be read are left out.
+        """
         names = sorted(names)
-        paths = [znodes.topic_path(each) for each in names]
-        found = await self.session.get_many(paths, watch=True)
+        found = await self.session.get_many([znodes.topic_path(each) for each in names], watch=True)
+        there = [(name, *znode) for name, znode in zip(names, found, strict=True) if znode is not None]
         return {
-            name: (assignment, znode[1].version)
-            for name, path, znode in zip(names, paths, found, strict=True)
-            if znode is not None
-            and (assignment := read_or_pass_over(path, TopicAssignment.decode, znode[0])) is not None
+            name: (assignment, stat.version)
+            for name, data, stat in sorted(there, key=lambda each: each[2].czxid)
+            if (assignment := read_or_pass_over(znodes.topic_path(name), TopicAssignment.decode, data)) is not None
         }
 
     async def partition_states(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:

@@ -104,6 +104,63 @@ async def test_nonsense_harms_nobody_while_a_controller_works_and_when_the_next_
         assert lines(caplog, STATE)
 
 
+STRANGE = {
+    "no replica": {"partitions": {"0": []}},
+    "no partition": {"partitions": {}},
+    "a negative replica": {"partitions": {"0": [-1]}},
+    "one replica twice": {"partitions": {"0": [0, 0]}},
+    "brokers that are not there": {"partitions": {"0": [2147483647, 77], "1": [77, 0]}},
+    "gaps between partitions": {"partitions": {"5": [0], "2147483646": [0]}},
+    "replicas that come and go and are none": {
+        "partitions": {"0": [0]},
+        "adding_replicas": {"0": [7]},
+        "removing_replicas": {"0": [8], "3": [0]},
+    },
+    "an id that another topic has": {"partitions": {"0": [0]}, "topic_id": "SOUND"},
+    "an id of zeros": {"partitions": {"0": [0]}, "topic_id": "AAAAAAAAAAAAAAAAAAAAAA"},
+}
+
+
+@pytest.mark.parametrize("assignment", STRANGE.values(), ids=STRANGE.keys())
+async def test_a_topic_that_cannot_work_harms_nobody_and_can_be_deleted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, assignment: dict[str, object]
+) -> None:
+    async with foreign(tmp_path) as it:
+        sound = json.loads((await it.stranger.get("/brokers/topics/sound"))[0])["topic_id"]
+        data = json.dumps(assignment).replace("SOUND", sound).encode()
+        for name in ("strange", "no name for a topic"):
+            await it.put(f"/brokers/topics/{name}", data)
+        await it.check("new")
+        await it.stranger.delete(znodes.CONTROLLER)
+        await it.check("newer")
+        await it.put("/admin/delete_topics/strange", b"")
+        await it.check("newest")
+        assert it.broker.metadata.topic_name(it.broker.metadata.topic_id("sound")) == "sound"
+        assert not [each for each in caplog.messages if "Failed at" in each or "A bug" in each]
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"leader": 99, "leader_epoch": 3, "isr": [99], "controller_epoch": 1},
+        {"leader": -1, "leader_epoch": -9, "isr": [], "controller_epoch": 1},
+        {"leader": 0, "leader_epoch": 2147483646, "isr": [0], "controller_epoch": 1},
+        {"leader": 0, "leader_epoch": 2147483647, "isr": [0], "controller_epoch": 1},
+        {"leader": 0, "leader_epoch": 0, "isr": [0], "controller_epoch": 1000},
+        {"leader": 0, "leader_epoch": 0, "isr": [0, 0, -5], "controller_epoch": 1, "leader_recovery_state": 1},
+    ],
+)
+async def test_a_partition_in_a_strange_state_harms_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, state: dict[str, object]
+) -> None:
+    async with foreign(tmp_path, "t") as it:
+        await it.put(STATE, json.dumps(state).encode())
+        for name in ("new", "newer"):
+            await it.cluster.kill_broker(0)
+            await it._replace(broker=await it.cluster.start_broker(0)).check(name)
+        assert not [each for each in caplog.messages if "Failed at" in each or "A bug" in each or "could not" in each]
+
+
 @pytest.mark.parametrize("data", NONSENSE.values(), ids=NONSENSE.keys())
 async def test_nonsense_that_a_broker_finds_does_not_keep_it_from_starting(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, data: bytes
