@@ -111,8 +111,6 @@ class Assembly:
             identity.broker_id, self._metadata, LocalPeer(controller_handlers(parts)), self._peer_to_controller
         )
         self._isr_changes = self._isr_changes_of(self._to_controller)
-        self._offline_notice = OfflineNotice(self.session, identity.broker_id)
-        self.replicas.offline_listener = self._offline_notice.replica_failed
         self._housekeeping = self._housekeeping_of(logs)
         self.server = self._server(parts, limits)
         self._subscribe()
@@ -132,9 +130,11 @@ class Assembly:
         await self._register()
         await self._nursery.start(self._config_changes.run)
         await self._nursery.start(self.groups.run)
+        offline_notice = OfflineNotice(self.session, self._identity.broker_id)
+        self.replicas.offline_listener = offline_notice.replica_failed
+        self._nursery.start_soon(offline_notice.run)
         await self._nursery.start(self._controller.run, self.session)
         self._nursery.start_soon(self._isr_changes.run)
-        self._nursery.start_soon(self._offline_notice.run)
         self._nursery.start_soon(self._housekeeping.run)
 
     async def leave(self) -> None:

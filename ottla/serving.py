@@ -68,7 +68,7 @@ def run_server(
     return 0
 
 
-def _reason(error: OSError | StoreError) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     return str(error)
