@@ -322,7 +322,9 @@ def test_producer_ids_are_given_again_when_their_znode_can_be_read_again(cluster
 # Who may be a broker of the cluster
 
 
-def refused(zookeeper: ZooKeeper, broker_id: int, prepare: Callable[[Path], None] = lambda folder: None) -> str:
+def refused(
+    zookeeper: ZooKeeper, broker_id: int, prepare: Callable[[Path], None] = lambda folder: None, chroot: str = "ottla"
+) -> str:
     """Return the one line that says why a broker does not start."""
 
     class Prepared(Broker):
@@ -331,7 +333,7 @@ def refused(zookeeper: ZooKeeper, broker_id: int, prepare: Callable[[Path], None
             return super()._arguments(folder)
 
     settings = {**SETTINGS, "zookeeper_session_timeout_ms": BRIEF_SESSION_MS}
-    broker = Prepared(broker_id=broker_id, zookeeper_connect=f"{zookeeper.connect}/ottla", **settings)
+    broker = Prepared(broker_id=broker_id, zookeeper_connect=f"{zookeeper.connect}/{chroot}", **settings)
     with pytest.raises(BrokerError) as caught:
         broker.start()
     text = str(caught.value)
@@ -384,6 +386,14 @@ def test_a_directory_of_another_broker_or_cluster_is_refused(
     expected = fault.format(file=files[0], own=cluster.read("/cluster/id")["id"])
     assert line.startswith(f"ottla: {expected.strip()}")
     assert not cluster.stranger.exists("/brokers/ids/9")
+
+
+def test_a_zookeeper_without_a_cluster_is_none_for_a_broker_that_has_one(zookeeper: ZooKeeper) -> None:
+    def prepare(data: Path) -> None:
+        data.mkdir(exist_ok=True)
+        (data / "meta.properties").write_text("version=0\nbroker.id=9\ncluster.id=mine\n")
+
+    assert "but read mine" in refused(zookeeper, 9, prepare, "elsewhere")
 
 
 def test_a_cluster_whose_id_cannot_be_read_is_refused(cluster: Cluster, zookeeper: ZooKeeper) -> None:
