@@ -32,6 +32,7 @@ from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.isr_changes import IsrChanges
 from ottla.broker.large_requests import LargeRequests
 from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.offline_notice import OfflineNotice
 from ottla.broker.peer import Connect, Peer
 from ottla.broker.protocol_versions import protocol_versions
 from ottla.broker.replica_fetcher import ReplicaFetchers
@@ -48,8 +49,8 @@ from ottla.zk.znodes import BrokerInfo, Endpoint
 
 logger = logging.getLogger("kafka.server.KafkaServer")
 
-# How long an earlier life of this broker may take to end: its session, and something to spare.
-REGISTRATION_PATIENCE_SECONDS: Final = 30.0
+# How long an earlier life of this broker may take to end: its session, which a server may end late, and this.
+_SPARE_PATIENCE_SECONDS: Final = 5.0
 # The largest answer that a fetch of a replica may get.
 MAX_REPLY: Final = 0x7FFFFFFF
 
@@ -129,6 +130,9 @@ class Assembly:
         await self._register()
         await self._nursery.start(self._config_changes.run)
         await self._nursery.start(self.groups.run)
+        offline_notice = OfflineNotice(self.session, self._identity.broker_id)
+        self.replicas.offline_listener = offline_notice.replica_failed
+        self._nursery.start_soon(offline_notice.run)
         await self._nursery.start(self._controller.run, self.session)
         self._nursery.start_soon(self._isr_changes.run)
         self._nursery.start_soon(self._housekeeping.run)
@@ -145,7 +149,7 @@ class Assembly:
         await update_registration(self.session, self._info(), self._clock.now_ms())
 
     async def _register(self) -> None:
-        patience_s = REGISTRATION_PATIENCE_SECONDS
+        patience_s = 2 * self._config.values["zookeeper.session.timeout.ms"] / 1000 + _SPARE_PATIENCE_SECONDS
         self._epoch = await register_broker(self.session, self._info(), self._clock.now_ms(), patience_s)
 
     def _isr_changes_of(self, channel: ControllerChannel) -> IsrChanges:

@@ -132,9 +132,12 @@ class Node:
         """Find out who this is: from the configuration, the directories, or the store, which may have to decide."""
         config = self._config
         found = next(filter(None, map(read_meta_properties, config.log_dirs)), {})
+        # A ZooKeeper that knows of no cluster is not the one that this broker's cluster is kept in.
+        own_cluster_id = None if config.values["zookeeper.connect"] else found.get("cluster.id")
         session = await begin(lambda event: None)
-        cluster_id = await prepare_tree(session, found.get("cluster.id") or encode_uuid(uuid.uuid4().bytes))
-        broker_id = config.broker_id if config.broker_id >= 0 else int(found.get("broker.id", -1))
+        cluster_id = await prepare_tree(session, own_cluster_id or encode_uuid(uuid.uuid4().bytes))
+        stored = found.get("broker.id", "")
+        broker_id = config.broker_id if config.broker_id >= 0 else int(stored) if stored.isdecimal() else -1
         if broker_id < 0:
             broker_id = await generate_broker_id(session, config.reserved_broker_max_id)
         await session.close()

@@ -98,6 +98,7 @@ class ReplicaManager:
         self.replica_listener: ReplicaListener = lambda partition, runs: None
         # Who asks the controller for other in-sync replicas.
         self.isr_listener: Callable[[Partition], None] | None = None
+        self.offline_listener: Callable[[], None] = lambda: None  # who tells the controller of it
         self._metadata = metadata
         self._topic_config = topic_config
         self._log_defaults = log_defaults
@@ -173,6 +174,7 @@ class ReplicaManager:
         logger.error("%s goes offline, %s", partition.topic_partition, why, exc_info=bug)
         partition.make_offline()
         self.signal.notify(partition.topic_partition, EVERYTHING)
+        self.offline_listener()
 
     def replicated(self, partition: Partition, moved: int) -> None:
         """A follower has come closer to its leader: wake who waits for that."""
@@ -314,11 +316,9 @@ class ReplicaManager:
             some = unmade[start : start + _NEW_LOGS_AT_ONCE]
             for new, error in zip(some, await self.offload(make_logs, some), strict=True):
                 partition = self.partitions.get(new.topic_partition)
-                if partition is None:
-                    continue
-                if error is None:
+                if partition is not None and error is None:
                     partition.log.made()
-                else:
+                elif partition is not None:
                     self.take_offline(partition, f"its log cannot be made: {error}")
 
     def _change_role(

@@ -1,6 +1,8 @@
 """Brokers of Apache Kafka 3.9.2 and of Ottla are one cluster: whoever controls it, leads, follows, ends or dies."""
 
 import contextlib
+import resource
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -255,6 +257,40 @@ def test_what_only_a_dead_leader_had_is_truncated_when_it_follows_the_new_one(cl
     for topic in REPLICAS:
         assert set(read_all(cluster.bootstrap, topic).values()) - {b"perhaps"} == {b"kept"}
     check_logs(cluster)
+
+
+def test_replicas_in_a_directory_that_fails_kafka_are_led_by_ottla(cluster: Mixed) -> None:
+    cluster.settings += ["replica.high.watermark.checkpoint.interval.ms=200"]
+    cluster.start(OTTLA, KAFKA)
+    kafka = cluster.brokers[KAFKA]
+    kafka.stop()
+    sound, failing = kafka.data / "log", kafka.data / "failing"
+    kafka.overrides.append(f"log.dirs={sound},{failing}")
+    kafka.start()
+    # Each goes to the directory that has fewer.
+    cluster.create_topics({topic: [KAFKA, OTTLA] for topic in REPLICAS})
+    (lost,) = [topic for topic in REPLICAS if (failing / f"{topic}-0").exists()]
+    shutil.rmtree(failing)
+    failing.touch()
+    cluster.wait_for(
+        lambda topic, known: (
+            (known.leader, known.in_sync) == ((OTTLA, {OTTLA}) if topic == lost else (KAFKA, BOTH))
+            and known.brokers == BOTH
+        )
+    )
+
+
+def test_replicas_that_ottlas_disk_refuses_are_led_by_kafka(cluster: Mixed) -> None:
+    cluster.start(KAFKA, OTTLA)
+    pid = cluster.brokers[OTTLA].process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    # An index is allocated whole when its log is made.
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+    new = [NewTopic(topic, 1, replica_assignment=[[OTTLA, KAFKA]]) for topic in REPLICAS]
+    admin = cluster.admin()
+    for each in admin.create_topics(new, operation_timeout=10).values():
+        each.result(PATIENCE_S)
+    cluster.wait_for(lambda _, known: (known.leader, known.in_sync, known.brokers) == (KAFKA, {KAFKA}, BOTH))
 
 
 def test_a_group_goes_on_where_it_was_when_the_other_kind_coordinates_it(cluster: Mixed) -> None:

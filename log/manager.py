@@ -117,8 +117,7 @@ class LogManager:
         self._log_counts = dict.fromkeys(self.directories, 0)
         self._locks = locks or DirectoryLocks(self.directories)
         try:
-            for directory in self.directories:
-                check_meta_properties(directory, broker_id, cluster_id)
+            check_meta_properties(self.directories, broker_id, cluster_id)
         except BaseException:
             self._locks.release()
             raise

@@ -16,6 +16,7 @@ from ottla.log.checkpoint import replace_file, sync_directory
 META_PROPERTIES_FILE = "meta.properties"
 LOCK_FILE = ".lock"
 
+_VERSIONS = ("0", "1")
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock of Linux: type, whence, start, length, pid
 
 
@@ -77,17 +78,39 @@ def _write_meta_properties(directory: Path, properties: dict[str, str]) -> None:
     replace_file(directory / META_PROPERTIES_FILE, "".join(f"{line}\n" for line in lines).encode())
 
 
-def check_meta_properties(directory: Path, broker_id: int, cluster_id: str) -> None:
-    """Mark a new directory as this broker's; refuse one that is another's."""
-    found = read_meta_properties(directory)
-    properties = dict(found or {})
-    version = properties.setdefault("version", "0")
-    if version != "0":
-        raise InconsistentMetaPropertiesError(
-            f"{directory} has meta.properties of version {version}: a KRaft broker wrote it"
+def check_meta_properties(directories: Sequence[Path], broker_id: int, cluster_id: str) -> None:
+    """Mark new directories as this broker's; refuse all if one is another's."""
+    expected = {"version": "0", "broker.id": str(broker_id), "cluster.id": cluster_id}
+    found = {directory: read_meta_properties(directory) for directory in directories}
+    for directory, properties in found.items():
+        _check(directory / META_PROPERTIES_FILE, expected | (properties or {}), expected)
+    for directory, properties in found.items():
+        wanted = (properties or {}) | expected
+        if properties != wanted:
+            _write_meta_properties(directory, wanted)
+
+
+def _check(file: Path, found: dict[str, str], expected: dict[str, str]) -> None:
+    """Refuse in the words and in the order of Kafka."""
+    fault = None
+    if not found["version"].isdecimal():
+        fault = f"Invalid meta.properties version string '{found['version']}'"
+    elif found["version"] not in _VERSIONS:
+        fault = f"Unknown meta.properties version number {found['version']}"
+    elif found["version"] != expected["version"]:
+        fault = (
+            f"Found unexpected version in {file}. ZK-based brokers that are not migrating only support version 0 "
+            "(which is implicit when the `version` field is missing)."
         )
-    for key, expected in (("broker.id", str(broker_id)), ("cluster.id", cluster_id)):
-        if properties.setdefault(key, expected) != expected:
-            raise InconsistentMetaPropertiesError(f"{directory} has {key} {properties[key]}, this broker {expected}")
-    if properties != found:
-        _write_meta_properties(directory, properties)
+    elif found["cluster.id"] != expected["cluster.id"]:
+        fault = f"Invalid cluster.id in: {file}. Expected {expected['cluster.id']}, but read {found['cluster.id']}"
+    elif not found["broker.id"].isdecimal():
+        fault = f"Unable to read broker.id as a base-10 number, in {file}."
+    elif found["broker.id"] != expected["broker.id"]:
+        fault = (
+            f"Stored node id {found['broker.id']} doesn't match previous node id {expected['broker.id']} in {file}. "
+            "If you moved your data, make sure your configured node id matches. "
+            "If you intend to create a new node, you should remove all data in your data directories."
+        )
+    if fault is not None:
+        raise InconsistentMetaPropertiesError(fault)

@@ -14,13 +14,17 @@ from ottla import loggers
 from ottla.broker.config import BrokerConfig
 from ottla.broker.node import AddressInUse, Node
 from ottla.broker.process import Server, serve
-from ottla.log.meta_properties import DirectoryInUse
+from ottla.log.meta_properties import DirectoryInUse, InconsistentMetaPropertiesError
 from ottla.wire.config_def import ConfigError, render
 from ottla.wire.record_batch import SCAN_IS_COMPILED
+from ottla.zk.bootstrap import BrokerIdInUseError
 from ottla.zk.store import StoreError
+from ottla.zk.strict_json import ZnodeError
 
 logger = logging.getLogger("kafka.Kafka$")
 config_logger = logging.getLogger("kafka.server.KafkaConfig")
+
+_REFUSALS = (ConfigError, AddressInUse, DirectoryInUse, InconsistentMetaPropertiesError, BrokerIdInUseError)
 
 
 def run(
@@ -50,9 +54,9 @@ def run_server(
     served: list[str] = []
     try:
         serve(configured(), ready=lambda bootstrap: served.append(announce(bootstrap)))
-    except (ConfigError, AddressInUse, DirectoryInUse) as error:
+    except _REFUSALS as error:
         return refuse(str(error), writer)
-    except (OSError, StoreError) as error:
+    except (OSError, StoreError, ZnodeError) as error:
         # What the system or ZooKeeper refuses at the start: its reason is the one clear line. Later it is a bug.
         if not served:
             return refuse(_reason(error), writer)
@@ -64,7 +68,7 @@ def run_server(
     return 0
 
 
-def _reason(error: OSError | StoreError) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     return str(error)

@@ -10,6 +10,7 @@ from typing import Final
 import trio
 
 from ottla.zk.store import Create, NodeExistsError, Operation, Session, StoreError
+from ottla.zk.strict_json import ZnodeError
 from ottla.zk.znodes import (
     BROKER_SEQUENCE_ID,
     CLUSTER_ID,
@@ -26,8 +27,15 @@ logger = logging.getLogger("kafka.zk.KafkaZkClient")
 _LOOK_AGAIN_AFTER_SECONDS: Final = 0.2
 
 
+class BrokerIdInUseError(Exception):
+    """Another process is registered under this broker's id."""
+
+
 async def prepare_tree(session: Session, proposed_cluster_id: str) -> str:
-    """Make sure of all persistent paths and return the cluster's id: the proposed one, if it has none yet."""
+    """Make sure of all persistent paths and return the cluster's id: the proposed one, if it has none yet.
+
+    ZnodeError: its id cannot be read.
+    """
     paths = parents_of([*PERSISTENT_PATHS, CLUSTER_ID])
     found = await session.get_many(paths)
     missing = [path for path, znode in zip(paths, found, strict=True) if znode is None]
@@ -39,7 +47,10 @@ async def prepare_tree(session: Session, proposed_cluster_id: str) -> str:
             if isinstance(outcome, StoreError) and not isinstance(outcome, NodeExistsError):
                 raise outcome
     data, _ = await session.get(CLUSTER_ID)
-    return decode_cluster_id(data)
+    try:
+        return decode_cluster_id(data)
+    except ZnodeError as error:
+        raise ZnodeError(f"{CLUSTER_ID}: {error}") from error
 
 
 async def generate_broker_id(session: Session, reserved_broker_max_id: int) -> int:
@@ -50,11 +61,12 @@ async def generate_broker_id(session: Session, reserved_broker_max_id: int) -> i
 async def register_broker(session: Session, info: BrokerInfo, timestamp_ms: int, patience_s: float = 0.0) -> int:
     """Register a broker for as long as its session lives; return its epoch, which grows with every registration.
 
-    An earlier life of it that has not ended yet is waited for. NodeExistsError: another process has this broker's id.
+    An earlier life of it that has not ended yet is waited for. BrokerIdInUseError: another process has this one's id.
     """
     path = broker_id_path(info.broker_id)
     data = info.encode(timestamp_ms)
     deadline = trio.current_time() + patience_s
+    is_waiting = False
     while True:
         try:
             result = await session.create(path, data, ephemeral=True)
@@ -64,7 +76,10 @@ async def register_broker(session: Session, info: BrokerInfo, timestamp_ms: int,
             if stat is not None and stat.ephemeral_owner == session.session_id:
                 return stat.czxid
             if trio.current_time() >= deadline:
-                raise
+                raise BrokerIdInUseError(f"broker id {info.broker_id} is in use: {path} is another's") from None
+            if not is_waiting:
+                logger.warning("%s is of another session, whose end is waited for, for %.1f s", path, patience_s)
+            is_waiting = True
             await trio.sleep(_LOOK_AGAIN_AFTER_SECONDS)
     assert result.stat is not None
     places = ", ".join(each.connection_string for each in info.endpoints)

@@ -8,11 +8,10 @@ import json
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self
 
-from ottla.wire.types import TopicPartition
-
-T = TypeVar("T")
+from ottla.wire.types import MAX_INT32, MAX_INT64, TopicPartition
+from ottla.zk.strict_json import ZnodeError, broker_ids, decode_object, member, number, objects, shown
 
 BROKER_IDS: Final = "/brokers/ids"
 BROKER_SEQUENCE_ID: Final = "/brokers/seqid"
@@ -21,6 +20,7 @@ CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 DELETE_TOPICS: Final = "/admin/delete_topics"
 REASSIGN_PARTITIONS: Final = "/admin/reassign_partitions"
+PREFERRED_REPLICA_ELECTION: Final = "/admin/preferred_replica_election"
 TOPIC_CONFIGS: Final = "/config/topics"
 BROKER_CONFIGS: Final = "/config/brokers"
 # The name of what holds for every broker, client, user or address that has nothing of its own.
@@ -31,6 +31,7 @@ CLUSTER_ID: Final = "/cluster/id"
 FEATURE: Final = "/feature"
 ISR_CHANGE_NOTIFICATION: Final = "/isr_change_notification"
 LOG_DIR_EVENT_NOTIFICATION: Final = "/log_dir_event_notification"
+LOG_DIR_EVENT_PREFIX: Final = "log_dir_event_"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 
 # Every broker makes sure of these when it starts; their parents come with them.
@@ -59,16 +60,23 @@ LEADER_DURING_DELETE: Final = -2
 RECOVERED: Final = 0
 RECOVERING: Final = 1
 
+_SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_LOG_DIR_FAILED: Final = 1
+_LONG: Final = re.compile(r"[0-9]{1,19}")
+_MAX_PORT: Final = 0xFFFF
+_MAX_ENDPOINT: Final = 0x7FFF
+
 _ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
-
-
-class ZnodeError(ValueError):
-    """A znode's data is not what Kafka writes there."""
 
 
 def broker_id_path(broker_id: int) -> str:
     """Return the path of a broker's registration."""
     return f"{BROKER_IDS}/{broker_id}"
+
+
+def decode_broker_id(name: bytes) -> int:
+    """Return the broker whose registration has this name."""
+    return number(name.decode())
 
 
 def topic_path(topic: str) -> str:
@@ -164,25 +172,29 @@ class BrokerInfo(NamedTuple):
     @classmethod
     def decode(cls, broker_id: int, data: bytes) -> Self:
         """Read a registration of any version."""
-        found = _decode(data)
-        version = _get(found, "version", int)
+        found = decode_object(data)
+        version = member(found, "version", int)
         if version < 1:
-            raise ZnodeError(f"unsupported version of broker registration: {data!r}")
+            raise ZnodeError(f"unsupported version of broker registration: {shown(data)}")
         if version == 1:
             endpoints: tuple[Endpoint, ...] = (
-                Endpoint("PLAINTEXT", _get(found, "host", str), _get(found, "port", int)),
+                Endpoint("PLAINTEXT", member(found, "host", str), member(found, "port", int)),
             )
         else:
-            protocols = found.get("listener_security_protocol_map") or {}
-            endpoints = tuple(_endpoint(text, protocols) for text in _get(found, "endpoints", list))
-        return cls(broker_id, endpoints, found.get("rack"), found.get("jmx_port", -1))
+            protocols = member({"listener_security_protocol_map": {}} | found, "listener_security_protocol_map", dict)
+            endpoints = tuple(_endpoint(text, protocols) for text in member(found, "endpoints", list))
+        rack = None if found.get("rack") is None else member(found, "rack", str)
+        return cls(broker_id, endpoints, rack, member({"jmx_port": -1} | found, "jmx_port", int))
 
 
-def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
-    match = _ENDPOINT.fullmatch(text)
-    if match is None:
-        raise ZnodeError(f"not an endpoint: {text!r}")
-    return Endpoint(match[1], match[2], int(match[3]), protocols.get(match[1], match[1]))
+def _endpoint(text: object, protocols: Mapping[str, object]) -> Endpoint:
+    match = _ENDPOINT.fullmatch(text) if isinstance(text, str) else None
+    if match is None or len(match[0]) > _MAX_ENDPOINT or int(match[3]) > _MAX_PORT:
+        raise ZnodeError(f"not an endpoint: {shown(text)}")
+    protocol = protocols.get(match[1], match[1])
+    if protocol not in _SECURITY_PROTOCOLS:
+        raise ZnodeError(f"not a security protocol: {shown(protocol)}")
+    return Endpoint(match[1], match[2], int(match[3]), str(protocol))
 
 
 class ReplicaAssignment(NamedTuple):
@@ -234,18 +246,17 @@ class TopicAssignment(NamedTuple):
     @classmethod
     def decode(cls, data: bytes) -> Self:
         """Read any version: older ones have no id, and no replicas on the move."""
-        found = _decode(data)
-        adding = found.get("adding_replicas") or {}
-        removing = found.get("removing_replicas") or {}
-        topic_id = found.get("topic_id")
-        try:
-            partitions = {
-                int(p): ReplicaAssignment(tuple(replicas), tuple(adding.get(p, ())), tuple(removing.get(p, ())))
-                for p, replicas in _get(found, "partitions", dict).items()
-            }
-        except (TypeError, ValueError) as error:
-            raise ZnodeError(f"not the replicas of a topic: {data!r}") from error
-        return cls(None if topic_id is None else decode_uuid(topic_id), partitions)
+        found = decode_object(data)
+        none: dict[str, Any] = {"adding_replicas": {}, "removing_replicas": {}}
+        adding, removing = (member(none | found, key, dict) for key in none)
+        topic_id = None if found.get("topic_id") is None else decode_uuid(member(found, "topic_id", str))
+        partitions = {
+            number(p): ReplicaAssignment(
+                broker_ids(replicas), broker_ids(adding.get(p, [])), broker_ids(removing.get(p, []))
+            )
+            for p, replicas in member(found, "partitions", dict).items()
+        }
+        return cls(topic_id, partitions)
 
 
 class PartitionState(NamedTuple):
@@ -275,15 +286,21 @@ class PartitionState(NamedTuple):
         return _encode(data)
 
     @classmethod
-    def decode(cls, data: bytes, version: int) -> Self:
+    def decode(cls, data: bytes, version: int = 0) -> Self:
         """Read the data of a znode of this version."""
-        found = _decode(data)
+        found = decode_object(data)
+        recovery_state = found.get("leader_recovery_state", RECOVERED)
+        if recovery_state not in (RECOVERED, RECOVERING):
+            raise ZnodeError(f"not a leader's state of recovery: {shown(recovery_state)}")
+        leader_epoch = member(found, "leader_epoch", int)
+        if leader_epoch == MAX_INT32:
+            raise ZnodeError("no leader can be elected any more: its epoch is the last one")
         return cls(
-            _get(found, "leader", int),
-            _get(found, "leader_epoch", int),
-            tuple(_get(found, "isr", list)),
-            _get(found, "controller_epoch", int),
-            found.get("leader_recovery_state", RECOVERED),
+            member(found, "leader", int),
+            leader_epoch,
+            broker_ids(found.get("isr")),
+            member(found, "controller_epoch", int),
+            int(recovery_state),
             version,
         )
 
@@ -295,7 +312,7 @@ def encode_controller(broker_id: int, timestamp_ms: int) -> bytes:
 
 def decode_controller(data: bytes) -> int:
     """Return the id of the broker that is the controller."""
-    return _get(_decode(data), "brokerid", int)
+    return member(decode_object(data), "brokerid", int)
 
 
 def encode_controller_epoch(epoch: int) -> bytes:
@@ -305,10 +322,7 @@ def encode_controller_epoch(epoch: int) -> bytes:
 
 def decode_controller_epoch(data: bytes) -> int:
     """Return the epoch of the controller elected last."""
-    try:
-        return int(data)
-    except ValueError as error:
-        raise ZnodeError(f"not a controller epoch: {data!r}") from error
+    return number(data.decode(errors="replace"))
 
 
 def encode_config(config: Mapping[str, str]) -> bytes:
@@ -320,8 +334,12 @@ def decode_config(data: bytes) -> dict[str, str]:
     """Return the configs; none where there is no data, as Kafka reads it."""
     if not data:
         return {}
-    config = _decode(data).get("config")
-    return {name: str(value) for name, value in config.items()} if isinstance(config, dict) else {}
+    config = decode_object(data).get("config")
+    if not isinstance(config, dict):
+        return {}
+    if not all(isinstance(value, str) for value in config.values()):
+        raise ZnodeError(f"a config is no text: {shown(data)}")
+    return config
 
 
 def encode_config_change(entity: str) -> bytes:
@@ -331,10 +349,13 @@ def encode_config_change(entity: str) -> bytes:
 
 def decode_config_change(data: bytes) -> str:
     """Return whose configs have changed. Version 1, of old tools, names the type apart."""
-    found = _decode(data)
-    if found.get("version") == 1:
-        return f"{_get(found, 'entity_type', str)}/{_get(found, 'entity_name', str)}"
-    return _get(found, "entity_path", str)
+    found = decode_object(data)
+    version = member(found, "version", int)
+    if version == 1:
+        return f"{member(found, 'entity_type', str)}/{member(found, 'entity_name', str)}"
+    if version != 2:
+        raise ZnodeError(f"unsupported version of a notification: {shown(data)}")
+    return member(found, "entity_path", str)
 
 
 def encode_reassignments(wanted: Mapping[TopicPartition, Sequence[int]]) -> bytes:
@@ -348,15 +369,26 @@ def encode_reassignments(wanted: Mapping[TopicPartition, Sequence[int]]) -> byte
 
 def decode_reassignments(data: bytes) -> dict[TopicPartition, tuple[int, ...]]:
     """Return the replicas that partitions are to have."""
-    wanted = {}
-    for each in _get(_decode(data), "partitions", list):
-        if not isinstance(each, dict):
-            raise ZnodeError(f"not a partition: {each!r}")
-        replicas = tuple(_get(each, "replicas", list))
-        if not all(type(broker_id) is int for broker_id in replicas):
-            raise ZnodeError(f"not replicas: {each!r}")
-        wanted[TopicPartition(_get(each, "topic", str), _get(each, "partition", int))] = replicas
-    return wanted
+    return {_partition(each): broker_ids(each.get("replicas")) for each in objects(decode_object(data), "partitions")}
+
+
+def decode_partitions(data: bytes) -> set[TopicPartition]:
+    """Return the partitions that are to be led by their first replicas, or whose in-sync replicas have changed."""
+    return {_partition(each) for each in objects(decode_object(data), "partitions")}
+
+
+def _partition(found: Mapping[str, Any]) -> TopicPartition:
+    return TopicPartition(member(found, "topic", str), member(found, "partition", int))
+
+
+def encode_log_dir_event(broker_id: int) -> bytes:
+    """Return the data of /log_dir_event_notification/log_dir_event_N: a broker has replicas that it cannot serve."""
+    return _encode({"version": 1, "broker": broker_id, "event": _LOG_DIR_FAILED})
+
+
+def decode_log_dir_event(data: bytes) -> int:
+    """Return the broker that has replicas that it cannot serve."""
+    return member(decode_object(data), "broker", int)
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
@@ -366,7 +398,7 @@ def encode_cluster_id(cluster_id: str) -> bytes:
 
 def decode_cluster_id(data: bytes) -> str:
     """Return the cluster's id."""
-    return _get(_decode(data), "id", str)
+    return member(decode_object(data), "id", str)
 
 
 def encode_no_features() -> bytes:
@@ -389,11 +421,11 @@ class ProducerIdBlock(NamedTuple):
     @classmethod
     def decode(cls, data: bytes) -> Self:
         """Read a block."""
-        found = _decode(data)
-        try:
-            return cls(_get(found, "broker", int), int(found["block_start"]), int(found["block_end"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise ZnodeError(f"not a block of producer ids: {data!r}") from error
+        found = decode_object(data)
+        first, last = (member(found, key, str) for key in ("block_start", "block_end"))
+        if not (_LONG.fullmatch(first) and _LONG.fullmatch(last)) or int(last) > MAX_INT64:
+            raise ZnodeError(f"not a block of producer ids: {shown(data)}")
+        return cls(member(found, "broker", int), int(first), int(last))
 
 
 def encode_uuid(raw: bytes) -> str:
@@ -406,31 +438,14 @@ def decode_uuid(text: str) -> bytes:
     try:
         raw = urlsafe_b64decode(text + "==")
     except ValueError as error:
-        raise ZnodeError(f"not an id: {text!r}") from error
+        raise ZnodeError(f"not an id: {shown(text)}") from error
     if len(raw) != 16:
-        raise ZnodeError(f"not an id: {text!r}")
+        raise ZnodeError(f"not an id: {shown(text)}")
     return raw
 
 
 def _encode(data: Mapping[str, object]) -> bytes:
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def _decode(data: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(data)
-    except ValueError as error:
-        raise ZnodeError(f"not JSON: {data!r}") from error
-    if not isinstance(found, dict):
-        raise ZnodeError(f"not a JSON object: {data!r}")
-    return found
-
-
-def _get(found: Mapping[str, Any], key: str, kind: type[T]) -> T:
-    value = found.get(key)
-    if not isinstance(value, kind):
-        raise ZnodeError(f"{key} is missing or no {kind.__name__}: {found}")
-    return value
 
 
 def parents_of(paths: Sequence[str]) -> list[str]:

@@ -9,11 +9,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import trio
 
-from ottla.broker.controller import broker_requests, reassignment, topic_deletion
+from ottla.broker.controller import broker_requests, elections, reassignment, topic_deletion
 from ottla.broker.controller.assignment import BrokerPlace
-from ottla.broker.controller.cluster_store import ClusterStore
+from ottla.broker.controller.cluster_store import ClusterStore, ControllerMovedError
 from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
-from ottla.broker.controller.election import after_failure, out_of_balance, preferred
 from ottla.broker.controller.peers import BrokerQueues
 from ottla.broker.controller.state_machines import (
     begin_partitions,
@@ -31,15 +30,11 @@ from ottla.wire.messages.create_partitions import CreatePartitionsTopic
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrResponse
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.wire.types import TopicPartition
-from ottla.zk.store import NodeExistsError, StoreError
-from ottla.zk.znodes import NO_LEADER
+from ottla.zk import znodes
+from ottla.zk.store import EventType, NodeExistsError, StoreError
 
 logger = logging.getLogger("kafka.controller.KafkaController")
 deletion_logger = logging.getLogger("kafka.controller.TopicDeletionManager")
-
-# Why there is no election. Not one for each of thousands of partitions.
-_BEING_DELETED = KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
-_NOT_NEEDED = KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
 
 
 class ActiveController:
@@ -64,7 +59,10 @@ class ActiveController:
         """Learn all there is, tell all brokers, and take up what the last controller left."""
         context = self.context
         await self._store.enable_feature_versioning()
-        context.brokers = await self._store.brokers()
+        # What they tell is read anew anyway.
+        for below in (znodes.LOG_DIR_EVENT_NOTIFICATION, znodes.ISR_CHANGE_NOTIFICATION):
+            await self._store.delete(await self._store.notification_paths(below))
+        context.brokers = await self._store.brokers({})
         for broker_id in context.brokers:
             self._queues.add(broker_id)
         await self._take_topics(await self._store.topic_names())
@@ -85,13 +83,73 @@ class ActiveController:
         rest = {each: found for each, found in context.reassignments().items() if each not in begun}
         await reassignment.go_on(self._steps, rest)
         await self._resume_deletions()
+        await elections.begin_written(self._steps)
+
+    # What is written into the store
+
+    async def store_changed(self, event: EventType, path: str) -> None:
+        """Take in what somebody has written to a path that is watched."""
+        match path:
+            case znodes.BROKER_IDS:
+                await self._brokers_changed()
+            case znodes.TOPICS:
+                await self.topics_changed()
+            case znodes.DELETE_TOPICS:
+                await self._deletions_changed()
+            case znodes.REASSIGN_PARTITIONS:
+                await reassignment.begin_written(self._steps)
+            case znodes.PREFERRED_REPLICA_ELECTION:
+                await elections.begin_written(self._steps)
+            case znodes.ISR_CHANGE_NOTIFICATION:
+                await self._isr_changes_written()
+            case znodes.LOG_DIR_EVENT_NOTIFICATION:
+                await self._log_dirs_failed()
+            case _ if event is EventType.DELETED:
+                # Whoever watches its parent does what is to be done.
+                pass
+            case _ if path.startswith(znodes.BROKER_IDS):
+                await self._broker_modified()
+            case _ if path.startswith(znodes.TOPICS):
+                await self._topic_modified(znodes.name_of(path))
+
+    async def _isr_changes_written(self) -> None:
+        """Take in in-sync replicas that leaders have written by themselves, as brokers do before version 2.7-IV2."""
+        context = self.context
+        paths, said = await self._store.notifications(znodes.ISR_CHANGE_NOTIFICATION, znodes.decode_partitions)
+        known = {each for partitions in said for each in partitions if each in context.leadership}
+        found = await self._store.partition_states(known)
+        context.leadership.update(found)
+        batch = self._steps.batch()
+        batch.add_update_metadata(context.brokers, found)
+        self._steps.send(batch)
+        await self._store.delete(paths)
+        await self._go_on_where_in_sync(found)
+
+    async def _log_dirs_failed(self) -> None:
+        """Ask brokers that cannot serve all of their replicas which these are: told to serve them, they refuse some."""
+        context = self.context
+        paths, said = await self._store.notifications(znodes.LOG_DIR_EVENT_NOTIFICATION, znodes.decode_log_dir_event)
+        brokers = sorted(set(said) & context.brokers.keys())
+        logger.info("The brokers %s cannot serve all of their replicas", brokers)
+        batch = self._steps.batch()
+        replicas_online(
+            context,
+            batch,
+            [
+                each
+                for each in context.replicas_on(brokers)
+                if context.is_online(each.broker_id, each.partition, or_shutting_down=True)
+            ],
+        )
+        self._steps.send(batch)
+        await self._store.delete(paths)
 
     # Brokers
 
-    async def brokers_changed(self) -> None:
+    async def _brokers_changed(self) -> None:
         """Take in who came, who went, and who came back so fast that nobody saw it go."""
         before = self.context.brokers
-        now = await self._store.brokers()
+        now = await self._store.brokers(self.context.brokers)
         new = sorted(now.keys() - before.keys())
         dead = sorted(before.keys() - now.keys())
         bounced = sorted(each for each in now.keys() & before.keys() if now[each].epoch > before[each].epoch)
@@ -112,9 +170,9 @@ class ActiveController:
             self.context.brokers |= {broker_id: now[broker_id] for broker_id in bounced}
             await self._brokers_started(bounced)
 
-    async def broker_modified(self) -> None:
+    async def _broker_modified(self) -> None:
         """Take in that brokers are reached elsewhere now."""
-        now = await self._store.brokers()
+        now = await self._store.brokers(self.context.brokers)
         changed = False
         for broker_id, broker in self.context.brokers.items():
             if broker_id in now and now[broker_id].info != broker.info and now[broker_id].epoch == broker.epoch:
@@ -200,15 +258,18 @@ class ActiveController:
         assignment = plan_partitions(wanted, found, brokers)
         if not validate_only:
             await self._store.set_assignment(name, assignment, version)
-            await self.topic_modified(name)
+            await self._topic_modified(name)
         return NewTopic(name, {index: each.replicas for index, each in assignment.partitions.items()}, {})
 
-    async def topic_modified(self, topic: str) -> None:
+    async def _topic_modified(self, topic: str) -> None:
         """Take in that a topic got more partitions."""
         context = self.context
         found = (await self._store.topics([topic])).get(topic)
         if found is None or topic not in context.assignments:
             return
+        if topic not in context.topic_ids:
+            # There may be leaders: it is taken in as when a controller begins.
+            raise ControllerMovedError(f"the topic {topic} could not be read until now")
         added = {index: each for index, each in found[0].partitions.items() if index not in context.assignments[topic]}
         if added and context.is_queued_for_deletion(topic):
             logger.warning("%s gets no partitions, it is being deleted", topic)
@@ -221,12 +282,20 @@ class ActiveController:
     async def _take_topics(self, names: Collection[str]) -> None:
         if not names:
             return
-        for topic, (assignment, version) in (await self._store.topics(names)).items():
+        found = await self._store.topics(names)
+        for topic, (assignment, version) in found.items():
             if assignment.topic_id is None:
                 # Made by a tool that knows of no ids.
                 assignment = assignment._replace(topic_id=self._settings.new_topic_id())
                 await self._store.set_assignment(topic, assignment, version)
+            elif (other := self.context.topic_names.get(assignment.topic_id, topic)) != topic:
+                logger.error("%s is passed over: its id is that of the topic %s", znodes.topic_path(topic), other)
+                self.context.set_topic(topic, None, {})
+                continue
             self.context.set_topic(topic, assignment.topic_id, assignment.partitions)
+        for topic in found.keys() ^ set(names):
+            # Whoever mends its znode is noticed; until then it has nothing, and may be deleted.
+            self.context.set_topic(topic, None, {})
 
     async def _create_partitions(self, partitions: Collection[TopicPartition]) -> None:
         if not partitions:
@@ -244,66 +313,17 @@ class ActiveController:
         await trio.lowlevel.checkpoint()
         self._steps.send(batch)
 
-    # Elections that clients ask for
+    # Elections
 
     async def elect_leaders(
         self, partitions: Iterable[TopicPartition], *, unclean: bool
     ) -> dict[TopicPartition, int | KafkaError]:
-        """Have the first replicas of partitions lead; or, `unclean`, any live replica where nobody does.
-
-        Return who was elected, or why nobody was.
-        """
-        context = self.context
-        outcomes: dict[TopicPartition, int | KafkaError] = {}
-        to_elect = []
-        for partition in partitions:
-            refusal = self._why_no_election(partition, unclean)
-            if refusal is None:
-                to_elect.append(partition)
-            else:
-                outcomes[partition] = refusal
-        # There may be thousands of them; others are to have the loop in between.
-        await trio.lowlevel.checkpoint()
-        batch = self._steps.batch()
-        elected = await self._steps.elect(
-            batch,
-            to_elect,
-            lambda partition, state: (
-                after_failure(context, partition, state, allow_unclean=True)
-                if unclean
-                else preferred(context, partition, state)
-            ),
-        )
-        self._steps.send(batch)
-        code = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-        for partition in to_elect:
-            outcomes[partition] = elected.get(
-                partition, KafkaError(code, f"Failed to elect leader for partition {partition}")
-            )
-        return outcomes
+        """Have leaders elected for a client; return who was, or why nobody was."""
+        return await elections.elect_leaders(self._steps, partitions, unclean=unclean)
 
     async def rebalance(self, most_percent: int) -> None:
         """Have first replicas lead again where brokers lead too few of the partitions that are theirs."""
-        context = self.context
-        partitions = out_of_balance(context, most_percent)
-        if partitions:
-            logger.info("Electing the preferred leaders of %d partitions", len(partitions))
-            batch = self._steps.batch()
-            await self._steps.elect(batch, partitions, lambda partition, state: preferred(context, partition, state))
-            self._steps.send(batch)
-
-    def _why_no_election(self, partition: TopicPartition, unclean: bool) -> KafkaError | None:
-        replicas = self.context.assignment(partition).replicas
-        if not replicas:
-            is_known = partition.topic in self.context.topics
-            missing = f"partition as {partition}" if is_known else f"topic as {partition.topic}"
-            return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {missing}")
-        if self.context.is_queued_for_deletion(partition.topic):
-            return _BEING_DELETED
-        state = self.context.leadership.get(partition)
-        leader = NO_LEADER if state is None else state.leader
-        is_fine = self.context.is_live(leader) if unclean else leader == replicas[0]
-        return _NOT_NEEDED if is_fine else None
+        await elections.rebalance(self._steps, most_percent)
 
     # Deletions
 
@@ -311,7 +331,7 @@ class ActiveController:
         """Mark topics for deletion and begin to delete them."""
         known = [name for name in names if name in self.context.assignments]
         await self._store.mark_for_deletion(known)
-        await self.deletions_changed()
+        await self._deletions_changed()
         return {name: ErrorCode.NONE if name in known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for name in names}
 
     def gone_or_halted(self, names: Iterable[str]) -> list[str]:
@@ -319,7 +339,7 @@ class ActiveController:
         halted = topic_deletion.halted_for_long(self.context)
         return [name for name in names if name not in self.context.assignments or name in halted]
 
-    async def deletions_changed(self) -> None:
+    async def _deletions_changed(self) -> None:
         """Take in that somebody wants topics deleted."""
         await self._take_deletions(await self._store.topics_to_delete())
         await trio.lowlevel.checkpoint()
@@ -358,10 +378,6 @@ class ActiveController:
         """Give partitions other replicas; return what keeps some from it."""
         return await reassignment.begin(self._steps, wanted)
 
-    async def reassignments_written(self) -> None:
-        """Take in what old tools want reassigned."""
-        await reassignment.begin_written(self._steps)
-
     # Brokers' requests, and their answers
 
     async def answer(self, asked: broker_requests.BrokerAsks) -> None:
@@ -373,8 +389,11 @@ class ActiveController:
                 for topic in response.topics
                 for each in topic.partitions
             ]
-            if await reassignment.go_on_where_in_sync(self._steps, partitions):
-                await self._resume_deletions()
+            await self._go_on_where_in_sync(partitions)
+
+    async def _go_on_where_in_sync(self, partitions: Iterable[TopicPartition]) -> None:
+        if await reassignment.go_on_where_in_sync(self._steps, partitions):
+            await self._resume_deletions()
 
     async def replicas_stopped(
         self, broker_id: int, request: StopReplicaRequest, response: StopReplicaResponse

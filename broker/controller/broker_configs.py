@@ -4,14 +4,10 @@ Owns which znodes concern this broker, and reading them. Must not know what any 
 Counterparts in Kafka: DynamicBrokerConfig.initialize, BrokerConfigHandler.
 """
 
-import logging
-from collections.abc import Mapping
-
+from ottla.broker.controller.passing_over import read_or_pass_over
 from ottla.broker.dynamic_config import DynamicConfig
-from ottla.zk.store import Session, Stat
-from ottla.zk.znodes import DEFAULT_ENTITY, ZnodeError, broker_config_path, decode_config
-
-logger = logging.getLogger("kafka.server.BrokerConfigHandler")
+from ottla.zk.store import Session
+from ottla.zk.znodes import DEFAULT_ENTITY, broker_config_path, decode_config
 
 
 class BrokerConfigs:
@@ -24,15 +20,10 @@ class BrokerConfigs:
 
     async def refresh(self) -> None:
         """Read both, and have the broker use them."""
-        found = await self._session.get_many([broker_config_path(entity) for entity in self.entities])
-        default, own = (_decode(entity, znode) for entity, znode in zip(self.entities, found, strict=True))
+        paths = [broker_config_path(entity) for entity in self.entities]
+        found = await self._session.get_many(paths)
+        default, own = (
+            {} if znode is None else read_or_pass_over(path, decode_config, znode[0]) or {}
+            for path, znode in zip(paths, found, strict=True)
+        )
         await self._dynamic.update(default, own)
-
-
-def _decode(entity: str, znode: tuple[bytes, Stat] | None) -> Mapping[str, str]:
-    try:
-        return {} if znode is None else decode_config(znode[0])
-    except ZnodeError as error:
-        # Whoever wrote this: no broker stops over it.
-        logger.error("the configs of broker %s are taken for none: %s", entity, error)
-        return {}

@@ -24,6 +24,7 @@ from ottla.wire.messages.controlled_shutdown import (
     RemainingPartition,
 )
 from ottla.wire.types import TopicPartition
+from ottla.zk.store import StoreError
 
 logger = logging.getLogger("kafka.controller.KafkaController")
 
@@ -156,7 +157,10 @@ async def _allocate_producer_ids(steps: Steps, request: AllocateProducerIdsReque
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {request.broker_id}")
     if broker.epoch != request.broker_epoch:
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {request.broker_id}, epoch {request.broker_epoch}")
-    block = await claim_block(steps.store.session, request.broker_id)
+    try:
+        block = await claim_block(steps.store.session, request.broker_id)
+    except StoreError as error:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
     return AllocateProducerIdsResponse(
         error_code=ErrorCode.NONE, producer_id_start=block.start, producer_id_len=len(block)
     )

@@ -6,12 +6,14 @@ Counterpart in Kafka: KafkaZkClient.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeVar
 
 import trio
 
 from ottla.broker.controller.context import LiveBroker
+from ottla.broker.controller.passing_over import read_or_pass_over
 from ottla.broker.controller.state_machines import StateWrite
 from ottla.broker.controller.topics import NewTopic
 from ottla.wire.types import TopicPartition
@@ -35,8 +37,11 @@ logger = logging.getLogger("kafka.zk.AdminZkClient")
 
 # Kafka's first controller of a cluster has epoch 1, because it counts up from this.
 _NO_CONTROLLER_YET: Final = 0
+# Somebody is the controller, and nobody can read who.
+UNKNOWN_BROKER: Final = -1
 
 Outcome = list[Result] | StoreError
+T = TypeVar("T")
 
 
 class ControllerMovedError(Exception):
@@ -53,19 +58,26 @@ class ClusterStore:
     # Who is the controller
 
     async def controller_id(self) -> int | None:
-        """Return who is the controller, and watch for the next one."""
+        """Return who is the controller, and watch for the next one; UNKNOWN_BROKER if that cannot be read."""
         await self.session.exists(znodes.CONTROLLER, watch=True)
         try:
             data, _ = await self.session.get(znodes.CONTROLLER)
         except NoNodeError:
             return None
-        return znodes.decode_controller(data)
+        found = read_or_pass_over(znodes.CONTROLLER, znodes.decode_controller, data)
+        return UNKNOWN_BROKER if found is None else found
 
-    async def become_controller(self, broker_id: int, timestamp_ms: int) -> tuple[int, int]:
-        """Take /controller and the next epoch in one; return that and the version of its znode, which fences writes."""
+    async def become_controller(self, broker_id: int, timestamp_ms: int) -> tuple[int, int] | None:
+        """Take /controller and the next epoch in one; return that and the version of its znode, which fences writes.
+
+        None while the last epoch cannot be read; whoever mends it is noticed.
+        """
         try:
-            data, stat = await self.session.get(znodes.CONTROLLER_EPOCH)
-            epoch, version = znodes.decode_controller_epoch(data), stat.version
+            data, stat = await self.session.get(znodes.CONTROLLER_EPOCH, watch=True)
+            last = read_or_pass_over(znodes.CONTROLLER_EPOCH, znodes.decode_controller_epoch, data)
+            if last is None:
+                return None
+            epoch, version = last, stat.version
             fence: list[Operation] = [
                 SetData(znodes.CONTROLLER_EPOCH, znodes.encode_controller_epoch(epoch + 1), version)
             ]
@@ -103,65 +115,118 @@ class ClusterStore:
 
     # Reading
 
-    async def brokers(self) -> dict[int, LiveBroker]:
-        """Return all registered brokers, and watch who comes, goes or changes."""
-        names = await self.session.children(znodes.BROKER_IDS, watch=True)
-        ids = sorted(int(name) for name in names)
-        found = await self.session.get_many([znodes.broker_id_path(each) for each in ids], watch=True)
-        return {
-            broker_id: LiveBroker(BrokerInfo.decode(broker_id, znode[0]), znode[1].czxid)
-            for broker_id, znode in zip(ids, found, strict=True)
-            if znode is not None
-        }
+    async def brokers(self, known: Mapping[int, LiveBroker]) -> dict[int, LiveBroker]:
+        """Return all registered brokers, and watch who comes, goes or changes.
+
+        One whose registration cannot be read any more is as it is `known`, for as long as that registration lasts.
+        """
+        names = await self._children(znodes.BROKER_IDS)
+        ids = [
+            read_or_pass_over(f"{znodes.BROKER_IDS}/{name}", znodes.decode_broker_id, name.encode()) for name in names
+        ]
+        wanted = sorted(each for each in ids if each is not None)
+        found = await self.session.get_many([znodes.broker_id_path(each) for each in wanted], watch=True)
+        brokers = {}
+        for broker_id, znode in zip(wanted, found, strict=True):
+            if znode is None:
+                continue
+            data, stat = znode
+            info = read_or_pass_over(znodes.broker_id_path(broker_id), partial(BrokerInfo.decode, broker_id), data)
+            if info is not None:
+                brokers[broker_id] = LiveBroker(info, stat.czxid)
+            elif broker_id in known and known[broker_id].epoch == stat.czxid:
+                brokers[broker_id] = known[broker_id]
+        return brokers
 
     async def topic_names(self) -> set[str]:
         """Return all topics, and watch which come and go."""
-        return set(await self.session.children(znodes.TOPICS, watch=True))
+        return set(await self._children(znodes.TOPICS))
 
     async def topics(self, names: Iterable[str]) -> dict[str, tuple[TopicAssignment, int]]:
-        """Return topics' assignments with the versions of their znodes, and watch them change."""
+        """Return topics' assignments with the versions of their znodes, oldest first, and watch all change.
+
+        Those that cannot be read are left out.
+        """
         names = sorted(names)
         found = await self.session.get_many([znodes.topic_path(each) for each in names], watch=True)
+        there = [(name, *znode) for name, znode in zip(names, found, strict=True) if znode is not None]
         return {
-            name: (TopicAssignment.decode(znode[0]), znode[1].version)
-            for name, znode in zip(names, found, strict=True)
-            if znode is not None
+            name: (assignment, stat.version)
+            for name, data, stat in sorted(there, key=lambda each: each[2].czxid)
+            if (assignment := read_or_pass_over(znodes.topic_path(name), TopicAssignment.decode, data)) is not None
         }
 
     async def partition_states(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
-        """Return the states of partitions, of those that have one."""
+        """Return the states of partitions, of those that have one that can be read."""
         partitions = list(partitions)
-        found = await self.session.get_many([znodes.partition_state_path(each) for each in partitions])
+        paths = [znodes.partition_state_path(each) for each in partitions]
+        found = await self.session.get_many(paths)
         return {
-            partition: PartitionState.decode(znode[0], znode[1].version)
-            for partition, znode in zip(partitions, found, strict=True)
-            if znode is not None
+            partition: state._replace(version=znode[1].version)
+            for partition, path, znode in zip(partitions, paths, found, strict=True)
+            if znode is not None and (state := read_or_pass_over(path, PartitionState.decode, znode[0])) is not None
         }
 
     async def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
         """Return the configs of topics, none for those that have none."""
         names = list(names)
-        found = await self.session.get_many([znodes.topic_config_path(each) for each in names])
+        paths = [znodes.topic_config_path(each) for each in names]
+        found = await self.session.get_many(paths)
         return {
-            name: {} if znode is None else znodes.decode_config(znode[0])
-            for name, znode in zip(names, found, strict=True)
+            name: {} if znode is None else read_or_pass_over(path, znodes.decode_config, znode[0]) or {}
+            for name, path, znode in zip(names, paths, found, strict=True)
         }
 
     async def topics_to_delete(self) -> set[str]:
         """Return the topics that somebody wants deleted, and watch for more."""
-        return set(await self.session.children(znodes.DELETE_TOPICS, watch=True))
+        return set(await self._children(znodes.DELETE_TOPICS))
 
     async def wanted_reassignments(self) -> dict[TopicPartition, tuple[int, ...]]:
         """Return the replicas that partitions are to have as old tools wish, and watch for more."""
-        await self.session.exists(znodes.REASSIGN_PARTITIONS, watch=True)
+        data = await self._written(znodes.REASSIGN_PARTITIONS)
+        decode = znodes.decode_reassignments
+        return {} if data is None else read_or_pass_over(znodes.REASSIGN_PARTITIONS, decode, data) or {}
+
+    async def wanted_elections(self) -> set[TopicPartition] | None:
+        """Return the partitions that old tools wish to be led by their first replicas, and watch for more.
+
+        None if nobody has said anything.
+        """
+        data = await self._written(znodes.PREFERRED_REPLICA_ELECTION)
+        if data is None:
+            return None
+        return read_or_pass_over(znodes.PREFERRED_REPLICA_ELECTION, znodes.decode_partitions, data) or set()
+
+    async def notifications(self, below: str, decode: Callable[[bytes], T]) -> tuple[list[str], list[T]]:
+        """Return the paths of all notifications below a path, and what those say that can be read; watch for more."""
+        paths = await self.notification_paths(below)
+        found = await self.session.get_many(paths)
+        said = [
+            read_or_pass_over(path, decode, znode[0])
+            for path, znode in zip(paths, found, strict=True)
+            if znode is not None
+        ]
+        return paths, [each for each in said if each is not None]
+
+    async def notification_paths(self, below: str) -> list[str]:
+        """Return the paths of all notifications below a path, and watch for more."""
+        return [f"{below}/{name}" for name in sorted(await self._children(below))]
+
+    async def _children(self, path: str) -> list[str]:
+        """Return the names of what is below a path, and watch that change; none if a stranger has deleted the path."""
         try:
-            data, _ = await self.session.get(znodes.REASSIGN_PARTITIONS)
-            return znodes.decode_reassignments(data)
+            return await self.session.children(path, watch=True)
         except NoNodeError:
-            return {}
-        except znodes.ZnodeError as error:
-            logger.warning("Ignoring what is in %s: %s", znodes.REASSIGN_PARTITIONS, error)
-            return {}
+            await self.session.exists(path, watch=True)
+            return []
+
+    async def _written(self, path: str) -> bytes | None:
+        """Return what somebody may have written to a path, and watch it come and change."""
+        await self.session.exists(path, watch=True)
+        try:
+            return (await self.session.get(path))[0]
+        except NoNodeError:
+            return None
 
     # Writing
 
@@ -229,13 +294,17 @@ class ClusterStore:
         path = znodes.REASSIGN_PARTITIONS
         await self._write([[SetData(path, znodes.encode_reassignments(wanted)) if wanted else Delete(path)]])
 
+    async def delete(self, paths: Iterable[str]) -> None:
+        """Delete what has been taken in; nobody minds if it is gone already."""
+        await self._write([[Delete(path)] for path in paths])
+
     async def mark_for_deletion(self, topics: Iterable[str]) -> None:
         """Say that topics are to be deleted; some may be marked already."""
         await self._write([[Create(znodes.delete_topic_path(topic))] for topic in topics])
 
     async def unmark_for_deletion(self, topics: Iterable[str]) -> None:
         """Forget that topics were to be deleted."""
-        await self._write([[Delete(znodes.delete_topic_path(topic))] for topic in topics])
+        await self.delete(map(znodes.delete_topic_path, topics))
 
     async def remove_topics(self, topics: Iterable[str]) -> None:
         """Remove all that there is of topics; last of all the mark that they are to be deleted."""

@@ -16,6 +16,7 @@ from ottla.broker import loggers
 from ottla.broker.clock import StartSoon
 from ottla.broker.controller.config_changes import ConfigChanges
 from ottla.broker.controller.config_entries import Resource, broker_id_of
+from ottla.broker.controller.passing_over import read_or_pass_over
 from ottla.broker.controller.topics import check_name
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.metadata_cache import MetadataCache
@@ -220,7 +221,8 @@ class ConfigAdmin:
         """Keep changed configs and announce that they are; NoNodeError if a guard's znode is gone."""
         while True:
             (found,) = await self._session.get_many([path])
-            configs = change({} if found is None else znodes.decode_config(found[0]))
+            old = None if found is None else read_or_pass_over(path, znodes.decode_config, found[0])
+            configs = change(old or {})
             if validate_only:
                 return
             data = znodes.encode_config(configs)

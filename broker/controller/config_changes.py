@@ -8,6 +8,7 @@ numbered znode there that says whose they are; the configs themselves are read f
 """
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -15,14 +16,16 @@ import trio
 
 from ottla.broker.clock import Clock
 from ottla.broker.controller.broker_configs import BrokerConfigs
+from ottla.broker.controller.passing_over import read_or_pass_over
 from ottla.broker.controller.topic_configs import TopicConfigs
 from ottla.zk.store import EventType, NoNodeError, Session, StoreError, WatchEvent
-from ottla.zk.znodes import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES, ZnodeError, decode_config_change
+from ottla.zk.znodes import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES, decode_config_change
 
 logger = logging.getLogger("kafka.server.ZkConfigManager")
 
 _EXPIRES_AFTER_MS: Final = 15 * 60 * 1000
 _RETRY_AFTER_SECONDS: Final = 0.1
+_CHANGE: Final = re.compile(rf"{CONFIG_CHANGE_PREFIX}([0-9]{{1,10}})")
 _TOPICS: Final = "topics/"
 _BROKERS: Final = "brokers/"
 
@@ -71,14 +74,14 @@ class ConfigChanges:
         """Take in all changes that were made until now; they are in effect when this returns."""
         async with self._turn:
             names = await self._session.children(CONFIG_CHANGES, watch=True)
-            paths: dict[int, str] = {
-                int(digits): f"{CONFIG_CHANGES}/{name}"
-                for name in names
-                if (digits := name.removeprefix(CONFIG_CHANGE_PREFIX)).isdecimal()
-            }
+            paths = {int(match[1]): f"{CONFIG_CHANGES}/{name}" for name in names if (match := _CHANGE.fullmatch(name))}
             znodes = await self._session.get_many(list(paths.values()))
             changes = {number: znode for number, znode in zip(paths, znodes, strict=True) if znode is not None}
-            entities = {_entity(data) for number, (data, _) in changes.items() if number > self._last}
+            entities = {
+                read_or_pass_over(paths[number], decode_config_change, data) or ""
+                for number, (data, _) in changes.items()
+                if number > self._last
+            }
             topics = sorted(each.removeprefix(_TOPICS) for each in entities if each.startswith(_TOPICS))
             for topic in await self._topic_configs.refresh(topics):
                 logger.info("Topic %s has new configs: %s", topic, dict(self._topic_configs.get(topic)))
@@ -96,11 +99,3 @@ class ConfigChanges:
             await self._session.delete(path)
         except NoNodeError:
             logger.debug("%s is gone already", path)
-
-
-def _entity(data: bytes) -> str:
-    try:
-        return decode_config_change(data)
-    except ZnodeError as error:
-        logger.error("a change of configs cannot be read: %s", error)
-        return ""

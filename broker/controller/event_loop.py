@@ -293,28 +293,14 @@ class Controller:
                 await self._take_answer(broker_id, request, response)
 
     async def _take_store_event(self, event: EventType, path: str) -> None:
-        if path == znodes.CONTROLLER:
+        if path in (znodes.CONTROLLER, znodes.CONTROLLER_EPOCH):
             await self._moved()
         elif event is EventType.EXPIRED:
             self._resign()
         elif event is EventType.BEGUN:
             await self._stand_for_election()
-        elif self._active is None:
-            return
-        elif path == znodes.REASSIGN_PARTITIONS:
-            await self._active.reassignments_written()
-        elif event is EventType.DELETED:
-            return
-        elif path == znodes.BROKER_IDS:
-            await self._active.brokers_changed()
-        elif path == znodes.TOPICS:
-            await self._active.topics_changed()
-        elif path == znodes.DELETE_TOPICS:
-            await self._active.deletions_changed()
-        elif path.startswith(znodes.BROKER_IDS):
-            await self._active.broker_modified()
-        elif path.startswith(znodes.TOPICS):
-            await self._active.topic_modified(znodes.name_of(path))
+        elif self._active is not None:
+            await self._active.store_changed(event, path)
 
     async def _take_answer(self, broker_id: int, request: ControlRequest, response: Response) -> None:
         if self._active is None:
@@ -330,7 +316,10 @@ class Controller:
         """Become the controller, if nobody is. Whoever is, its end will be seen."""
         while await self._store.controller_id() is None:
             try:
-                epoch, version = await self._store.become_controller(self._broker_id, self._clock.now_ms())
+                elected = await self._store.become_controller(self._broker_id, self._clock.now_ms())
+                if elected is None:
+                    return
+                epoch, version = elected
                 logger.info("[Controller id=%d] Elected as the controller, with epoch %d", self._broker_id, epoch)
                 context = ControllerContext(epoch, version)
                 self._active = ActiveController(
@@ -352,6 +341,8 @@ class Controller:
         if self._active is not None and await self._store.controller_id() == self._broker_id:
             return
         self._resign()
+        # A stranger may have written something else into what is this one's still.
+        await self._store.give_up()
         await self._stand_for_election()
 
     def _resign(self) -> None:

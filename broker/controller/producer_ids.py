@@ -15,6 +15,7 @@ from ottla.broker.clock import StartSoon
 from ottla.broker.request_context import Deferred
 from ottla.wire.types import MAX_INT64
 from ottla.zk.store import BadVersionError, Session, StoreError
+from ottla.zk.strict_json import ZnodeError
 from ottla.zk.znodes import PRODUCER_ID_BLOCK, ProducerIdBlock
 
 logger = logging.getLogger("kafka.coordinator.transaction.ZkProducerIdManager")
@@ -59,13 +60,17 @@ class ProducerIds:
             self._start_soon(self._take_block)
 
     async def _take_block(self) -> None:
+        told = ""
         try:
             while True:
                 try:
                     self._blocks.append(await claim_block(self._session, self._broker_id))
                     break
                 except StoreError as error:
-                    logger.warning("no producer ids could be taken: %s", error)
+                    # What is in the way may stay there for long; it is told once.
+                    if told != str(error):
+                        logger.warning("no producer ids could be taken: %s", error)
+                    told = str(error)
                     await trio.sleep(_RETRY_AFTER_SECONDS)
         finally:
             self._is_taking = False
@@ -78,10 +83,13 @@ class ProducerIds:
 
 
 async def claim_block(session: Session, broker_id: int) -> range:
-    """Write that the block after the last one is this broker's, and return it."""
+    """Write that the block after the last one is this broker's, and return it; StoreError where that cannot be."""
     while True:
         data, stat = await session.get(PRODUCER_ID_BLOCK)
-        first = ProducerIdBlock.decode(data).last + 1 if data else 0
+        try:
+            first = ProducerIdBlock.decode(data).last + 1 if data else 0
+        except ZnodeError as error:
+            raise StoreError(f"{PRODUCER_ID_BLOCK}: {error}") from error
         if first > MAX_INT64 - _BLOCK_SIZE:
             raise StoreError("the cluster has used up all producer ids")
         block = ProducerIdBlock(broker_id, first, first + _BLOCK_SIZE - 1)

@@ -12,9 +12,10 @@ from typing import Final, TypeVar
 import trio
 
 from ottla.broker.clock import StartSoon
+from ottla.broker.controller.passing_over import read_or_pass_over
 from ottla.broker.request_context import Deferred
 from ottla.zk.store import Session, StoreError
-from ottla.zk.znodes import ZnodeError, decode_config, topic_config_path
+from ottla.zk.znodes import decode_config, topic_config_path
 
 logger = logging.getLogger("kafka.server.TopicConfigHandler")
 
@@ -96,9 +97,5 @@ class TopicConfigs:
 
 
 def _decode(topic: str, data: bytes) -> Mapping[str, str]:
-    try:
-        return decode_config(data)
-    except ZnodeError as error:
-        # Whoever wrote this: a broker that stops over it serves no topic at all.
-        logger.error("Topic %s is served with default configuration: %s", topic, error)
-        return _NONE
+    """Return configs; none if they cannot be read: a broker that stops over them serves no topic at all."""
+    return read_or_pass_over(topic_config_path(topic), decode_config, data) or _NONE

@@ -97,14 +97,37 @@ def test_meta_properties_that_kafka_wrote_are_read_and_kept(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["version=0\nbroker.id=2\ncluster.id=c\n", "version=0\nbroker.id=1\ncluster.id=d\n", "version=1\nnode.id=1\n"],
+    ("text", "fault"),
+    [
+        (
+            "version=0\nbroker.id=2\ncluster.id=c\n",
+            "Stored node id 2 doesn't match previous node id 1 in {file}. If you moved your data, make sure your "
+            "configured node id matches. If you intend to create a new node, you should remove all data in your data "
+            "directories.",
+        ),
+        ("version=0\nbroker.id=1\ncluster.id=d\n", "Invalid cluster.id in: {file}. Expected c, but read d"),
+        ("broker.id=one\ncluster.id=c\n", "Unable to read broker.id as a base-10 number, in {file}."),
+        (
+            "version=1\nnode.id=1\ncluster.id=c\n",
+            "Found unexpected version in {file}. ZK-based brokers that are not migrating only support version 0 (which "
+            "is implicit when the `version` field is missing).",
+        ),
+        ("version=7\n", "Unknown meta.properties version number 7"),
+        ("version=new\n", "Invalid meta.properties version string 'new'"),
+    ],
 )
-def test_a_directory_of_another_broker_is_refused_and_unlocked(tmp_path: Path, text: str) -> None:
-    (tmp_path / "meta.properties").write_text(text)
-    with pytest.raises(InconsistentMetaPropertiesError):
-        _manager(tmp_path)
-    DirectoryLocks([tmp_path]).release()
+def test_a_directory_of_another_broker_is_refused_in_kafkas_words_and_all_are_left_as_they_were(
+    tmp_path: Path, text: str, fault: str
+) -> None:
+    new, strange = tmp_path / "new", tmp_path / "strange"
+    strange.mkdir()
+    (strange / "meta.properties").write_text(text)
+    with pytest.raises(InconsistentMetaPropertiesError) as caught:
+        _manager(new, strange)
+    assert str(caught.value) == fault.format(file=strange / "meta.properties")
+    assert (strange / "meta.properties").read_text() == text
+    assert not (new / "meta.properties").exists()
+    DirectoryLocks([new, strange]).release()
 
 
 def test_logs_come_back_after_a_clean_stop(tmp_path: Path) -> None:

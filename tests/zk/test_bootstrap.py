@@ -2,8 +2,8 @@ import pytest
 import trio
 
 from ottla.zk import znodes
-from ottla.zk.bootstrap import generate_broker_id, prepare_tree, register_broker
-from ottla.zk.store import NodeExistsError
+from ottla.zk.bootstrap import BrokerIdInUseError, generate_broker_id, prepare_tree, register_broker
+from ottla.zk.strict_json import ZnodeError
 from ottla.zk.znodes import BrokerInfo, Endpoint
 from tests.zk.stores import Connect
 
@@ -75,7 +75,16 @@ async def test_a_registration_lasts_as_long_as_its_session_and_has_a_growing_epo
     assert BrokerInfo.decode(3, data) == INFO
     assert (stat.czxid, stat.ephemeral_owner) == (epoch, first.session_id)
     assert await register_broker(first, INFO, 5) == epoch
-    with pytest.raises(NodeExistsError):
+    with pytest.raises(BrokerIdInUseError, match="broker id 3 is in use"):
         await register_broker(second, INFO, 5)
     await first.close()
     assert await register_broker(second, INFO, 5) > epoch
+
+
+@pytest.mark.parametrize("data", [b"", b"nonsense", b"[]", b'{"version":"1"}'])
+async def test_a_cluster_whose_id_cannot_be_read_is_refused_by_name(connect: Connect, data: bytes) -> None:
+    session = (await connect()).session
+    await prepare_tree(session, "id")
+    await session.set(znodes.CLUSTER_ID, data)
+    with pytest.raises(ZnodeError, match="/cluster/id: "):
+        await prepare_tree(session, "id")

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from ottla.wire.types import TopicPartition
 from ottla.zk import znodes
+from ottla.zk.strict_json import ZnodeError
 from ottla.zk.znodes import (
     BrokerInfo,
     Endpoint,
@@ -13,7 +14,6 @@ from ottla.zk.znodes import (
     ProducerIdBlock,
     ReplicaAssignment,
     TopicAssignment,
-    ZnodeError,
 )
 
 TOPIC_ID = bytes(range(16))

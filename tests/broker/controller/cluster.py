@@ -22,6 +22,7 @@ from ottla.broker.controller.topic_configs import TopicConfigs
 from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.handlers import leader_and_isr, stop_replica, update_metadata
 from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.offline_notice import OfflineNotice
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.replication_quota import ReplicationQuota
 from ottla.broker.request_context import Deferred, RequestContext
@@ -121,6 +122,8 @@ class Broker:
             replica_lag_time_max_ms=30_000,
             leader_quota=ReplicationQuota(),
         )
+        self.offline_notice = OfflineNotice(self.session, broker_id)
+        self.replicas.offline_listener = self.offline_notice.replica_failed
         self.config_changes = ConfigChanges(
             self.session,
             cluster.clock,
@@ -190,6 +193,7 @@ class Broker:
         self.epoch = await register_broker(self.session, info, NOW_MS)
         await self._nursery.start(self.config_changes.run)
         await self._nursery.start(self.controller.run, self.session)
+        self._nursery.start_soon(self.offline_notice.run)
 
 
 class Cluster:

@@ -1,7 +1,6 @@
 import json
 from pathlib import Path
 
-import pytest
 import trio
 import trio.testing
 
@@ -380,16 +379,6 @@ async def test_hundreds_of_partitions_are_told_in_one_request_of_a_kind(tmp_path
         reply = broker.controller.create_topics([topic("t", 300)], LONG_MS, validate_only=False)
         assert (await wait_for(reply))["t"].error is None
         assert [type(request) for request in broker.told[before:]] == [LeaderAndIsrRequest, UpdateMetadataRequest]
-
-
-async def test_a_controller_that_finds_nonsense_does_not_start(tmp_path: Path) -> None:
-    async with running(tmp_path) as cluster:
-        tool = cluster.store.session(lambda event: None)
-        await tool.create("/brokers/topics/t", b"nonsense")
-        with pytest.raises(ExceptionGroup) as caught:
-            await cluster.start_broker(0)
-        assert caught.group_contains(znodes.ZnodeError)
-        assert await cluster.data(znodes.CONTROLLER) is None
 
 
 def test_topic_ids_are_random_and_no_option_of_a_command() -> None:

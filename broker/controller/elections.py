@@ -1,0 +1,96 @@
+"""Elections that somebody asks for: clients, old tools by a znode, and the controller itself to spread leaders again.
+
+Owns which partitions are left out, and why. Must not know who waits for an election.
+Counterparts in Kafka: KafkaController's processReplicaLeaderElection and checkAndTriggerAutoLeaderRebalance.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+import trio
+
+from ottla.broker.controller.election import after_failure, out_of_balance, preferred
+from ottla.broker.controller.steps import Steps
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.types import TopicPartition
+from ottla.zk.znodes import NO_LEADER, PREFERRED_REPLICA_ELECTION
+
+logger = logging.getLogger("kafka.controller.KafkaController")
+
+# Not one for each of thousands of partitions.
+_BEING_DELETED: Final = KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
+_NOT_NEEDED: Final = KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
+
+
+async def elect_leaders(
+    steps: Steps, partitions: Iterable[TopicPartition], *, unclean: bool
+) -> dict[TopicPartition, int | KafkaError]:
+    """Have the first replicas of partitions lead; or, `unclean`, any live replica where nobody does.
+
+    Return who was elected, or why nobody was.
+    """
+    context = steps.context
+    outcomes: dict[TopicPartition, int | KafkaError] = {}
+    to_elect = []
+    for partition in partitions:
+        refusal = _why_not(steps, partition, unclean)
+        if refusal is None:
+            to_elect.append(partition)
+        else:
+            outcomes[partition] = refusal
+    # There may be thousands of them; others are to have the loop in between.
+    await trio.lowlevel.checkpoint()
+    batch = steps.batch()
+    elected = await steps.elect(
+        batch,
+        to_elect,
+        lambda partition, state: (
+            after_failure(context, partition, state, allow_unclean=True)
+            if unclean
+            else preferred(context, partition, state)
+        ),
+    )
+    steps.send(batch)
+    code = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    for partition in to_elect:
+        outcomes[partition] = elected.get(
+            partition, KafkaError(code, f"Failed to elect leader for partition {partition}")
+        )
+    return outcomes
+
+
+async def begin_written(steps: Steps) -> None:
+    """Have first replicas lead again as old tools wish."""
+    while (wanted := await steps.store.wanted_elections()) is not None:
+        outcomes = await elect_leaders(steps, wanted, unclean=False)
+        failed = {each: error for each, error in outcomes.items() if isinstance(error, KafkaError)}
+        if failed:
+            logger.warning("Not elected, though a znode asks for it: %s", failed)
+        await steps.store.delete([PREFERRED_REPLICA_ELECTION])
+
+
+async def rebalance(steps: Steps, most_percent: int) -> None:
+    """Have first replicas lead again where brokers lead too few of the partitions that are theirs."""
+    context = steps.context
+    partitions = out_of_balance(context, most_percent)
+    if partitions:
+        logger.info("Electing the preferred leaders of %d partitions", len(partitions))
+        batch = steps.batch()
+        await steps.elect(batch, partitions, lambda partition, state: preferred(context, partition, state))
+        steps.send(batch)
+
+
+def _why_not(steps: Steps, partition: TopicPartition, unclean: bool) -> KafkaError | None:
+    context = steps.context
+    replicas = context.assignment(partition).replicas
+    if not replicas:
+        is_known = partition.topic in context.topics
+        missing = f"partition as {partition}" if is_known else f"topic as {partition.topic}"
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {missing}")
+    if context.is_queued_for_deletion(partition.topic):
+        return _BEING_DELETED
+    state = context.leadership.get(partition)
+    leader = NO_LEADER if state is None else state.leader
+    is_fine = context.is_live(leader) if unclean else leader == replicas[0]
+    return _NOT_NEEDED if is_fine else None
