@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from compat_tests.brokers import Broker, Kafka39, Ottla
+from compat_tests.brokers import QUICK_JVM, Broker, Kafka39, Ottla
 from compat_tests.writing import Writer, read_all
 from compat_tests.zookeeper import running
 
@@ -50,7 +50,7 @@ class Known(NamedTuple):
 class QuickKafka(Kafka39):
     """As it starts soonest."""
 
-    jvm = ("-Xmx400M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+    jvm = QUICK_JVM
 
 
 class Mixed:
