@@ -207,6 +207,7 @@ class Members:
                 "client.id": client,
                 "enable.auto.commit": False,
                 "partition.assignment.strategy": "range",
+                "log_level": 0,
                 **{key.replace("_", "."): value for key, value in settings.items()},
             }
         )
