@@ -258,6 +258,7 @@ def group_coordinator(values: Mapping[str, Any], replicas: ReplicaManager, metad
         log,
         read_group_config(values),
         now_ms=replicas.clock.now_ms,
+        call_later=replicas.clock.call_later,
         partition_count=lambda: len(metadata.partitions(GROUP_METADATA_TOPIC)) or None,
     )
     partitions = GroupPartitions(replicas, groups, load_buffer_size=values["offsets.load.buffer.size"])

@@ -164,7 +164,7 @@ BODIES: dict[str, tuple[int, int, bytes, Answer]] = {
         ("fewer topics than announced", 1, b"\x00\x00\x00\x02\x00\x01a", CLOSED),
         ("a name beyond the end", 1, b"\x00\x00\x00\x01\x7f\xffa", CLOSED),
         ("a name of null", 1, b"\x00\x00\x00\x01\xff\xff", CLOSED),
-        ("-2 topics", 1, b"\xff\xff\xff\xfe", codes()),
+        ("-2 topics", 1, b"\xff\xff\xff\xfe", codes(0, 0)),
         ("a name that is not UTF-8", 4, b"\x00\x00\x00\x01\x00\x02\xff\xfe\x00", codes(17)),
         ("a varint of seven bytes", 9, b"\xff\xff\xff\xff\xff\xff\x00", CLOSED),
         ("a huge number of tags", 9, b"\x01\x01\x01\x00\xff\xff\xff\xff\x0f", codes()),

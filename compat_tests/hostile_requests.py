@@ -376,11 +376,13 @@ CONFIGS: list[Case] = [
     ),
 ]  # fmt: skip
 
+_AREAS = (
+    ("create", CREATIONS), ("delete", DELETIONS), ("enlarge", ENLARGEMENTS), ("look-up", LOOKUPS), ("cluster", CLUSTER),
+    ("configs", CONFIGS),
+)  # fmt: skip
+CASES = [case for _, cases in _AREAS for case in cases]
 REQUESTS: dict[str, tuple[Probe, Answer]] = {
     f"{area} of API {key} v{version}: {what}": (partial(request, key, version, fields), expected)
-    for area, cases in (
-        ("create", CREATIONS), ("delete", DELETIONS), ("enlarge", ENLARGEMENTS), ("look-up", LOOKUPS),
-        ("cluster", CLUSTER), ("configs", CONFIGS),
-    )
+    for area, cases in _AREAS
     for what, key, version, fields, expected in cases
-}  # fmt: skip
+}

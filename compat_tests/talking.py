@@ -9,52 +9,10 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kafka.protocol.admin import (
-    AlterConfigsRequest,
-    AlterConfigsResponse,
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-)
-from kafka.protocol.consumer import (
-    FetchRequest,
-    FetchResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-)
-from kafka.protocol.metadata import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    MetadataRequest,
-    MetadataResponse,
-)
-from kafka.protocol.producer import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    ProduceRequest,
-    ProduceResponse,
-)
+import kafka.protocol.admin
+import kafka.protocol.consumer
+import kafka.protocol.metadata
+import kafka.protocol.producer
 
 # What a broker does: ("closed",), ("silent",), or ("answered", error codes...), of the whole and of each thing named.
 Answer = tuple[Any, ...]
@@ -66,29 +24,16 @@ CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, INIT_PRODUCER_ID, OFFSET_FOR_LEADE
 DESCRIBE_CONFIGS, ALTER_CONFIGS, DESCRIBE_LOG_DIRS, CREATE_PARTITIONS = 32, 33, 35, 37
 INCREMENTAL_ALTER_CONFIGS, LIST_PARTITION_REASSIGNMENTS, DESCRIBE_CLUSTER, DESCRIBE_PRODUCERS = 44, 46, 60, 61
 
+OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 9, 11, 12, 13, 14
+DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS, OFFSET_DELETE = 15, 16, 42, 47
+
+_MODULES = (kafka.protocol.admin, kafka.protocol.consumer, kafka.protocol.metadata, kafka.protocol.producer)
+# By its API's number each request and its response.
 MESSAGES: dict[int, tuple[Any, Any]] = {
-    request.API_KEY: (request, response)
-    for request, response in (
-        (ProduceRequest, ProduceResponse),
-        (FetchRequest, FetchResponse),
-        (ListOffsetsRequest, ListOffsetsResponse),
-        (MetadataRequest, MetadataResponse),
-        (FindCoordinatorRequest, FindCoordinatorResponse),
-        (ApiVersionsRequest, ApiVersionsResponse),
-        (CreateTopicsRequest, CreateTopicsResponse),
-        (DeleteTopicsRequest, DeleteTopicsResponse),
-        (DeleteRecordsRequest, DeleteRecordsResponse),
-        (InitProducerIdRequest, InitProducerIdResponse),
-        (OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
-        (DescribeConfigsRequest, DescribeConfigsResponse),
-        (AlterConfigsRequest, AlterConfigsResponse),
-        (DescribeLogDirsRequest, DescribeLogDirsResponse),
-        (CreatePartitionsRequest, CreatePartitionsResponse),
-        (IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
-        (ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse),
-        (DescribeClusterRequest, DescribeClusterResponse),
-        (DescribeProducersRequest, DescribeProducersResponse),
-    )
+    getattr(module, name).API_KEY: (getattr(module, name), getattr(module, name.removesuffix("Request") + "Response"))
+    for module in _MODULES
+    for name in module.__all__
+    if name.endswith("Request")
 }
 # By these an answer's parts are put in order: brokers answer in the order of their hash maps.
 _NAMES = ("name", "topic", "resource_type", "resource_name", "partition_index", "index", "partition", "key")

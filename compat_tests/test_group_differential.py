@@ -1,7 +1,6 @@
-"""The same requests about consumer groups to two brokers, in every version that both advertise; the same answers.
+"""The same requests about consumer groups to Ottla and to Apache Kafka 3.9.2, whose coordinator is the measure.
 
-The groups of Kafka 3.9 are the measure: 4.3.1 has another coordinator, and where it answers otherwise, a deviation says
-so.
+Later ones are another piece of work: there is one that answers otherwise here and there.
 """
 
 from collections.abc import Iterator
@@ -9,18 +8,18 @@ from collections.abc import Iterator
 import pytest
 
 from compat_tests.both import Both, unexplained
-from compat_tests.brokers import ApacheKafka, Ottla, running
+from compat_tests.brokers import Ottla, ZooKeeperKafka, running
 from compat_tests.scenarios import GROUP_SCENARIOS, Scenario, groups, offsets
 
 pytestmark = pytest.mark.slow
 assert {groups, offsets}  # that they were imported is what fills GROUP_SCENARIOS
-SETTINGS = ["group.initial.rebalance.delay.ms=0", "group.max.size=4"]
+SETTINGS = ["broker.id=1", "group.initial.rebalance.delay.ms=0", "group.max.size=4"]
 
 
 @pytest.fixture(scope="module")
 def both() -> Iterator[Both]:
     """Run both brokers, fresh, and asked by nobody else."""
-    with running(Ottla, ["broker.id=1", *SETTINGS]) as ottla, running(ApacheKafka, SETTINGS) as kafka:
+    with running(Ottla, SETTINGS) as ottla, running(ZooKeeperKafka, SETTINGS) as kafka:
         both = Both(ottla, kafka)
         have_coordinators(both)
         yield both

@@ -17,7 +17,7 @@ from compat_tests.members import JAVA, PATIENCE_S, SESSION_TIMEOUT_MS, Member, s
 
 pytestmark = pytest.mark.slow
 BROKERS = [Ottla, ApacheKafka]
-SETTINGS = ["group.initial.rebalance.delay.ms=300", "offsets.topic.num.partitions=5"]
+SETTINGS = ["group.initial.rebalance.delay.ms=300", "offsets.topic.num.partitions=5", "group.max.size=4"]
 
 CLIENTS = ("kafka-python", "confluent-kafka", "aiokafka", JAVA)
 STRATEGIES = [
@@ -248,6 +248,8 @@ def test_all_clients_share_one_group(broker: Broker, topic: str) -> None:
         for client in CLIENTS:
             members.append(stack.enter_context(Member(broker, client, topic, topic, auto_commit=True)))
             wait_until(shared(topic, 6, *members), *members)
+        with Member(broker, "confluent-kafka", topic, topic) as one_too_many:
+            assert "GROUP_MAX_SIZE_REACHED" in one_too_many.failure()
         fill(broker, topic, 5, range(6))
         wait_until(lambda: sum(len(each.read) for each in members) == 30, *members)
         assert len({one for each in members for one in each.read}) == 30

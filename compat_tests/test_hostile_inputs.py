@@ -7,8 +7,9 @@ import pytest
 
 from compat_tests.brokers import Broker, Ottla, ZooKeeperKafka, running
 from compat_tests.hostile import BATCHES, OLD_VERSIONS, PROBES, codes, refused
+from compat_tests.hostile_bodies import MALFORMED
 from compat_tests.hostile_requests import REQUESTS
-from compat_tests.talking import CLOSED, INIT_PRODUCER_ID, Answer, Probe, ask
+from compat_tests.talking import CLOSED, FIND_COORDINATOR, HEARTBEAT, INIT_PRODUCER_ID, Answer, Probe, ask
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -31,6 +32,9 @@ DEVIATIONS = (
     {
         "Metadata 1: -2 topics": Deviation(CLOSED, _MALFORMED),
         "Metadata 9: a huge number of tags": Deviation(CLOSED, _MALFORMED),
+        "API 9 v5: -2 elements": Deviation(CLOSED, _MALFORMED),
+        "API 12 v4: a huge number of tags": Deviation(CLOSED, _MALFORMED),
+        "API 35 v1: -2 elements": Deviation(CLOSED, _MALFORMED),
         "create of API 19 v5: a broker that is not there": Deviation(_ASSIGNMENT, _AS_KRAFT),
         "create of API 19 v5: one partition assigned twice": Deviation(_ASSIGNMENT, _AS_KRAFT),
         "create of API 19 v5: no broker": Deviation(_ASSIGNMENT, _AS_KRAFT),
@@ -59,18 +63,28 @@ DEVIATIONS = (
     | {what: Deviation(CLOSED, _FLOORS) for what in OLD_VERSIONS}
 )
 
-_ALL: dict[str, tuple[Probe, Answer]] = PROBES | REQUESTS
+_ALL: dict[str, tuple[Probe, Answer]] = PROBES | REQUESTS | MALFORMED
 
 
 @pytest.fixture(scope="module", params=[Ottla, ZooKeeperKafka], ids=["ottla", "kafka-3.9"])
 def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    with running(request.param, ["broker.id=1"]) as broker:
+    with running(request.param, ["broker.id=1", "offsets.topic.num.partitions=1"]) as broker:
         # Kafka has the first clients come back until it has fetched producer ids.
         while ask(broker.bootstrap, INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout_ms=1) == codes(14):
             pass
+        have_coordinator(broker)
         yield broker
         assert ask(broker.bootstrap, 18, 0) == codes(0)
         assert "A bug" not in broker.output()
+
+
+def have_coordinator(broker: Broker) -> None:
+    """Have the broker coordinate groups."""
+    while ask(broker.bootstrap, FIND_COORDINATOR, 2, key="any", key_type=0) != codes(0):
+        pass
+    nobody = {"group_id": "any", "generation_id": 1, "member_id": "nobody"}
+    while ask(broker.bootstrap, HEARTBEAT, 2, **nobody) != codes(25):
+        pass
 
 
 def test_every_deviation_is_one() -> None:

@@ -124,6 +124,14 @@ def fill(broker: Broker, topic: str, partition: int, values: Sequence[bytes]) ->
     assert producer.flush(PATIENCE_S) == 0
 
 
+def groups(broker: Broker) -> list[str]:
+    """Return the names of all groups."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    found = admin.list_consumer_groups(request_timeout=PATIENCE_S).result(PATIENCE_S)
+    assert not found.errors
+    return [each.group_id for each in found.valid]
+
+
 def numbered(prefix: str, start: int, stop: int) -> list[bytes]:
     """Return values that can be told apart."""
     return [f"{prefix}{number}".encode() for number in range(start, stop)]
@@ -217,6 +225,24 @@ def test_a_stream_goes_on_where_its_checkpoint_ends(broker: Broker, kafka: Kafka
     assert kafka.copy(target, tmp_path, subscribe=filled, kafka_isolation_level="read_committed") == [3]
     assert kafka.copy(target, tmp_path, subscribe=filled) == []
     assert sorted(kafka.values(subscribe=target)) == [*numbered("a", 0, 8), *numbered("b", 0, 5)]
+
+
+def test_a_stream_that_looks_for_offsets_as_consumers_do_is_in_the_group_that_it_names(
+    broker: Broker, kafka: Kafka, filled: str, tmp_path: Path
+) -> None:
+    target = f"{filled}-copy"
+    create_topic(broker.bootstrap, target)
+    # Else it asks as administrators do, and is in no group whatever it names.
+    as_consumers_do = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
+    kafka.spark.conf.set(as_consumers_do, "true")
+    try:
+        assert kafka.copy(target, tmp_path / "named", subscribe=filled, kafka_group_id=f"{filled}-named") == [10]
+        assert kafka.copy(target, tmp_path / "own", subscribe=filled, groupIdPrefix=f"{filled}-own") == [10]
+    finally:
+        kafka.spark.conf.unset(as_consumers_do)
+    named, own = sorted(each for each in groups(broker) if each.startswith(f"{filled}-"))
+    assert named == f"{filled}-named"
+    assert own.startswith(f"{filled}-own")
 
 
 def test_a_stream_takes_no_more_at_a_time_than_it_was_told(

@@ -93,7 +93,8 @@ GROUP_CONFIG = ConfigDef(
             _SHORT,
             3,
             _POSITIVE,
-            doc="Replicas of `__consumer_offsets`; no more than there are brokers when it is created.",
+            doc="Replicas of `__consumer_offsets`, which is not created before there are as many brokers. Without "
+            "ZooKeeper no more than there are brokers.",
             importance=_HIGH,
         ),
         ConfigKey(

@@ -19,7 +19,7 @@ from ottla.coordinator.config import GroupConfig
 from ottla.coordinator.effects import Append, Caller, CancelTimer, Decision, Effect, Record, Reply, TimerKey
 from ottla.coordinator.group_shard import GroupShard
 from ottla.coordinator.records import UnknownRecordError
-from ottla.coordinator.timers import Timers
+from ottla.coordinator.timers import CallLater, Timers
 from ottla.wire.errors import DecodeError, ErrorCode
 from ottla.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
@@ -100,6 +100,7 @@ class GroupCoordinator:
         config: GroupConfig,
         *,
         now_ms: Callable[[], int],
+        call_later: CallLater,
         partition_count: Callable[[], int | None],
         new_member_id: Callable[[str], str] = _random_member_id,
     ) -> None:
@@ -109,7 +110,7 @@ class GroupCoordinator:
         self._partition_count = partition_count
         self._new_member_id = new_member_id
         self._partitions: dict[int, _Partition] = {}
-        self._timers: Timers[tuple[int, TimerKey]] = Timers(self._fire)
+        self._timers: Timers[tuple[int, TimerKey]] = Timers(call_later, self._fire)
         self._decided: deque[tuple[tuple[int, GroupShard], Sequence[Effect]]] = deque()
         self._performing = False
         self._active = True
@@ -330,11 +331,6 @@ class GroupCoordinator:
         del self._partitions[partition]
         self._timers.cancel_all(lambda key: key[0] == partition)
 
-    def is_serving(self, partition: int) -> bool:
-        """Whether groups of the partition can be asked for here."""
-        known = self._partitions.get(partition)
-        return known is not None and not known.loading
-
     def topics_deleted(self, names: Iterable[str]) -> None:
         """Forget the offsets for these topics."""
         gone = frozenset(names)
@@ -402,13 +398,8 @@ class GroupCoordinator:
         self._decide((number, partition.shard), partition.shard.timer_fired, timer)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Fire timers, and let offsets expire, until cancelled."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._timers.run)
-            nursery.start_soon(self._run_expiry)
-            task_status.started()
-
-    async def _run_expiry(self) -> None:
+        """Let offsets expire, until cancelled."""
+        task_status.started()
         while True:
             await trio.sleep(self._config.retention_check_interval_ms / 1000)
             for number, partition in list(self._partitions.items()):

@@ -30,7 +30,8 @@ REGISTRIES = re.compile(
 
 def files() -> Iterator[Path]:
     """Every text file of the project, once: the links under ottla/ lead to rooms that are listed themselves."""
-    yield from (path for path in ROOT.iterdir() if path.is_file() and path.suffix in TEXT)
+    # In a work tree of its own .git is a file that names another directory.
+    yield from (path for path in ROOT.iterdir() if path.is_file() and path.suffix in TEXT and path.name != ".git")
     for room in ROOMS.split():
         for path in sorted((ROOT / room).rglob("*")):
             is_link = any(part.is_symlink() for part in [path, *path.parents] if part.is_relative_to(ROOT))

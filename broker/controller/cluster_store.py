@@ -6,6 +6,7 @@ Counterpart in Kafka: KafkaZkClient.
 """
 
 import logging
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
@@ -39,9 +40,18 @@ logger = logging.getLogger("kafka.zk.AdminZkClient")
 _NO_CONTROLLER_YET: Final = 0
 # Somebody is the controller, and nobody can read who.
 UNKNOWN_BROKER: Final = -1
+_RESERVED_TOPIC_IDS: Final = (bytes(16), bytes(15) + b"\1")
 
 Outcome = list[Result] | StoreError
 T = TypeVar("T")
+
+
+def new_topic_id() -> bytes:
+    """Return a random id that is none of Kafka's own, and no option of a command when it is spelt."""
+    while True:
+        raw = uuid.uuid4().bytes
+        if raw not in _RESERVED_TOPIC_IDS and not znodes.encode_uuid(raw).startswith("-"):
+            return raw
 
 
 class ControllerMovedError(Exception):

@@ -11,7 +11,6 @@ come through the one channel, and what the controller knows changes nowhere else
 import logging
 import math
 import random
-import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -34,7 +33,7 @@ from ottla.broker.controller.admin import (
 )
 from ottla.broker.controller.assignment import BrokerPlace
 from ottla.broker.controller.broker_requests import BrokerAsks, BrokersRequest, BrokersResponse, not_active
-from ottla.broker.controller.cluster_store import ClusterStore, ControllerMovedError
+from ottla.broker.controller.cluster_store import ClusterStore, ControllerMovedError, new_topic_id
 from ottla.broker.controller.context import ControllerContext
 from ottla.broker.controller.peers import BrokerQueues, Peer
 from ottla.broker.controller.reassignment import Reassign, ReassignReply, Wanted
@@ -70,7 +69,6 @@ logger = logging.getLogger("kafka.controller.KafkaController")
 _NOT_CONTROLLER: Final = "This is not the correct controller for this cluster."
 # What Kafka's controllers wait before they look for the first time.
 _FIRST_REBALANCE_AFTER_SECONDS: Final = 5
-_RESERVED_TOPIC_IDS: Final = (bytes(16), bytes(15) + b"\1")
 
 
 class _Answer(NamedTuple):
@@ -104,14 +102,6 @@ _Event = (
 )
 
 
-def new_topic_id() -> bytes:
-    """Return a random id that is none of Kafka's own, and no option of a command when it is spelt."""
-    while True:
-        raw = uuid.uuid4().bytes
-        if raw not in _RESERVED_TOPIC_IDS and not znodes.encode_uuid(raw).startswith("-"):
-            return raw
-
-
 class Controller:
     """One broker's controller, active or not."""
 
@@ -143,6 +133,7 @@ class Controller:
         self._rules = Rules(config.num_partitions, config.default_replication_factor, self._check_configs, random_below)
         self._waits = TopicWaits(clock, metadata)
         self._being_created: set[str] = set()
+        self._complaints: set[str] = set()
         self._active: ActiveController | None = None
         self._rebalance_timer: Timer | None = None
         self._sender, self._events = trio.open_memory_channel[_Event](math.inf)
@@ -230,6 +221,10 @@ class Controller:
             except KafkaError as error:
                 exists = error.code is ErrorCode.TOPIC_ALREADY_EXISTS
                 answers[name] = ErrorCode.LEADER_NOT_AVAILABLE if exists else error.code
+                # Clients ask over and over; an operator is told once.
+                if error.code is ErrorCode.INVALID_REPLICATION_FACTOR and error.detail not in self._complaints:
+                    self._complaints.add(error.detail)
+                    logger.error("Topic '%s' cannot be created: %s", name, error.detail)
         if planned:
             self._being_created.update(topic.name for topic in planned)
             self._put(AutoCreate(planned))

@@ -59,9 +59,11 @@ def is_internal(topic: str) -> bool:
 def topic_by_name(name: str, values: Mapping[str, Any], brokers: int) -> CreatableTopic:
     """Return the topic that is to be created for somebody who only names it, by the values of the broker's keys.
 
-    Kafka waits with __consumer_offsets until there are brokers for all of its replicas, which one alone will never see.
+    There is no __consumer_offsets until there are brokers for all of its replicas. Without ZooKeeper there will be no
+    more than there are now: they have one each.
     """
     if name == GROUP_METADATA_TOPIC:
+        replicas = values["offsets.topic.replication.factor"]
         configs = {
             "cleanup.policy": "compact",
             "compression.type": "producer",
@@ -70,7 +72,7 @@ def topic_by_name(name: str, values: Mapping[str, Any], brokers: int) -> Creatab
         return CreatableTopic(
             name=name,
             num_partitions=values["offsets.topic.num.partitions"],
-            replication_factor=min(values["offsets.topic.replication.factor"], brokers),
+            replication_factor=replicas if values["zookeeper.connect"] else min(replicas, brokers),
             assignments=(),
             configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
         )

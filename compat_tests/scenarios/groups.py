@@ -8,16 +8,13 @@ import struct
 import time
 from typing import Any
 
-from compat_tests.both import PATIENCE_S, Both, Deviation, PerSide, of_each
+from compat_tests.both import PATIENCE_S, Both, PerSide, of_each
 from compat_tests.scenarios import GROUP_SCENARIOS, scenario
 
 scenario = functools.partial(scenario, among=GROUP_SCENARIOS)
 
 NOBODY: PerSide = PerSide("", "")
 MEMBER_ID_REQUIRED = 79
-IN_BETWEEN = Deviation(
-    r"member_assignment", b"", ..., "Kafka 4 goes on telling of the last assignment while members join anew"
-)
 KEEPS_NOBODY_WAITING = {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 10_000}
 
 
@@ -216,7 +213,7 @@ def join_a_group_of_others(both: Both) -> None:
     gone(one, two)
 
 
-@scenario("JoinGroup", IN_BETWEEN)
+@scenario("JoinGroup")
 def members_join_and_leave(both: Both) -> None:
     one = Member(both, group_name(both), "one")
     one.protocols = protocols("range", "roundrobin", "sticky")
@@ -325,7 +322,7 @@ def static_members(both: Both) -> None:
     described(both, one.group)
 
 
-@scenario("JoinGroup", IN_BETWEEN)
+@scenario("JoinGroup")
 def a_static_member_that_comes_back_with_something_new(both: Both) -> None:
     if both.version < 5:
         return  # which has none
@@ -421,7 +418,7 @@ def heartbeats_of_who_has_not_joined(both: Both) -> None:
     described(both, one.group)
 
 
-@scenario("LeaveGroup", IN_BETWEEN)
+@scenario("LeaveGroup")
 def leave_groups(both: Both) -> None:
     one, two, three = stable(both, "one", "two", "three")
     both.ask("LeaveGroup", group_id=one.group, members=[])

@@ -6,10 +6,9 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from compat_tests.both import Both, Deviation, PerSide
+from compat_tests.both import Both, PerSide
 from compat_tests.scenarios import GROUP_SCENARIOS, scenario
 from compat_tests.scenarios.groups import (
-    IN_BETWEEN,
     Member,
     described,
     gone,
@@ -76,11 +75,7 @@ def commit_without_members(both: Both) -> None:
     commit(both, group)
 
 
-@scenario(
-    "OffsetCommit",
-    Deviation(r"OffsetCommit v\d+.topics$", ..., ..., "Kafka 4 answers as often as a partition is named"),
-    Deviation(r"committed_offset", 6, 2, "in Kafka 3.9 what is named last counts, also when it is refused"),
-)
+@scenario("OffsetCommit")
 def commit_what_is_named_twice(both: Both) -> None:
     topic, group = both.topic(partitions=2), group_name(both)
     for one, two in (
@@ -93,10 +88,7 @@ def commit_what_is_named_twice(both: Both) -> None:
         fetch(both, group)
 
 
-@scenario(
-    "OffsetCommit",
-    Deviation(r"OffsetCommit v9.*error_code", 22, 69, "Kafka 4 says instead that there is no such group"),
-)
+@scenario("OffsetCommit")
 def commit_what_is_refused(both: Both) -> None:
     topic, other, group = both.topic(), both.topic(), group_name(both)
     for one in (
@@ -198,10 +190,7 @@ def fetch_offsets(both: Both) -> None:
     fetch(both, group, topics=[], groups=[{"group_id": group, "topics": []}])
 
 
-@scenario(
-    "OffsetFetch",
-    Deviation(r"OffsetFetch v\d+.*(topics|partitions)$", ..., ..., "Kafka 4 answers what it is asked, and as often"),
-)
+@scenario("OffsetFetch")
 def fetch_offsets_that_are_named_twice_or_not_at_all(both: Both) -> None:
     topic, group = both.topic(), group_name(both)
     commit(both, group, committed(topic, 5))
@@ -242,11 +231,7 @@ def fetch_offsets_of_a_topic_that_is_gone(both: Both) -> None:
     )
 
 
-@scenario(
-    "OffsetDelete",
-    Deviation(r"group_state", "Dead", "Empty", "Kafka 4 keeps a group without members and offsets for a while"),
-    Deviation(r"OffsetDelete v0.(error_code|topics)", ..., ..., "as above: the group is not there"),
-)
+@scenario("OffsetDelete")
 def delete_offsets(both: Both) -> None:
     one, two, group = both.topic(partitions=3), both.topic(), group_name(both)
 
@@ -304,11 +289,7 @@ def delete_offsets_of_a_group_with_members(both: Both) -> None:
     )
 
 
-@scenario(
-    "DescribeGroups",
-    IN_BETWEEN,
-    Deviation(r"authorized_operations", {3, 6, 8}, {3, 6, 8, 10, 11}, "the configs of groups are Kafka 4's"),
-)
+@scenario("DescribeGroups")
 def describe_groups(both: Both) -> None:
     one, two = stable(both, "one", "two")
     topic, group = both.topic(), group_name(both)

@@ -132,9 +132,11 @@ class Coordinating:
         session_ms: int = SESSION_MS,
         rebalance_ms: int = REBALANCE_MS,
         group: str = GROUP,
+        reason: str | None = None,
     ) -> Answer:
         request = JoinGroupRequest(
             group_id=group,
+            reason=reason,
             session_timeout_ms=session_ms,
             rebalance_timeout_ms=rebalance_ms,
             member_id=member_id,
@@ -190,8 +192,10 @@ class Coordinating:
         error: ErrorCode = self.decide(self.shard.heartbeat, request)
         return error
 
-    def leave(self, *leaving: tuple[str, str | None]) -> list[ErrorCode]:
-        identities = [MemberIdentity(member_id=each, group_instance_id=instance) for each, instance in leaving]
+    def leave(self, *leaving: tuple[str, str | None], reason: str | None = None) -> list[ErrorCode]:
+        identities = [
+            MemberIdentity(member_id=each, group_instance_id=instance, reason=reason) for each, instance in leaving
+        ]
         request = LeaveGroupRequest(group_id=GROUP, members=identities)
         return [ErrorCode(each.error_code) for each in self.decide(self.shard.leave_group, request, identities)]
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import trio
 
+from ottla.broker.clock import Clock
 from ottla.coordinator.config import GroupConfig
 from ottla.coordinator.effects import Record
 from ottla.coordinator.runtime import Caller, GroupCoordinator
@@ -57,14 +58,25 @@ class Broker:
     def __init__(self, config: GroupConfig = NO_DELAY, partitions: int = 1) -> None:
         self.partitions: int | None = partitions
         self.log = Log()
+        self.clock = Clock()
         self.ids = 0
         self.coordinator = GroupCoordinator(
             self.log,
             config,
             now_ms=lambda: START_MS + round(trio.current_time() * 1000),
+            call_later=self.clock.call_later,
             partition_count=lambda: self.partitions,
             new_member_id=self.new_member_id,
         )
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        """Have timers fire, and offsets expire."""
+        nursery.start_soon(self.clock.run)
+        await nursery.start(self.coordinator.run)
+
+    def serves(self) -> bool:
+        """Whether groups can be asked for."""
+        return self.heartbeat("nobody", 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
     def new_member_id(self, prefix: str) -> str:
         self.ids += 1

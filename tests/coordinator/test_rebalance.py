@@ -278,6 +278,36 @@ def test_the_last_member_that_leaves_makes_the_group_empty(coordinating: Coordin
     assert not coordinating.timers
 
 
+def test_an_operator_is_told_the_reason_of_each_rebalance(
+    coordinating: Coordinating, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+
+    def reasons() -> list[str]:
+        told = [each.getMessage() for each in caplog.records if each.msg.startswith("Preparing to rebalance")]
+        caplog.clear()
+        return [each.partition("(reason: ")[2].removesuffix(")") for each in told]
+
+    one, two = coordinating.stable_group(2, reason="I am new")
+    assert reasons() == [f"Adding new member {one}; client reason: I am new"]
+    coordinating.join(one, reason="there are more partitions")
+    assert reasons() == [f"Leader re-joining: member {one} in Stable; client reason: there are more partitions"]
+    coordinating.join(two)
+    coordinating.settle([one, two])
+    coordinating.join(two, protocols={"range": b"other"})
+    assert reasons() == [f"Updating metadata for member {two} in Stable; client reason: not provided"]
+    coordinating.join(one)
+    coordinating.settle([one, two])
+    coordinating.leave((two, None), reason="the consumer is being closed")
+    assert reasons() == [f"Removing member {two} on LeaveGroup; client reason: the consumer is being closed"]
+    coordinating.join(one)
+    coordinating.settle([one])
+    coordinating.pass_time(SESSION_MS)
+    assert reasons() == [f"removing member {one} on heartbeat expiration"]
+    again, _ = coordinating.enter(instance="first", reason="first start")
+    assert reasons() == [f"Adding new member {again} with group instance id first; client reason: first start"]
+
+
 def test_many_members_can_leave_at_once(coordinating: Coordinating) -> None:
     members = coordinating.stable_group(3)
     errors = coordinating.leave((members[0], None), ("nobody", None), (members[1], None))

@@ -236,22 +236,47 @@ LIKELY: Final = ["join", "sync", "wait", "commit", "settle", "return"] * 3
 STEP = st.tuples(st.sampled_from(ACTIONS + LIKELY), st.integers(0, len(INSTANCES) - 1), st.integers(0, 11))
 
 
-@given(st.lists(STEP, min_size=40, max_size=200))
-def test_replaying_any_prefix_of_any_history_gives_the_state_of_living_through_it(
-    steps: list[tuple[str, int, int]],
-) -> None:
+HISTORIES: Final = st.lists(STEP, min_size=40, max_size=200)
+
+
+def lived_through(steps: list[tuple[str, int, int]]) -> History:
     history = History()
     history.look()
     for action, client, number in steps:
         history.act(action, history.clients[client], number)
         history.look()
     history.end()
+    return history
+
+
+@given(HISTORIES)
+def test_replaying_any_prefix_of_any_history_gives_the_state_of_living_through_it(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    history = lived_through(steps)
     replayed = GroupShard(lambda prefix: prefix)
     for length in range(len(history.log) + 1):
         if length:
             replayed.replay(*history.log[length - 1], now_ms=0)
         if length in history.snapshots:
             compare(history.snapshots[length], replayed)
+
+
+@given(HISTORIES, st.data())
+def test_replaying_it_compacted_to_anywhere_gives_the_same_state(
+    steps: list[tuple[str, int, int]], data: st.DataObject
+) -> None:
+    history = lived_through(steps)
+    length = data.draw(st.sampled_from(sorted(history.snapshots)))
+    dirty = data.draw(st.integers(0, length))
+    last = {key: place for place, (key, _) in enumerate(history.log[:dirty])}
+    replayed = GroupShard(lambda prefix: prefix)
+    for place, (key, value) in enumerate(history.log[:length]):
+        # The cleaner keeps the last record of each key, and tombstones for a while.
+        is_kept = place >= dirty or (last[key] == place and (value is not None or data.draw(st.booleans())))
+        if is_kept:
+            replayed.replay(key, value, now_ms=0)
+    compare(history.snapshots[length], replayed)
 
 
 def compare(lived: dict[str, Any], replayed: GroupShard) -> None:

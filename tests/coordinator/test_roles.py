@@ -19,7 +19,7 @@ from tests.coordinator.serving import EPOCH, SESSION_MS, Broker, refused_commit
 @pytest.fixture
 async def broker(nursery: trio.Nursery) -> Broker:
     broker = Broker()
-    await nursery.start(broker.coordinator.run)
+    await broker.start(nursery)
     return broker
 
 
@@ -50,9 +50,9 @@ async def test_while_groups_are_loaded_they_cannot_be_asked_for(broker: Broker, 
     assert broker.sync("m", 1).error == ErrorCode.REBALANCE_IN_PROGRESS
     listed = broker.ask(broker.coordinator.list_groups, ListGroupsRequest(), 5)
     assert listed.error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert not broker.coordinator.is_serving(0)
+    assert not broker.serves()
     broker.coordinator.loaded(0, EPOCH)
-    assert broker.coordinator.is_serving(0)
+    assert broker.serves()
     assert broker.ask(broker.coordinator.list_groups, ListGroupsRequest(), 5).error == ErrorCode.NONE
 
 
@@ -136,7 +136,7 @@ async def test_leader_epochs_fence_what_comes_late(broker: Broker, autojump_cloc
     assert not coordinator.begin_loading(0, 5)
     assert not coordinator.begin_loading(0, 4)
     coordinator.loaded(0, 4)
-    assert not coordinator.is_serving(0)
+    assert not broker.serves()
     assert coordinator.begin_loading(0, 6)
     assert coordinator.is_loading(0, 6)
     assert not coordinator.is_loading(0, 5)
@@ -144,9 +144,9 @@ async def test_leader_epochs_fence_what_comes_late(broker: Broker, autojump_cloc
     coordinator.loaded(0, 6)
     assert not coordinator.begin_loading(0, 7)
     coordinator.unload(0, 6)
-    assert coordinator.is_serving(0)
+    assert broker.serves()
     coordinator.unload(0, 7)
-    assert not coordinator.is_serving(0)
+    assert not broker.serves()
     coordinator.unload(0, 8)
 
 

@@ -29,7 +29,7 @@ from tests.coordinator.serving import SESSION_MS, Broker, refused_commit
 @pytest.fixture
 async def broker(nursery: trio.Nursery) -> Broker:
     broker = Broker()
-    await nursery.start(broker.coordinator.run)
+    await broker.start(nursery)
     return broker
 
 
@@ -59,7 +59,7 @@ async def test_a_join_is_answered_when_the_first_rebalance_is_over(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     broker = Broker(GroupConfig())
-    await nursery.start(broker.coordinator.run)
+    await broker.start(nursery)
     broker.lead()
     answer = broker.join(broker.join().response.member_id)
     await trio.sleep(2.999)
@@ -255,7 +255,7 @@ async def test_offsets_of_deleted_topics_are_forgotten(broker: Broker, autojump_
 
 async def test_offsets_expire(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
     broker = Broker(GroupConfig(retention_ms=60_000, retention_check_interval_ms=10_000))
-    await nursery.start(broker.coordinator.run)
+    await broker.start(nursery)
     broker.lead()
     broker.commit(5)
     await trio.sleep(59)

@@ -1,10 +1,11 @@
 import json
 from pathlib import Path
 
+import pytest
 import trio
 import trio.testing
 
-from ottla.broker.controller.event_loop import new_topic_id
+from ottla.broker.controller.cluster_store import new_topic_id
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.messages.stop_replica import StopReplicaRequest
@@ -362,7 +363,7 @@ async def test_the_topic_of_committed_offsets_is_created_as_the_brokers_keys_say
             "__transaction_state": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         }
         await settle()
-        # It has no more replicas than there are brokers.
+        # Without ZooKeeper it has no more replicas than there are brokers.
         partitions = asked.metadata.partitions("__consumer_offsets")
         assert [sorted(each.replicas) for each in partitions.values()] == [[0, 1]] * 5
         assert json.loads(await cluster.data("/config/topics/__consumer_offsets") or b"")["config"] == {
@@ -370,6 +371,30 @@ async def test_the_topic_of_committed_offsets_is_created_as_the_brokers_keys_say
             "compression.type": "producer",
             "segment.bytes": "1000",
         }
+
+
+async def test_the_topic_of_committed_offsets_waits_until_there_are_brokers_for_all_of_its_replicas(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path, 0, 1, zookeeper_connect="some", offsets_topic_num_partitions="5") as cluster:
+        await settle()
+        for each in (0, 0, 1):
+            answers = cluster.brokers[each].controller.auto_create(["__consumer_offsets"])
+            assert answers == {"__consumer_offsets": ErrorCode.INVALID_REPLICATION_FACTOR}
+        await settle()
+        assert not cluster.brokers[0].metadata.contains("__consumer_offsets")
+        # Clients ask again and again: each broker says so once.
+        refused = "Topic '__consumer_offsets' cannot be created: "
+        refused += "Replication factor: 3 larger than available brokers: 2."
+        assert [each.getMessage() for each in caplog.records].count(refused) == 2
+        third = await cluster.start_broker(2)
+        await settle()
+        assert third.controller.auto_create(["__consumer_offsets"]) == {
+            "__consumer_offsets": ErrorCode.LEADER_NOT_AVAILABLE
+        }
+        await settle()
+        partitions = third.metadata.partitions("__consumer_offsets")
+        assert [sorted(each.replicas) for each in partitions.values()] == [[0, 1, 2]] * 5
 
 
 async def test_hundreds_of_partitions_are_told_in_one_request_of_a_kind(tmp_path: Path) -> None:
