@@ -23,7 +23,7 @@ run: $(VENV)/scan.stamp ## Set up, then serve Kafka clients on localhost:9092 wi
 
 setup: $(VENV)/scan.stamp $(VENV)/test.stamp ## Set up for work on the code, without Java.
 
-test: $(VENV)/scan.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/spark.stamp ## Set up all that tests need, then run every test.
+test: $(VENV)/scan.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/hosts.stamp $(VENV)/spark.stamp ## Set up all that tests need, then run every test.
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(VENV)/scan.stamp $(VENV)/test.stamp ## The checks for every change, in under two minutes.
@@ -33,7 +33,7 @@ check: $(VENV)/scan.stamp $(VENV)/test.stamp ## The checks for every change, in 
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests
 
-soak: $(VENV)/scan.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/spark.stamp ## Every test with many more trials of what is random.
+soak: $(VENV)/scan.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/hosts.stamp $(VENV)/spark.stamp ## Every test with many more trials of what is random.
 	$(BIN)/python -m pytest --timeout 0 --trials $(SOAK_TRIALS)
 
 bench: ## Apache Kafka and Ottla, side by side.
@@ -76,4 +76,10 @@ $(VENV)/jars.stamp: $(VENV)/test.stamp compat_tests/jars.py
 	@if ! command -v java >/dev/null || ! command -v mvn >/dev/null; then \
 		$(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends default-jre-headless maven; fi
 	@$(BIN)/python -m compat_tests.jars
+	@touch $@
+
+# Brokers on hosts of their own, with links that break, are network namespaces.
+$(VENV)/hosts.stamp: $(VENV)/test.stamp
+	@command -v ip >/dev/null || \
+		{ $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends iproute2; }
 	@touch $@

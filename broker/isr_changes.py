@@ -84,6 +84,7 @@ class IsrChanges:
         self._interval_seconds = max_lag_ms / 2000
         self._proposals: dict[TopicPartition, _Proposal] = {}
         self._is_proposed = trio.Event()
+        self._put_off_because = ""
         replicas.isr_listener = self._propose
 
     async def run(self) -> None:
@@ -122,15 +123,21 @@ class IsrChanges:
         try:
             response = await self._ask_controller(self._request(asked))
         except OSError as error:
-            logger.warning("The controller was not reached for other in-sync replicas: %s", error)
-            return True
+            return self._put_off(f"was not reached: {error}")
         assert isinstance(response, AlterPartitionResponse)
         if response.error_code != ErrorCode.NONE:
-            logger.warning("The controller changes no in-sync replicas, error %d", response.error_code)
-            return True
+            return self._put_off(f"refuses, error {response.error_code}")
+        self._put_off_because = ""
         for key, result in _results(asked, response).items():
             self._settle(asked[key], result)
         return any(self._proposals.get(key) is each for key, each in asked.items())
+
+    def _put_off(self, why: str) -> bool:
+        """All is asked for again. Where there is no controller, twenty times a second: a reason is told once."""
+        if why != self._put_off_because:
+            logger.warning("No other in-sync replicas yet, the controller %s", why)
+        self._put_off_because = why
+        return True
 
     def _request(self, proposals: dict[TopicPartition, _Proposal]) -> AlterPartitionRequest:
         """Fill in what any version needs. Brokers that ZooKeeper knows are not fenced by epochs here."""

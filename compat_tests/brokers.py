@@ -31,16 +31,17 @@ API_VERSIONS_V0 = b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"
 
 
 class Broker:
-    """One broker process on loopback; stopped for good at the end of the `with` block."""
+    """One broker process, on loopback unless it has another host; stopped for good at the end of the `with` block."""
 
     name = "?"
+    host = "127.0.0.1"
     start_timeout_s = 60.0
 
     def __init__(self, data: Path, overrides: Sequence[str] = ()) -> None:
         self.data = data
         self.overrides = list(overrides)
         self.port = free_port()
-        self.bootstrap = f"127.0.0.1:{self.port}"
+        self.bootstrap = f"{self.host}:{self.port}"
         self.started_in_s = 0.0
         self.log_file = data / "process.log"
 
@@ -54,7 +55,7 @@ class Broker:
         with self.log_file.open("ab") as log:
             began = time.perf_counter()
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.data)
-        while not answers("127.0.0.1", self.port):
+        while not answers(self.host, self.port):
             if self.process.poll() is not None or time.perf_counter() - began > self.start_timeout_s:
                 self.kill()
                 raise RuntimeError(f"{self.name} did not start:\n{self.output()[-4000:]}")
@@ -93,7 +94,7 @@ class Ottla(Broker):
     name = "Ottla"
 
     def command(self) -> list[str]:
-        settings = [f"listeners=PLAINTEXT://127.0.0.1:{self.port}", f"log.dirs={self.data / 'log'}", *self.overrides]
+        settings = [f"listeners=PLAINTEXT://{self.bootstrap}", f"log.dirs={self.data / 'log'}", *self.overrides]
         return [sys.executable, "-P", "-m", "ottla", "serve", *(a for s in settings for a in ("--override", s))]
 
 

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -75,12 +76,14 @@ def spark_jars() -> list[Path]:
 
 def require(tool: str) -> str:
     """Return the path of a program; without it the test fails in CI and is skipped elsewhere."""
-    found = shutil.which(tool)
-    if found is None and os.environ.get("CI"):
-        pytest.fail(f"{tool} is missing")
-    if found is None:
-        pytest.skip(f"{tool} is missing")
-    return found
+    return shutil.which(tool) or lack(f"{tool} is missing")
+
+
+def lack(what: str) -> NoReturn:
+    """End a test that the machine has not all for: it fails in CI and is skipped elsewhere."""
+    if os.environ.get("CI"):
+        pytest.fail(what)
+    pytest.skip(what)
 
 
 def _with_all_it_needs(coordinates: str) -> list[Path]:

@@ -48,7 +48,8 @@ class Writer(threading.Thread):
                 self.producer.poll(0.05)
             self.producer.poll(0)
             if self.sent % 50 == 0:
-                self.producer.poll(self.pause_s)
+                # To poll for so long would end with the next acknowledgement.
+                self.stopping.wait(self.pause_s)
         self.unsent = self.producer.flush(60)
 
     def wait_for_acknowledgement(self) -> None:

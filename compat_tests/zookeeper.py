@@ -18,8 +18,9 @@ MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
 class ZooKeeper:
-    """One server on loopback, which keeps its data and its port when it is started again."""
+    """One server, on loopback unless it has another host, which keeps its data and its port when it starts again."""
 
+    host = "127.0.0.1"
     start_timeout_s = 60.0
 
     def __init__(self, data: Path, settings: Sequence[str] = (), jvm: Sequence[str] = ()) -> None:
@@ -27,7 +28,7 @@ class ZooKeeper:
         self.settings = list(settings)
         self.jvm = list(jvm)
         self.port = free_port()
-        self.connect = f"127.0.0.1:{self.port}"
+        self.connect = f"{self.host}:{self.port}"
         self.log_file = data / "zookeeper.log"
 
     def launch(self) -> None:
@@ -37,24 +38,20 @@ class ZooKeeper:
         lines = [
             f"dataDir={self.data / 'data'}",
             f"clientPort={self.port}",
-            "clientPortAddress=127.0.0.1",
+            f"clientPortAddress={self.host}",
             "admin.enableServer=false",
             "maxClientCnxns=0",
             "4lw.commands.whitelist=srvr",
             *self.settings,
         ]
         properties.write_text("\n".join(lines) + "\n")
-        command = [
-            require("java"),
-            "-Xmx256M",
-            *self.jvm,
-            "-cp",
-            classpath(ZOOKEEPER_BROKER),
-            MAIN_CLASS,
-            str(properties),
-        ]
+        command = self.command(properties)
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def command(self, properties: Path) -> list[str]:
+        """Return the command line of the server."""
+        return [require("java"), "-Xmx256M", *self.jvm, "-cp", classpath(ZOOKEEPER_BROKER), MAIN_CLASS, str(properties)]
 
     def start(self) -> None:
         """Start the process and wait until it serves."""
@@ -68,7 +65,7 @@ class ZooKeeper:
 
     def serves(self) -> bool:
         """Say whether the server answers."""
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1.0) as client:
+        with contextlib.suppress(OSError), socket.create_connection((self.host, self.port), 1.0) as client:
             client.settimeout(5.0)
             client.sendall(b"srvr")
             # `ruok` would be answered before the server answers those who connect.

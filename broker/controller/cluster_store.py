@@ -114,7 +114,7 @@ class ClusterStore:
             self._fence = None
 
     async def give_up(self) -> None:
-        """Give up a /controller that is this session's, though it is fenced off."""
+        """Give up a /controller that is this session's, though nobody acts as it."""
         stat = await self.session.exists(znodes.CONTROLLER)
         if stat is not None and stat.ephemeral_owner == self.session.session_id:
             await self.session.delete(znodes.CONTROLLER)

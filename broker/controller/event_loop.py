@@ -251,7 +251,6 @@ class Controller:
                     await self._take(event)
                 except ControllerMovedError:
                     self._resign()
-                    await self._store.give_up()
                     await self._stand_for_election()
                 except Exception:
                     logger.exception("[Controller id=%d] Failed at %s", self._broker_id, type(event).__name__)
@@ -308,8 +307,13 @@ class Controller:
     # Candidacy
 
     async def _stand_for_election(self) -> None:
-        """Become the controller, if nobody is. Whoever is, its end will be seen."""
+        """Become the controller, if nobody is; again, if that was undone meanwhile. Whoever is, its end is seen."""
+        if self._active is None:
+            # A stranger may have written something else into what is this one's still; or it was elected in this
+            # session before it heard that the last one had expired, and then resigned.
+            await self._store.give_up()
         while await self._store.controller_id() is None:
+            self._resign()
             try:
                 elected = await self._store.become_controller(self._broker_id, self._clock.now_ms())
                 if elected is None:
@@ -336,8 +340,6 @@ class Controller:
         if self._active is not None and await self._store.controller_id() == self._broker_id:
             return
         self._resign()
-        # A stranger may have written something else into what is this one's still.
-        await self._store.give_up()
         await self._stand_for_election()
 
     def _resign(self) -> None:

@@ -262,6 +262,33 @@ async def test_any_other_failure_is_asked_again_after_a_while(
     assert partition.in_sync == InSyncReplicas([BROKER, 1])
 
 
+async def test_why_nothing_changes_is_told_once_until_something_does(
+    leader: Leader, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader.lead(BROKER)
+    await leader.fetch(1, 0)
+    unreached, refused = OSError("unreachable"), whole(ErrorCode.STALE_BROKER_EPOCH)
+    for answer in (
+        unreached,
+        unreached,
+        unreached,
+        refused,
+        refused,
+        unreached,
+        each(ErrorCode.NOT_CONTROLLER),
+        refused,
+    ):
+        await leader.controller.answer(answer)
+        await leader.pass_time(0.1)
+    told = [record.args[0] for record in caplog.records if isinstance(record.args, tuple) and len(record.args) == 1]
+    assert told == [
+        "was not reached: unreachable",
+        "refuses, error 77",
+        "was not reached: unreachable",
+        "refuses, error 77",
+    ]
+
+
 async def test_an_answer_for_an_older_leader_epoch_changes_nothing(leader: Leader, autojump_clock: MockClock) -> None:
     partition = leader.lead(BROKER)
     await leader.fetch(1, 0)

@@ -6,15 +6,29 @@ import trio
 import trio.testing
 
 from ottla.broker.controller.cluster_store import new_topic_id
+from ottla.broker.controller.peers import Peer
+from ottla.broker.controller.request_batch import ControlRequest
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.messages.stop_replica import StopReplicaRequest
-from ottla.wire.messages.update_metadata import UpdateMetadataRequest
+from ottla.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from ottla.wire.schema import Response
 from ottla.wire.types import TopicPartition
 from ottla.zk import znodes
-from ottla.zk.store import Create
-from ottla.zk.znodes import ReplicaAssignment, TopicAssignment
-from tests.broker.controller.cluster import LONG_MS, assigned_topic, running, settle, topic, wait_for
+from ottla.zk.bootstrap import register_broker
+from ottla.zk.store import Create, EventType, WatchEvent
+from ottla.zk.znodes import BrokerInfo, Endpoint, ReplicaAssignment, TopicAssignment
+from tests.broker.controller.cluster import (
+    LONG_MS,
+    NOW_MS,
+    Broker,
+    Cluster,
+    assigned_topic,
+    running,
+    settle,
+    topic,
+    wait_for,
+)
 
 
 async def test_the_first_broker_becomes_the_controller(tmp_path: Path) -> None:
@@ -245,6 +259,63 @@ async def test_a_controller_that_was_replaced_unawares_writes_nothing_and_stands
         await settle()
         assert broker.controller.is_active
         assert await cluster.data(znodes.CONTROLLER_EPOCH) == b"10"
+
+
+async def test_a_controller_that_hears_late_that_its_last_session_expired_stands_again(tmp_path: Path) -> None:
+    """It was elected in the next session already: its candidacy of the last one had gone on in that."""
+    async with running(tmp_path, 0) as cluster:
+        controller = cluster.brokers[0].controller
+        controller.on_store_event(WatchEvent(EventType.EXPIRED, ""))
+        controller.on_store_event(WatchEvent(EventType.BEGUN, ""))
+        await settle()
+        assert controller.is_active
+        assert await cluster.data(znodes.CONTROLLER_EPOCH) == b"2"
+        created = await wait_for(controller.create_topics([topic("t")], LONG_MS, validate_only=False))
+        assert created["t"].error is None
+
+
+async def test_an_election_that_is_undone_before_it_is_over_leaves_no_request_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epochs: list[int] = []
+    may_answer = trio.Event()
+
+    class Far:
+        async def send(self, request: ControlRequest) -> Response:
+            epochs.append(request.controller_epoch)
+            await may_answer.wait()
+            return UpdateMetadataResponse(error_code=0)
+
+        async def close(self) -> None:
+            pass
+
+    class Undone(Broker):
+        """Its first election ends, as an expiry would end it, while it learns which topics there are."""
+
+        def __init__(self, cluster: Cluster, broker_id: int, nursery: trio.Nursery) -> None:
+            super().__init__(cluster, broker_id, nursery)
+            self.children = self.session.children
+            monkeypatch.setattr(self.session, "children", self.children_once)
+
+        async def children_once(self, path: str, *, watch: bool = False) -> list[str]:
+            if path == znodes.TOPICS and await self.cluster.data(znodes.CONTROLLER_EPOCH) == b"1":
+                await tool.delete(znodes.CONTROLLER)
+            return await self.children(path, watch=watch)
+
+        def peer_of(self, broker_id: int) -> Peer:
+            return Far() if broker_id == 1 else super().peer_of(broker_id)
+
+    async with running(tmp_path, kind=Undone) as cluster:
+        tool = cluster.store.session(lambda event: None)
+        await register_broker(tool, BrokerInfo(1, (Endpoint("PLAINTEXT", "host1", 9092),)), NOW_MS)
+        assignment = TopicAssignment(b"1" * 16, {0: ReplicaAssignment((1,))})
+        await tool.create("/brokers/topics/t", assignment.encode())
+        broker = await cluster.start_broker(0)
+        await settle()
+        assert broker.controller.is_active
+        may_answer.set()
+        await settle()
+        assert set(epochs[1:]) == {2}
 
 
 async def test_a_topic_is_halted_in_its_deletion_until_its_brokers_are_back(tmp_path: Path) -> None:
