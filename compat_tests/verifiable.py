@@ -5,13 +5,14 @@ commit; ReplicaVerificationTool fetches from all replicas of a topic, and tells 
 release 3.9.2.
 """
 
+import contextlib
 import json
 import re
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -58,6 +59,15 @@ class Program:
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(PATIENCE_S)
         self._listener.join(PATIENCE_S)
+
+    @contextlib.contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Have it do nothing for as long as the block lasts."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def __enter__(self) -> Self:
         return self
