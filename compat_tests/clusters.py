@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._metadata import ClusterMetadata
 
 from compat_tests.brokers import QUICK_JVM, Broker, Kafka39
+from compat_tests.verifiable import Program
 
 PATIENCE_S = 60.0
 IDS = (1, 2, 3)
@@ -26,7 +27,9 @@ class ClusterOf:
     """Brokers 1, 2 and 3 of a kind; 1 is the controller."""
 
     def __init__(self, kind: type[Broker], data: Path, zookeeper: str, settings: Sequence[str] = ()) -> None:
+        self.data = data
         self.zookeeper = zookeeper
+        self.programs: dict[str, Program] = {}
         where = f"zookeeper.connect={zookeeper}"
         self.brokers: dict[int, Broker] = {}
         for broker_id in IDS:
@@ -76,7 +79,9 @@ class ClusterOf:
             time.sleep(0.05)
 
     def end(self) -> None:
-        """End all brokers: nobody waits for what they have to say to each other."""
+        """End all programs and brokers: nobody waits for what they have to say to each other."""
+        for program in self.programs.values():
+            program.kill()
         for each in self.brokers.values():
             if hasattr(each, "process"):
                 each.kill()

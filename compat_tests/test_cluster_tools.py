@@ -17,6 +17,7 @@ import pytest
 from compat_tests.brokers import LAST_WITH_ZOOKEEPER, Ottla
 from compat_tests.clusters import ClusterOf, QuickKafka, running
 from compat_tests.tools import Printed, Tools, normalized
+from compat_tests.verifiable import Place, VerifiableConsumer
 from compat_tests.zookeeper import running as zookeeper_running
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -108,8 +109,13 @@ SCENARIOS = {
         groups --reset-offsets --group g --topic filled --to-offset 2 --execute
         groups --reset-offsets --group g --topic filled:0 --to-latest --execute
         groups --list
+        groups --list --state
         groups --describe --group g
         groups --describe --group g --state
+        member joins busy
+        groups --describe --group busy
+        groups --describe --group busy --members --verbose
+        groups --describe --group busy --state
         topics --describe --topic watched
         topics --describe --under-replicated-partitions
         topics --describe --at-min-isr-partitions --topic watched
@@ -133,8 +139,12 @@ SCENARIOS = {
         groups --describe --group g
         groups --describe --group g --state
         groups --describe --group g --members
+        groups --describe --group busy
+        groups --describe --group busy --members --verbose
+        groups --describe --group busy --state
+        groups --delete --group busy
+        groups --reset-offsets --group busy --topic filled --to-earliest --execute
         groups --describe --group gone
-        groups --list --state
         groups --reset-offsets --group g --topic filled:1 --to-earliest --execute
         configs --zookeeper --alter --entity-type brokers --entity-name 3 --add-config log.cleaner.threads=2,bogus=1
         configs --zookeeper --alter --entity-type brokers --entity-name 3 --add-config num.io.threads=7
@@ -157,7 +167,11 @@ SCENARIOS = {
         groups --describe --group g --state
         groups --delete-offsets --group g --topic filled:1
         groups --describe --group g --offsets
-        groups --delete --group g
+        groups --describe --group busy
+        groups --describe --group busy --state
+        member leaves busy
+        groups --describe --group busy
+        groups --delete --group busy --group g
         groups --list
         configs --describe --entity-type brokers --entity-name 3
         configs --alter --entity-type brokers --entity-name 3 --delete-config num.io.threads,log.cleaner.threads,bogus
@@ -301,6 +315,9 @@ def filled(tools: Tools, clusters: list[ClusterOf]) -> list[ClusterOf]:
 
 def run(tools: Tools, cluster: ClusterOf, command: str) -> Printed:
     tool, *arguments = shlex.split(command)
+    if tool == "member":
+        have_member(cluster, *arguments)
+        return Printed(0, "", "")
     if tool == "broker":
         verb, broker_id = arguments
         cluster.do(verb, int(broker_id))
@@ -312,9 +329,20 @@ def run(tools: Tools, cluster: ClusterOf, command: str) -> Printed:
     return plain(normalized(tools.run(CLASSES[tool], *arguments), cluster.names))
 
 
+def have_member(cluster: ClusterOf, verb: str, group: str) -> None:
+    """Have the one member of a group join and read, or leave."""
+    if verb == "leaves":
+        cluster.programs[group].stop()
+        return
+    member = VerifiableConsumer(cluster.data, cluster.bootstrap, "filled", group, 6_000)
+    cluster.programs[group] = member
+    member.wait_for([Place(0, 4), Place(1, 4)])
+
+
 def plain(printed: Printed) -> Printed:
     """Leave out what the tools choose by chance."""
     code, stdout, stderr = printed
+    stdout = re.sub(r"(?<=consumer-)(\w+-\d+)-[0-9a-f-]{36}", r"\1-ID", stdout)
     # Salts and keys.
     stdout = re.sub(r"(salt|stored_key|server_key)=[^,\n]*", r"\1=CHANCE", stdout)
     # Ottla says, as Kafka without ZooKeeper does, that nobody left the in-sync replicas who could lead.

@@ -73,6 +73,10 @@ class Program:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """End it at once."""
         self._process.kill()
         self._process.wait()
         self._listener.join(PATIENCE_S)
