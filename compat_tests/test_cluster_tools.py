@@ -75,6 +75,9 @@ HASTY = "request.timeout.ms=2000\ndefault.api.timeout.ms=30000\n"
 # What is refused with other words than in Kafka with ZooKeeper: those of Kafka 4.3, whose tools `test_tools` runs.
 OTHER_WORDS = {
     "topics --alter --topic assigned --partitions 4",
+    "topics --alter --topic assigned --partitions 6 --replica-assignment 1:2,2:3",
+    "topics --alter --topic assigned --partitions 6 --replica-assignment 1:2,2:3,3:1,1:3,2:1,3:7",
+    "topics --create --topic a_b --partitions 2 --replication-factor 2",
     "topics --alter --topic thin --partitions 2 --replica-assignment 3,3",
     "elect --election-type preferred --topic elected --partition 7",
     "elect --election-type preferred --topic gone --partition 0",
@@ -94,6 +97,15 @@ SCENARIOS = {
         topics --describe --topic assigned
         topics --alter --topic assigned --partitions 4
         topics --alter --topic assigned --partitions 6 --replica-assignment 1:2,2:3,3:1,1:3,2:1,1
+        topics --alter --topic assigned --partitions 6 --replica-assignment 1:2,2:3
+        topics --alter --topic assigned --partitions 6 --replica-assignment 1:2,2:3,3:1,1:3,2:1,3:3
+        topics --alter --topic assigned --partitions 6 --replica-assignment 1:2,2:3,3:1,1:3,2:1,3:7
+        topics --alter --topic gone --partitions 3
+        topics --create --topic a.b --replica-assignment 3:2
+        topics --create --topic a_b --partitions 2 --replication-factor 2
+        topics --describe --topic a.b --topic-id AAAAAAAAAAAAAAAAAAAAAA
+        topics --describe --topics-with-overrides
+        topics --delete --topic a.b
         topics --list
         topics --delete --topic plain
         topics --delete --topic assigned
@@ -215,6 +227,10 @@ SCENARIOS = {
         reassign --execute --reassignment-json-file back.json
         finish reassign --verify --reassignment-json-file back.json
         log-dirs --describe --topic-list moved
+        reassign --execute --reassignment-json-file more.json --throttle 1000000
+        finish reassign --verify --reassignment-json-file more.json
+        configs --describe --entity-type brokers --entity-name 2
+        configs --describe --entity-type topics --entity-name moved
         reassign --execute --reassignment-json-file gone.json
         reassign --execute --reassignment-json-file no-partition.json
         reassign --execute --reassignment-json-file unknown-broker.json
@@ -253,6 +269,15 @@ SCENARIOS = {
         log-dirs --describe --topic-list filled --broker-list 2
         log-dirs --describe --broker-list 7
         delete-records --offset-json-file deleted.json
+        elect --election-type preferred --all-topic-partitions
+        elect --election-type unclean --all-topic-partitions
+        groups --describe --all-groups
+        groups --delete --group gone
+        groups --delete-offsets --group gone --topic filled
+        groups --reset-offsets --group dry --topic filled --shift-by 2 --dry-run
+        groups --reset-offsets --group dry --topic filled --to-datetime 2023-11-14T22:13:20.002 --dry-run
+        groups --reset-offsets --group dry --topic filled --by-duration P1D --dry-run
+        groups --reset-offsets --group dry --topic gone --to-latest --dry-run
     """,
     "configs come by way of ZooKeeper": """
         configs --zookeeper --describe --entity-type brokers --entity-name 2
@@ -267,6 +292,9 @@ SCENARIOS = {
         configs --zookeeper --describe --entity-type users
         configs --zookeeper --alter --entity-type users --entity-name u --delete-config SCRAM-SHA-256
         configs --zookeeper --describe --entity-type users --entity-name u
+        configs --alter --entity-type brokers --entity-name 2 --add-config leader.replication.throttled.rate=1000
+        configs --describe --entity-type brokers --entity-name 2
+        configs --alter --entity-type brokers --entity-name 2 --delete-config leader.replication.throttled.rate
         configs --alter --entity-type brokers --entity-default --add-config log.retention.ms=86400000
         configs --describe --entity-type brokers --entity-default
         configs --alter --entity-type brokers --entity-default --delete-config log.retention.ms
