@@ -371,6 +371,8 @@ def plain(printed: Printed) -> Printed:
     """Leave out what the tools choose by chance."""
     code, stdout, stderr = printed
     stdout = re.sub(r"(?<=consumer-)(\w+-\d+)-[0-9a-f-]{36}", r"\1-ID", stdout)
+    # The order of a hash map.
+    stdout = re.sub(r"(?<=for partitions )(.+)", lambda found: ", ".join(sorted(found[1].split(", "))), stdout)
     # Salts and keys.
     stdout = re.sub(r"(salt|stored_key|server_key)=[^,\n]*", r"\1=CHANCE", stdout)
     # Ottla says, as Kafka without ZooKeeper does, that nobody left the in-sync replicas who could lead.
