@@ -76,10 +76,12 @@ class InSyncReplicas:
     replicas (the high watermark) waits for it, so that neither outcome loses a record.
     """
 
-    __slots__ = ("committed", "maximal", "proposed")
+    __slots__ = ("committed", "maximal", "order", "proposed")
 
     def __init__(self, committed: Iterable[int], proposed: Iterable[int] | None = None) -> None:
-        self.committed = frozenset(committed)
+        # As the controller told it, which is what operators are shown.
+        self.order = tuple(committed)
+        self.committed = frozenset(self.order)
         self.proposed = None if proposed is None else frozenset(proposed)
         self.maximal = self.committed if self.proposed is None else self.committed | self.proposed
 
@@ -92,7 +94,13 @@ class InSyncReplicas:
         """The state after asking for another set."""
         if self.is_changing:
             raise ValueError("a change of the in-sync replicas is under way")
-        return InSyncReplicas(self.committed, members)
+        return InSyncReplicas(self.order, members)
+
+    @property
+    def proposed_in_order(self) -> list[int]:
+        """Who stays, as before, and then who joins, as in Kafka."""
+        proposed = self.proposed or frozenset()
+        return [each for each in self.order if each in proposed] + sorted(proposed - self.committed)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, InSyncReplicas):

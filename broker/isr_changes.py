@@ -143,7 +143,7 @@ class IsrChanges:
         """Fill in what any version needs. Brokers that ZooKeeper knows are not fenced by epochs here."""
         topics: dict[tuple[str, bytes], list[PartitionData]] = {}
         for (topic, index), (partition, in_sync) in proposals.items():
-            members = [each for each in partition.replica_ids if each in (in_sync.proposed or ())]
+            members = in_sync.proposed_in_order
             data = PartitionData(
                 partition_index=index,
                 leader_epoch=partition.leader_epoch,

@@ -363,7 +363,7 @@ class Partition:
 
     def isr_unchanged(self) -> None:
         """The controller is known not to have done what was proposed."""
-        self.in_sync = InSyncReplicas(self.in_sync.committed)
+        self.in_sync = InSyncReplicas(self.in_sync.order)
 
     # Offsets
 

@@ -14,11 +14,14 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from compat_tests.jars import ZOOKEEPER_BROKER, classpath
+from compat_tests.jars import ZOOKEEPER_BROKER, ZOOKEEPER_TOOLS, classpath
 from compat_tests.zookeeper import ZooKeeper, free_port
 
 KAFKA = "org.apache.kafka:kafka_2.13:4.3.1"
 TOOLS = "org.apache.kafka:kafka-tools:4.3.1"
+# What tools run with: those of the newest release, and of the last one that knows ZooKeeper.
+NEWEST = (TOOLS, KAFKA)
+LAST_WITH_ZOOKEEPER = (ZOOKEEPER_TOOLS, ZOOKEEPER_BROKER)
 # What Kafka's own start script passes, with the heap it sets for a broker.
 KAFKA_JVM = (
     *("-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
@@ -219,10 +222,14 @@ def running(kind: type[Broker], overrides: Sequence[str] = (), parent: Path | No
             broker.stop()
 
 
+def tool_command(main_class: str, *arguments: str, jars: Sequence[str] = NEWEST) -> list[str]:
+    """Return the command line of one of Kafka's own tools."""
+    return ["java", "-Xmx256M", "-cp", os.pathsep.join(map(classpath, jars)), main_class, *arguments]
+
+
 def run_tool(main_class: str, *arguments: str, stdin: bytes = b"", timeout_s: float = 60) -> str:
     """Run one of Kafka's own command line tools; return what it printed."""
-    command = ["java", "-Xmx256M", "-cp", os.pathsep.join([classpath(TOOLS), classpath(KAFKA)]), main_class, *arguments]
-    done = subprocess.run(command, input=stdin, capture_output=True, timeout=timeout_s)
+    done = subprocess.run(tool_command(main_class, *arguments), input=stdin, capture_output=True, timeout=timeout_s)
     text = done.stdout.decode() + done.stderr.decode()
     if done.returncode:
         raise RuntimeError(f"{main_class} ended with {done.returncode}:\n{text}")

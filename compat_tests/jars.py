@@ -18,6 +18,7 @@ SPECIFICATIONS = ("org.apache.kafka:kafka-clients:3.9.2", "org.apache.kafka:kafk
 BROKER = "org.apache.kafka:kafka_2.13:4.3.1"
 TOOLS = "org.apache.kafka:kafka-tools:4.3.1"
 ZOOKEEPER_BROKER = "org.apache.kafka:kafka_2.13:3.9.2"
+ZOOKEEPER_TOOLS = "org.apache.kafka:kafka-tools:3.9.2"
 JACKSON = "com.fasterxml.jackson.core:jackson-databind:2.21.2"
 # Spark's Kafka source and sink with what its own installation lacks, each without what it depends on.
 SPARK = (
@@ -28,7 +29,7 @@ SPARK = (
 )
 
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / "jars"
-# What binds Kafka's logging: to nothing but errors, on stderr. The last broker with ZooKeeper insists on log4j 1.
+# What binds Kafka's logging: to nothing but errors, on stderr. The last release with ZooKeeper insists on log4j 1.
 SIMPLE_LOGGING = "org.slf4j:slf4j-simple:1.7.36"
 LOG4J_1 = "org.slf4j:slf4j-reload4j:1.7.36"
 QUIET = {
@@ -87,7 +88,7 @@ def lack(what: str) -> NoReturn:
 
 
 def _with_all_it_needs(coordinates: str) -> list[Path]:
-    logging = LOG4J_1 if coordinates == ZOOKEEPER_BROKER else SIMPLE_LOGGING
+    logging = LOG4J_1 if coordinates in (ZOOKEEPER_BROKER, ZOOKEEPER_TOOLS) else SIMPLE_LOGGING
     return _resolved(coordinates.replace(":", "_"), _dependency(coordinates) + _dependency(logging))
 
 
@@ -128,7 +129,7 @@ def main() -> None:
     if shutil.which("mvn") is None and not os.environ.get("CI"):
         sys.stderr.write("mvn is missing: tests against Apache Kafka are skipped\n")
         return
-    for coordinates in (*SPECIFICATIONS, JACKSON, BROKER, TOOLS, ZOOKEEPER_BROKER):
+    for coordinates in (*SPECIFICATIONS, JACKSON, BROKER, TOOLS, ZOOKEEPER_BROKER, ZOOKEEPER_TOOLS):
         classpath(coordinates)
     spark_jars()
 

@@ -18,7 +18,7 @@ import pytest
 
 from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
 from compat_tests.clients import PATIENCE_S, create_topic
-from compat_tests.tools import Printed, Tools
+from compat_tests.tools import Printed, Tools, normalized
 
 pytestmark = pytest.mark.slow
 
@@ -344,27 +344,9 @@ def prepare(tools: Tools, broker: Broker) -> None:
 
 def run(tools: Tools, broker: Broker, command: str) -> Printed:
     tool, *arguments = shlex.split(command)
-    code, *printed = tools.run(CLASSES[tool], "--bootstrap-server", broker.bootstrap, *arguments)
-    return Printed(code, *(normalized(broker, text) for text in printed))
-
-
-def normalized(broker: Broker, text: str) -> str:
-    """Leave out what no two brokers have in common, and where in the tool an error was caught."""
-    text = text.replace(broker.bootstrap, "HOST:PORT").replace(str(broker.data), "DATA")
-    text = re.sub(r"TopicId: \S{22}", "TopicId: ID", text)
-    text = re.sub(r"adminclient-\d+", "adminclient-N", text)
-    # A client says what it was just doing when time ran out.
-    text = re.sub(r"TimeoutException: .*", "TimeoutException", text)
-    text = re.sub(r"\n\t(at .*|\.\.\. \d+ more)", "", text)
-    text = re.sub(rf"^  ({'|'.join(KEYS_OF_KAFKA_3)})=.*\n", "", text, flags=re.MULTILINE)
-    return re.sub(r'^\{"brokers".*', lambda found: sorted_json(found.group()), text, flags=re.MULTILINE)
-
-
-def sorted_json(text: str) -> str:
-    found: Any = json.loads(text)
-    for directory in (each for broker in found["brokers"] for each in broker["logDirs"]):
-        directory["partitions"].sort(key=lambda each: each["partition"])
-    return json.dumps(found)
+    printed = tools.run(CLASSES[tool], "--bootstrap-server", broker.bootstrap, *arguments)
+    code, stdout, stderr = normalized(printed, {broker.bootstrap: "HOST:PORT", str(broker.data): "DATA"})
+    return Printed(code, re.sub(rf"^  ({'|'.join(KEYS_OF_KAFKA_3)})=.*\n", "", stdout, flags=re.MULTILINE), stderr)
 
 
 LOOKS = ("--describe", "--list", "get-offsets")

@@ -32,6 +32,8 @@ class Writer(threading.Thread):
                 "acks": "all",
                 "linger.ms": 1,
                 "message.timeout.ms": 120_000,
+                # How long a broker that stands still is waited for.
+                "socket.timeout.ms": 5_000,
                 "reconnect.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 100,
                 "retry.backoff.ms": 50,

@@ -21,6 +21,11 @@ logger = logging.getLogger("kafka.controller.KafkaController")
 # Not one for each of thousands of partitions.
 _BEING_DELETED: Final = KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
 _NOT_NEEDED: Final = KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
+# What a client is told of one that could not be held, by whether it was to be unclean; with Kafka's names for how.
+_NOT_ELECTED: Final = {
+    False: (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "PreferredReplicaPartitionLeaderElectionStrategy"),
+    True: (ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "OfflinePartitionLeaderElectionStrategy(true)"),
+}
 
 
 async def elect_leaders(
@@ -52,11 +57,10 @@ async def elect_leaders(
         ),
     )
     steps.send(batch)
-    code = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    code, strategy = _NOT_ELECTED[unclean]
     for partition in to_elect:
-        outcomes[partition] = elected.get(
-            partition, KafkaError(code, f"Failed to elect leader for partition {partition}")
-        )
+        why = f"Failed to elect leader for partition {partition} under strategy {strategy}"
+        outcomes[partition] = elected.get(partition, KafkaError(code, why))
     return outcomes
 
 

@@ -77,6 +77,12 @@ def test_only_one_change_of_the_in_sync_replicas_is_under_way() -> None:
         state.propose([LEADER])
 
 
+def test_who_joins_comes_last_and_who_stays_keeps_its_place() -> None:
+    in_sync = InSyncReplicas((3, 1))
+    assert in_sync.propose({1, 2, 3}).proposed_in_order == [3, 1, 2]
+    assert InSyncReplicas((3, 2, 1)).propose({1, 3}).proposed_in_order == [3, 1]
+
+
 def test_min_isr_is_never_more_than_there_are_replicas() -> None:
     assert isr.effective_min_isr(2, 1) == 1
     assert isr.effective_min_isr(2, 3) == 2

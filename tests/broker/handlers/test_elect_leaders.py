@@ -110,7 +110,11 @@ async def test_what_cannot_be_elected_is_told_partition_by_partition(tmp_path: P
         await create(broker, "t", (1, 0), (0, 1))
         await cluster.kill_broker(1)
         assert await elect(broker, [("t", [0, 1, 2, 0]), ("gone", [0]), ("t", [-1])]) == {
-            "t-0": (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "Failed to elect leader for partition t-0"),
+            "t-0": (
+                ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+                "Failed to elect leader for partition t-0 under strategy "
+                "PreferredReplicaPartitionLeaderElectionStrategy",
+            ),
             "t-1": (ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."),
             "t-2": (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "No such partition as t-2"),
             "t--1": (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "No such partition as t--1"),
@@ -140,7 +144,11 @@ async def test_an_unclean_election_lets_anybody_lead_where_nobody_does(tmp_path:
         assert [(await state_of(cluster, index)).leader for index in range(2)] == [NO_LEADER, 0]
         assert (await elect(broker, [("t", [0])]))["t-0"][0] is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
         assert await elect(broker, [("t", [0, 1]), ("alone", [0])], UNCLEAN) == {
-            "alone-0": (ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Failed to elect leader for partition alone-0"),
+            "alone-0": (
+                ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+                "Failed to elect leader for partition alone-0 under strategy "
+                "OfflinePartitionLeaderElectionStrategy(true)",
+            ),
             "t-0": (ErrorCode.NONE, None),
             "t-1": (ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."),
         }
