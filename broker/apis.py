@@ -113,19 +113,20 @@ class Owed:
     It knows nothing of the request: that would keep the connection's receive buffer.
     """
 
-    __slots__ = ("_correlation_id", "_version", "deferred", "reply")
+    __slots__ = ("_correlation_id", "_version", "deferred", "reply", "size")
 
     def __init__(self, deferred: Deferred[Any], correlation_id: int, version: int) -> None:
         self.deferred = deferred
         self._correlation_id = correlation_id
         self._version = version
         self.reply: list[Chunk] | None = None
+        self.size = 0
 
-    def encode(self, response: Any) -> list[Chunk]:
+    def encode(self, response: Any) -> None:
         """Make the response bytes, and keep them; None, as for acks=0, makes none."""
         reply = [] if response is None else encode_response(self._correlation_id, response, self._version)
         self.reply = reply
-        return reply
+        self.size = sum(map(len, reply))
 
 
 class _Encoded(Owed):
@@ -133,9 +134,9 @@ class _Encoded(Owed):
 
     __slots__ = ()
 
-    def encode(self, response: list[Chunk]) -> list[Chunk]:
+    def encode(self, response: list[Chunk]) -> None:
         self.reply = response
-        return response
+        self.size = sum(map(len, response))
 
 
 _KEY_AND_VERSION: Final = struct.Struct(">I")

@@ -366,11 +366,12 @@ class Connection:
 
     def _completed(self, owed: Owed, response: Any) -> None:
         try:
-            self._owed_bytes += sum(map(len, owed.encode(response)))
+            owed.encode(response)
         except Exception:
             logger.exception("%s: a reply cannot be encoded", self.name)
             self.abort()
             return
+        self._owed_bytes += owed.size
         if self._owed and self._owed[0] is owed:
             self._outbox.add(self)
 
@@ -385,11 +386,14 @@ class Connection:
         owed = self._owed
         while owed:
             first = owed[0]
-            reply = first.reply if isinstance(first, Owed) else first
-            if reply is None:
+            if not isinstance(first, Owed):
+                reply, size = first, sum(map(len, first))
+            elif first.reply is None:
                 return
+            else:
+                reply, size = first.reply, first.size
             owed.pop(0)
-            self._owed_bytes -= sum(map(len, reply))
+            self._owed_bytes -= size
             self._output.append(reply)
 
     # Sending

@@ -7,6 +7,7 @@ GroupCoordinatorRecordHelpers, ConsumerProtocol.
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Annotated, NamedTuple
 
 from ottla.wire.schema import Message, Struct, V
@@ -103,6 +104,7 @@ class UnknownRecordError(ValueError):
     """A key or a value has a version that nobody here can read."""
 
 
+@lru_cache(maxsize=4096)
 def offset_key(group_id: str, topic: str, partition: int) -> bytes:
     """The key of a committed offset."""
     group, name = group_id.encode(), topic.encode()

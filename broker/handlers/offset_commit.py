@@ -25,11 +25,11 @@ def handle(
 ) -> OffsetCommitResponse | Deferred[OffsetCommitResponse]:
     """Commit offsets."""
     known, unknown = sift(request.topics, metadata)
+    if known and not unknown and len(known) == len(request.topics):
+        return ask(groups.offset_commit, request, context, repeatable=True)
     refused = {name: _topic(name, indexes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name, indexes in unknown.items()}
     if not known:
         return OffsetCommitResponse(topics=list(refused.values()))
-    if len(known) == len(request.topics) and not refused:
-        return ask(groups.offset_commit, request, context, repeatable=True)
 
     def joined(response: OffsetCommitResponse) -> OffsetCommitResponse:
         for topic in response.topics:

@@ -70,8 +70,9 @@ def begin(apis: Apis, request: Request, version: int = VERSION) -> Owed:
 
 
 def answer(owed: Owed, request: Request) -> Response:
-    reply = owed.encode(owed.deferred.response)
-    correlation_id, response = decode_response(memoryview(b"".join(reply))[4:], type(request), VERSION)  # type: ignore[arg-type]
+    owed.encode(owed.deferred.response)
+    assert owed.reply is not None
+    correlation_id, response = decode_response(memoryview(b"".join(owed.reply))[4:], type(request), VERSION)  # type: ignore[arg-type]
     assert correlation_id == 77
     return response
 
@@ -345,7 +346,8 @@ async def test_the_controller_does_not_wait_for_what_clients_ask(version: int, m
         assert roles.deferred.done
         assert max(sizes) == most_at_once
         stuck.deferred.abandon()
-    frame = memoryview(b"".join(cast(list[bytes], roles.encode(roles.deferred.response))))[4:]
+    roles.encode(roles.deferred.response)
+    frame = memoryview(b"".join(cast(list[bytes], roles.reply)))[4:]
     response = cast(LeaderAndIsrResponse, decode_response(frame, LeaderAndIsrRequest, version)[1])
     expected = leader_and_isr.error_response(request, version, ErrorCode.NONE)
     assert response == LeaderAndIsrResponse.decode(expected.encode(version), version)
