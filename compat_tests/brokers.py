@@ -172,10 +172,14 @@ class Kafka39(Broker):
         return ["java", *self.jvm, "-cp", classpath(ZOOKEEPER_BROKER), "kafka.Kafka", str(properties)]
 
 
-class ZooKeeperKafka(Kafka39):
-    """The same with a ZooKeeper of its own: Ottla's reference."""
+class QuickKafka(Kafka39):
+    """As it starts soonest."""
 
     jvm = QUICK_JVM
+
+
+class ZooKeeperKafka(QuickKafka):
+    """The same with a ZooKeeper of its own: Ottla's reference."""
 
     def __init__(self, data: Path, overrides: Sequence[str] = ()) -> None:
         self.zookeeper = ZooKeeper(data / "zookeeper")

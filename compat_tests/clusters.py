@@ -10,17 +10,11 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._metadata import ClusterMetadata
 
-from compat_tests.brokers import QUICK_JVM, Broker, Kafka39
+from compat_tests.brokers import Broker
 from compat_tests.verifiable import Program
 
 PATIENCE_S = 60.0
 IDS = (1, 2, 3)
-
-
-class QuickKafka(Kafka39):
-    """As it starts soonest."""
-
-    jvm = QUICK_JVM
 
 
 class ClusterOf:

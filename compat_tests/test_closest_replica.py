@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from compat_tests.brokers import Broker, Kafka39, Ottla
+from compat_tests.brokers import Broker, Ottla, QuickKafka
 from compat_tests.zookeeper import running
 
 # Its types do not tell what it exports.
@@ -20,12 +20,6 @@ PATIENCE_S = 30.0
 KAFKA, OTTLA, THIRD = 1, 2, 3
 RACKS = {KAFKA: "a", OTTLA: "b", THIRD: "c"}
 RECORDS = 200
-
-
-class QuickKafka(Kafka39):
-    """As it starts soonest."""
-
-    jvm = ("-Xmx400M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from typing import Any
 import kafka
 import pytest
 
-from compat_tests.brokers import LAST_WITH_ZOOKEEPER, Ottla
-from compat_tests.clusters import ClusterOf, QuickKafka, running
+from compat_tests.brokers import LAST_WITH_ZOOKEEPER, Ottla, QuickKafka
+from compat_tests.clusters import ClusterOf, running
 from compat_tests.tools import Printed, Tools, normalized
 from compat_tests.verifiable import Place, VerifiableConsumer
 from compat_tests.zookeeper import running as zookeeper_running

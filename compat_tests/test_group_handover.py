@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from compat_tests.both import Side
-from compat_tests.brokers import QUICK_JVM, Broker, Kafka39, Ottla
+from compat_tests.brokers import Broker, Ottla, QuickKafka
 from compat_tests.clients import PATIENCE_S, create_topic
 from compat_tests.test_group_tools import Members, commit, write_all_kinds_of_records
 from compat_tests.zookeeper import running
@@ -17,12 +17,6 @@ from compat_tests.zookeeper import running
 pytestmark = pytest.mark.slow
 GROUPS = ("stable", "static", "simple", "left", "dumped", "forgotten")
 LONG_MS = 60_000
-
-
-class QuickKafka(Kafka39):
-    """As it starts soonest."""
-
-    jvm = QUICK_JVM
 
 
 def told(broker: Broker) -> dict[str, Any]:

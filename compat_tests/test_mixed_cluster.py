@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from compat_tests.brokers import QUICK_JVM, Broker, Kafka39, Ottla
+from compat_tests.brokers import Broker, Ottla, QuickKafka
 from compat_tests.writing import Writer, read_all
 from compat_tests.zookeeper import running
 
@@ -45,12 +45,6 @@ class Known(NamedTuple):
     brokers: set[int]
     leader: int
     in_sync: set[int]
-
-
-class QuickKafka(Kafka39):
-    """As it starts soonest."""
-
-    jvm = QUICK_JVM
 
 
 class Mixed:

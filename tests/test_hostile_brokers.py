@@ -13,7 +13,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from compat_tests import zookeeper
-from compat_tests.brokers import Broker, Kafka39, Ottla
+from compat_tests.brokers import Broker, Ottla, QuickKafka
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, BrokerState, PartitionData, TopicData
 from ottla.wire.messages.controlled_shutdown import ControlledShutdownRequest
@@ -331,12 +331,6 @@ class Town:
         paths = (f"/brokers/topics/{topic}", f"/brokers/topics/{topic}/partitions/0/state")
         found = [self.znodes.get(path) for path in paths]
         return log.read_bytes(), [(data, stat.version) for data, stat in found]
-
-
-class QuickKafka(Kafka39):
-    """As it starts soonest."""
-
-    jvm = ("-Xmx400M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 @pytest.fixture(scope="module", params=[Ottla, QuickKafka], ids=["ottla", "kafka-3.9"])
