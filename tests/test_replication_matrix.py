@@ -60,7 +60,7 @@ class Matrix:
 
     def acknowledged(self) -> dict[Place, str]:
         """What was acknowledged, and where it is."""
-        return {place: value for each in self.producers for value, place in list(each.acknowledged.items())}
+        return {place: value for each in self.producers for value, place in each.acknowledged.copy().items()}
 
     def check(self) -> None:
         """Nothing is lost, doubled or different, and the group is where it was."""

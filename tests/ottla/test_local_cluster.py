@@ -221,6 +221,8 @@ def test_a_cluster_serves_outlives_a_broker_ends_and_comes_back(tmp_path: Path) 
         assert len(bootstrap.split(",")) == len(cluster.pids) == 3
         create_topic(bootstrap, "t", replicas=3)
         produce(bootstrap, b"a")
+        # Groups begin only while there are brokers for all replicas of their offsets.
+        assert consume(bootstrap, 1) == [b"a"]
         taken = f"ottla: a cluster runs on {tmp_path / 'data'} already, of processes "
         assert refused("--data", tmp_path / "data", "--port", 0).startswith(taken)
         os.kill(cluster.pids[1], signal.SIGKILL)
