@@ -224,9 +224,6 @@ class Connection:
 
     def stop(self) -> None:
         """Read no more, let the owed replies leave, close. What a request still waits for is dropped."""
-        self._end_reading()
-
-    def _end_reading(self) -> None:
         self._ending = True
         self._reading.cancel()
 
@@ -378,7 +375,7 @@ class Connection:
     def _close_instead(self, owed: Owed, reason: CloseConnection) -> None:
         logger.debug("%s: closing: %s", self.name, reason)
         self._owed.remove(owed)
-        self._end_reading()
+        self.stop()
         self._outbox.add(self)
 
     def _advance(self) -> None:

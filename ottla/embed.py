@@ -244,12 +244,16 @@ def _first_line(process: subprocess.Popen[bytes], timeout_s: float) -> bytes:
     return line
 
 
-def reserved_port() -> socket.socket:
-    """Return a socket that is bound to a free port and does not listen, so that a broker may.
+def reserved_port(port: int = 0) -> socket.socket:
+    """Return a socket that is bound to a port, else a free one, and does not listen, so that a broker may.
 
     While it is open nobody else gets the port, also when the broker does not run: its clients would ask a stranger.
     """
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind((HOST, 0))
+    try:
+        sock.bind((HOST, port))
+    except BaseException:
+        sock.close()
+        raise
     return sock

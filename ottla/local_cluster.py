@@ -7,7 +7,6 @@ anybody would start it, and asked as any client would ask it.
 import fcntl
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from rich.live import Live
 from ottla import zookeeper_process
 from ottla.broker.clock import thread_offload
 from ottla.broker.peer import Peer
-from ottla.embed import HOST, READY
+from ottla.embed import HOST, READY, reserved_port
 from ottla.status_table import Process, table
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 
@@ -85,10 +84,8 @@ def _ports(plan: Plan, stack: ExitStack) -> list[int]:
     wanted = [plan.port + number if plan.port else 0 for number in range(plan.brokers)]
     found: list[int] = []
     for port in [*wanted, 0]:
-        sock = stack.enter_context(socket.socket())
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            sock.bind((HOST, port))
+            sock = stack.enter_context(reserved_port(port))
         except OverflowError:
             raise ClusterError(f"there is no port {port} for broker {len(found)}") from None
         except OSError as error:
