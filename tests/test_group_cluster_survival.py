@@ -41,10 +41,10 @@ def wait_until_all_are_in_sync(work: Work) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while True:
         topics = work.admin.list_topics(timeout=10).topics
+        # A broker that has just started may not have been told of any topic.
         if all(
-            len(each.isrs) == len(IDS)
+            name in topics and all(len(each.isrs) == len(IDS) for each in topics[name].partitions.values())
             for name in (TOPIC, "__consumer_offsets")
-            for each in topics[name].partitions.values()
         ):
             return
         assert time.monotonic() < deadline

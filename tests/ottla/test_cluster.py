@@ -121,10 +121,10 @@ def place(cluster: Cluster, broker_id: int) -> str:
 
 
 def state(cluster: Cluster, seen_by: int) -> tuple[int, list[int]]:
-    """Who leads the partition and who is in sync, as a broker says."""
+    """Who leads the partition and who is in sync, as a broker says: nobody until it was told of the partition."""
     admin = AdminClient({"bootstrap.servers": place(cluster, seen_by), "log_level": 0})
-    partition = admin.list_topics(TOPIC, PATIENCE_S).topics[TOPIC].partitions[0]
-    return partition.leader, sorted(partition.isrs)
+    partition = admin.list_topics(TOPIC, PATIENCE_S).topics[TOPIC].partitions.get(0)
+    return (partition.leader, sorted(partition.isrs)) if partition else (-1, [])
 
 
 def create_led_by(cluster: Cluster, leader_id: int) -> None:
