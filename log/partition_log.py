@@ -52,9 +52,8 @@ class PartitionLog:
     """`log_end_offset` is exclusive: the offset that the next record gets."""
 
     __slots__ = (
-        "_files", "_flushes", "_is_closed", "_is_ready", "_new", "_now_ms", "_segments", "config", "directory",
-        "leader_epochs", "log_end_offset", "log_start_offset", "producers", "recovery_point", "topic_id",
-        "topic_partition",
+        "_files", "_flushes", "_is_closed", "_is_ready", "_new", "_now_ms", "config", "directory", "leader_epochs",
+        "log_end_offset", "log_start_offset", "producers", "recovery_point", "segments", "topic_id", "topic_partition",
     )  # fmt: skip
 
     def __init__(
@@ -75,7 +74,7 @@ class PartitionLog:
         self.log_end_offset = loaded.log_end_offset
         self.recovery_point = loaded.recovery_point
         self._files = files
-        self._segments = Segments(loaded.segments)
+        self.segments = Segments(loaded.segments)
         self._flushes = Flushes()
         self._new = options.new
         if options.new is None:
@@ -91,17 +90,12 @@ class PartitionLog:
     @property
     def size(self) -> int:
         """Bytes of all batches."""
-        return sum(segment.size for segment in self._segments)
-
-    @property
-    def segments(self) -> Sequence[Segment]:
-        """Oldest first; the last one is active."""
-        return self._segments.as_list()
+        return sum(segment.size for segment in self.segments)
 
     @property
     def active_base_offset(self) -> int:
         """Where the active segment starts; everything before it should be flushed soon."""
-        return self._segments.active.base_offset
+        return self.segments.active.base_offset
 
     @property
     def unflushed_messages(self) -> int:
@@ -135,7 +129,7 @@ class PartitionLog:
         try:
             if leader_epoch != self.leader_epochs.saved_epoch:
                 self.leader_epochs.assign(leader_epoch, first_offset)
-            segment = self._segments.active
+            segment = self.segments.active
             if segment.should_roll(self.config, size, max_timestamp, last_offset, now_ms):
                 segment = self._roll(first_offset, size, now_ms)
             place(batch.data, first_offset, leader_epoch)
@@ -169,7 +163,7 @@ class PartitionLog:
                 offset += batch.header.last_offset_delta + 1
             if leader_epoch != self.leader_epochs.saved_epoch:
                 self.leader_epochs.assign(leader_epoch, first_offset)
-            segment = self._segments.active
+            segment = self.segments.active
             if segment.should_roll(self.config, size, max_timestamp, offset - 1, now_ms):
                 new_producers = producers.saved(saved)
                 producers.restore(saved)  # a new segment begins with a snapshot of the state before it
@@ -220,7 +214,7 @@ class PartitionLog:
             if header.partition_leader_epoch > self.leader_epochs.latest:
                 self.leader_epochs.assign_unsaved(header.partition_leader_epoch, header.base_offset)
             self.leader_epochs.save()
-            segment = self._segments.active
+            segment = self.segments.active
             if segment.should_roll(self.config, header.size, header.max_timestamp, header.last_offset, now_ms):
                 segment = self._roll(header.base_offset, header.size, now_ms)
             segment.write((batch,), header.size)
@@ -242,7 +236,7 @@ class PartitionLog:
 
     def _advance(self, end_offset: int, position: int) -> None:
         self.log_end_offset = self.producers.end_offset = end_offset
-        self._segments.remember(end_offset, self._segments.active, position)
+        self.segments.remember(end_offset, self.segments.active, position)
 
     def _roll(self, base_offset: int, size: int, now_ms: int) -> Segment:
         """Begin a new active segment for batches of `size` bytes in all."""
@@ -257,7 +251,7 @@ class PartitionLog:
     def roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
         """Begin a new active segment, at the log end unless the next records start behind it."""
         base_offset = self.log_end_offset if base_offset is None else base_offset
-        old = self._segments.active
+        old = self.segments.active
         if base_offset == old.base_offset:
             return old
         segment = Segment(self._files, self.directory, base_offset, self.config, now_ms)
@@ -272,7 +266,7 @@ class PartitionLog:
             raise
         if snapshot is not None:
             self._flushes.add_path(snapshot)
-        self._segments.add(segment)
+        self.segments.add(segment)
         self._flushes.new_names = True
         self._now_ms = now_ms
         return segment
@@ -315,15 +309,15 @@ class PartitionLog:
             return b""
         self._make_ready()
         try:
-            found = self._segments.locate(offset)
+            found = self.segments.locate(offset)
             if found is None:
                 return b""
             segment, position = found
             at_end = end_offset_exclusive >= self.log_end_offset
-            end = segment.size if at_end else self._segments.end_position(segment, end_offset_exclusive)
+            end = segment.size if at_end else self.segments.end_position(segment, end_offset_exclusive)
             length = min(end - position, max_bytes)
             if may_copy and HEADER_SIZE <= length <= _SMALL:
-                batches = self._segments.read_small(segment, position, length)
+                batches = self.segments.read_small(segment, position, length)
                 if batches is not None:
                     return batches
             if position + length < end:
@@ -339,19 +333,13 @@ class PartitionLog:
         """The first record that is not older, None if there is none."""
         self._make_ready()
         with _storage():
-            for segment in self._segments:
-                if segment.max_timestamp >= timestamp_ms:
-                    found = segment.offset_for_timestamp(timestamp_ms, self.log_start_offset)
-                    if found is not None:
-                        return found
-        return None
+            return self.segments.offset_for_timestamp(timestamp_ms, self.log_start_offset)
 
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
         """The first record with the largest timestamp of all, None in a log without timestamps."""
         self._make_ready()
-        newest = max(self._segments, key=lambda segment: segment.max_timestamp)
         with _storage():
-            return newest.find_max_timestamp() if newest.max_timestamp >= 0 else None
+            return self.segments.offset_of_max_timestamp()
 
     # Leader epochs and identity
 
@@ -389,14 +377,14 @@ class PartitionLog:
             # An epoch that began here without a record may conflict with the new leader's.
             self.leader_epochs.truncate_from_end(self.log_end_offset)
             return
-        if self._segments.first_base_offset > offset:
+        if self.segments.first_base_offset > offset:
             self.truncate_fully_and_start_at(offset)
             return
         self._make_ready()
         with _storage():
-            self._segments.delete_from(self._segments.floor_slot(offset) + 1)
-            self._segments.active.truncate_to(offset)
-            self._segments.forget()
+            self.segments.delete_from(self.segments.floor_slot(offset) + 1)
+            self.segments.active.truncate_to(offset)
+            self.segments.forget()
             self._truncated(offset, min(offset, self.log_start_offset))
             self.leader_epochs.truncate_from_end(offset)
             rebuild_producers(self.producers, self.segments, self.log_start_offset, offset, self._now_ms)
@@ -405,10 +393,10 @@ class PartitionLog:
         """Drop all; the next record gets `offset`."""
         self._make_ready()
         with _storage():
-            self._segments.delete_from(0)
+            self.segments.delete_from(0)
             segment = Segment(self._files, self.directory, offset, self.config, self._now_ms)
             segment.create()
-            self._segments.add(segment)
+            self.segments.add(segment)
             self._truncated(offset, offset if log_start_offset is None else log_start_offset)
             self.leader_epochs.clear()
             self.producers.truncate_fully(offset)
@@ -436,7 +424,7 @@ class PartitionLog:
             return None
         files: list[OpenFile] = []
         try:
-            for segment in self._segments.reaching(self.recovery_point):
+            for segment in self.segments.reaching(self.recovery_point):
                 if segment.base_offset < end_offset:
                     files += segment.unsynced_files()
         except OSError as error:
@@ -459,7 +447,7 @@ class PartitionLog:
 
     def _discard_flushes(self) -> None:
         self._flushes.discard()
-        for segment in self._segments.reaching(self.recovery_point):
+        for segment in self.segments.reaching(self.recovery_point):
             segment.mark_unsynced()
 
     def flush(self, up_to: int | None = None) -> None:
@@ -479,7 +467,7 @@ class PartitionLog:
             return
         self._make_ready()
         with _storage():
-            self._segments.active.become_inactive()
+            self.segments.active.become_inactive()
             self.leader_epochs.save()
             self.producers.take_snapshot(sync=True)
         self._discard_flushes()
@@ -490,5 +478,5 @@ class PartitionLog:
         """Let go of all files as they are: a crash, or a log that is deleted. Regions that were read stay readable."""
         self._is_closed = True
         self._is_ready = False
-        for segment in self._segments:
+        for segment in self.segments:
             segment.release()

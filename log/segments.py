@@ -6,14 +6,15 @@ Counterpart in Kafka: LogSegments; the memory replaces LogOffsetMetadata.
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from typing import overload
 
-from ottla.log.segment import Segment, end_of_batches
+from ottla.log.segment import Segment, TimestampAndOffset, end_of_batches
 
 _REMEMBERED = 128
 
 
-class Segments:
-    """Never empty but for a moment within the log's own methods. The last segment is `active`."""
+class Segments(Sequence[Segment]):
+    """Oldest first. Never empty but for a moment within the log's own methods. The last segment is `active`."""
 
     __slots__ = ("_base_offsets", "_older", "_recent", "_segments", "active")
 
@@ -30,9 +31,14 @@ class Segments:
     def __len__(self) -> int:
         return len(self._segments)
 
-    def as_list(self) -> list[Segment]:
-        """Oldest first."""
-        return self._segments
+    @overload
+    def __getitem__(self, slot: int) -> Segment: ...
+
+    @overload
+    def __getitem__(self, slot: slice) -> list[Segment]: ...
+
+    def __getitem__(self, slot: int | slice) -> Segment | list[Segment]:
+        return self._segments[slot]
 
     @property
     def first_base_offset(self) -> int:
@@ -121,3 +127,19 @@ class Segments:
         if following is not None and (position < segment.size or segment is self.active):
             self.remember(following, segment, position)
         return data
+
+    # Timestamps
+
+    def offset_for_timestamp(self, timestamp_ms: int, start_offset: int) -> TimestampAndOffset | None:
+        """The first record from `start_offset` on that is not older, None if there is none."""
+        for segment in self._segments:
+            if segment.max_timestamp >= timestamp_ms:
+                found = segment.offset_for_timestamp(timestamp_ms, start_offset)
+                if found is not None:
+                    return found
+        return None
+
+    def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
+        """The first record with the largest timestamp of all, None where there are no timestamps."""
+        newest = max(self._segments, key=lambda segment: segment.max_timestamp)
+        return newest.find_max_timestamp() if newest.max_timestamp >= 0 else None
