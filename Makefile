@@ -11,29 +11,32 @@ BENCH_PYTHON ?= $(firstword $(wildcard /usr/bin/python3) $(PYTHON))
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip --quiet
-# What compiles the record scan, needed only where a C compiler is.
+# What compiles the hot path, needed only where a C compiler is.
 BUILD_NEEDS := mypy setuptools types-setuptools
+# The hot path in plain Python, whatever is compiled: what was edited is what is tested.
+FAST_TESTS := OTTLA_PLAIN=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: run setup test check soak bench measure docs
 .DELETE_ON_ERROR:
 
-run: $(VENV)/scan.stamp ## Set up, then serve Kafka clients on localhost:9092 with data under ./data.
+run: $(VENV)/native.stamp ## Set up, then serve Kafka clients on localhost:9092 with data under ./data.
 	@exec $(BIN)/python -m ottla serve --override listeners=$(LISTENERS) --override log.dirs=$(DATA)
 
-setup: $(VENV)/scan.stamp $(VENV)/test.stamp ## Set up for work on the code, without Java.
+setup: $(VENV)/native.stamp $(VENV)/test.stamp ## Set up for work on the code, without Java.
 
-test: $(VENV)/scan.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/hosts.stamp $(VENV)/spark.stamp ## Set up all that tests need, then run every test.
+test: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/hosts.stamp $(VENV)/spark.stamp ## Set up all that tests need, then run every test.
+	$(FAST_TESTS)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-check: $(VENV)/scan.stamp $(VENV)/test.stamp ## The checks for every change, in under two minutes.
+check: $(VENV)/test.stamp ## The checks for every change, in under two minutes.
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests
+	$(FAST_TESTS)
 
-soak: $(VENV)/scan.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/hosts.stamp $(VENV)/spark.stamp ## Every test with many more trials of what is random.
+soak: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/hosts.stamp $(VENV)/spark.stamp ## Every test with many more trials of what is random.
 	$(BIN)/python -m pytest --timeout 0 --trials $(SOAK_TRIALS)
 
 bench: ## Apache Kafka and Ottla, side by side.
@@ -41,10 +44,10 @@ bench: ## Apache Kafka and Ottla, side by side.
 		{ $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends python3-venv; }
 	@$(MAKE) --no-print-directory PYTHON=$(BENCH_PYTHON) VENV=.venv-bench measure
 
-measure: $(VENV)/scan.stamp $(VENV)/test.stamp $(VENV)/jars.stamp
+measure: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp
 	$(BIN)/python -m benchmarks --output docs/benchmarks.md
 
-docs: $(VENV)/scan.stamp ## Write the documents that derive from the code.
+docs: $(VENV)/run.stamp ## Write the documents that derive from the code.
 	$(BIN)/python -m ottla.broker.config_docs > docs/configuration.md
 
 $(VENV)/run.stamp: pyproject.toml constraints.txt
@@ -57,9 +60,9 @@ $(VENV)/run.stamp: pyproject.toml constraints.txt
 	@$(PIP) install --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/scan.stamp: $(VENV)/run.stamp wire/record_scan.py wire/build_scan.py
+$(VENV)/native.stamp: $(VENV)/run.stamp ottla/native.py ottla/build_native.py $(wildcard wire/*.py log/*.py coordinator/*.py broker/*.py broker/handlers/*.py)
 	@if command -v $${CC:-cc} >/dev/null; then $(PIP) install $(BUILD_NEEDS); fi
-	@$(BIN)/python -m ottla.wire.build_scan --if-possible
+	@$(BIN)/python -m ottla.build_native --if-possible
 	@touch $@
 
 $(VENV)/test.stamp: $(VENV)/run.stamp

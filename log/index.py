@@ -9,7 +9,7 @@ Counterpart in Kafka: AbstractIndex, OffsetIndex, TimeIndex.
 import os
 from contextlib import suppress
 from struct import Struct
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from ottla.log.open_files import LazyFile, OpenFile, OpenFiles
 
@@ -43,8 +43,8 @@ class _Index:
         "_block", "_block_start", "_file", "_in_file", "_tail", "base_offset", "entries", "max_bytes", "max_entries",
         "unsynced",
     )  # fmt: skip
-    _ENTRY: Struct
-    _KEY: Struct
+    _ENTRY: ClassVar[Struct]
+    _KEY: ClassVar[Struct]
 
     def __init__(self, files: OpenFiles, path: str, base_offset: int, max_bytes: int) -> None:
         self.base_offset = base_offset
@@ -199,7 +199,7 @@ class OffsetIndex(_Index):
     """Entries of 8 bytes: offset relative to the base, and the position of the batch that ends with that offset."""
 
     __slots__ = ("last_offset",)
-    _ENTRY = _OFFSET_ENTRY
+    _ENTRY: ClassVar[Struct] = _OFFSET_ENTRY
 
     def __init__(self, files: OpenFiles, path: str, base_offset: int, max_bytes: int) -> None:
         super().__init__(files, path, base_offset, max_bytes)
@@ -258,7 +258,7 @@ class TimeIndex(_Index):
     """Entries of 12 bytes: the largest timestamp so far, and the last offset, relative, of the batch that has it."""
 
     __slots__ = ("last_entry",)
-    _ENTRY = _TIME_ENTRY
+    _ENTRY: ClassVar[Struct] = _TIME_ENTRY
 
     def __init__(self, files: OpenFiles, path: str, base_offset: int, max_bytes: int) -> None:
         super().__init__(files, path, base_offset, max_bytes)

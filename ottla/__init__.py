@@ -6,10 +6,14 @@ for, so that `import ottla` costs nothing.
 
 from typing import TYPE_CHECKING, Any
 
+from ottla import native
+
 if TYPE_CHECKING:
     from ottla.embed import Broker, Cluster
 
 __all__ = ["Broker", "Cluster"]
+
+native.install()
 
 
 def __getattr__(name: str) -> Any:

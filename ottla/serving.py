@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from ottla import loggers
+from ottla import loggers, native
 from ottla.broker.config import BrokerConfig
 from ottla.broker.node import AddressInUse, Node
 from ottla.broker.process import Server, serve
 from ottla.log.meta_properties import DirectoryInUse, InconsistentMetaPropertiesError
 from ottla.wire.config_def import ConfigError, render
-from ottla.wire.record_batch import SCAN_IS_COMPILED
 from ottla.zk.bootstrap import BrokerIdInUseError
 from ottla.zk.store import StoreError
 from ottla.zk.strict_json import ZnodeError
@@ -82,8 +81,8 @@ def tell_config(config: BrokerConfig, warnings: Iterable[str]) -> None:
     config_logger.info("configured: %s", ", ".join(f"{name}={text}" for name, text in texts.items()))
     if config.without_effect:
         config_logger.info("without effect in Ottla: %s", ", ".join(config.without_effect))
-    scan = "compiled" if SCAN_IS_COMPILED else "plain Python, slower (`make setup` compiles it where a compiler is)"
-    config_logger.info("record scan: %s", scan)
+    form = "compiled" if native.is_used() else "in plain Python, slower (`python -m ottla.build_native` compiles it)"
+    config_logger.info("the hot path runs %s", form)
 
 
 def announce(bootstrap: str) -> str:

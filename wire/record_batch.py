@@ -17,7 +17,6 @@ from ottla.wire.batch_header import (
     place,
 )
 from ottla.wire.compression import Compression
-from ottla.wire.native_scan import SCAN_IS_COMPILED
 from ottla.wire.recompression import recompressed, recompression_needs_offload
 from ottla.wire.record_builder import ControlType, NewRecord, Record, build_batch, build_control_batch
 from ottla.wire.record_reader import EndTransactionMarker, control_type, end_transaction_marker, iter_records
@@ -32,7 +31,6 @@ from ottla.wire.record_validation import (
 __all__ = [
     "HEADER_SIZE",
     "LOG_OVERHEAD",
-    "SCAN_IS_COMPILED",
     "BatchHeader",
     "Compression",
     "ControlType",

@@ -28,7 +28,7 @@ from ottla.wire.batch_header import (
     parse_header,
 )
 from ottla.wire.compression import Compression, compress
-from ottla.wire.native_scan import renumber
+from ottla.wire.record_scan import renumber
 
 CONTROL_KEY = Struct(">hh")
 MARKER_VALUE = Struct(">hi")

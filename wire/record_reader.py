@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from ottla.wire.batch_header import HEADER_SIZE, BatchHeader, Buffer, CorruptBatch, TimestampType, parse_header
 from ottla.wire.compression import DecompressionError, decompress_pieces
-from ottla.wire.native_scan import PieceReader, read_varint, read_varlong
 from ottla.wire.record_builder import CONTROL_KEY, MARKER_VALUE, ControlType, Record
+from ottla.wire.record_scan import PieceReader, read_varint, read_varlong
 
 
 class EndTransactionMarker(NamedTuple):

@@ -3,8 +3,8 @@
 Owns: the layout of a record as it is checked. Must not know: batches, codecs, what a broker makes of the findings.
 Counterpart in Kafka: `DefaultRecord.readFrom` and `readPartiallyFrom`, as LogValidator drives them.
 
-The one hot loop of the wire: `python -m ottla.wire.build_scan` compiles a copy of this module to native code, so it
-keeps to what mypyc makes fast (native integers, indexing of `bytes`). The plain form is the same code, 60 times slower.
+The one hot loop of the wire, compiled to native code where a compiler is (`ottla.native`); so it keeps to what mypyc
+makes fast (native integers, indexing of `bytes`). The plain form is the same code, 60 times slower.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -227,10 +228,14 @@ async def test_a_replica_whose_disk_fails_goes_offline_and_the_others_go_on(
         await made.settle()
         follower = made.partition(1)
 
-        def fails(*args: object) -> None:
-            raise OSError(errno.EIO, "the disk is gone")
+        pwrite = os.pwrite
 
-        monkeypatch.setattr(type(follower.log), "_append_replicated", fails)
+        def fails(fd: int, data: bytes, position: int) -> int:
+            if Path(f"/proc/self/fd/{fd}").readlink().parent == follower.log.directory:
+                raise OSError(errno.EIO, "the disk is gone")
+            return pwrite(fd, data, position)
+
+        monkeypatch.setattr(os, "pwrite", fails)
         made.append(0, b"a")
         await made.settle()
         monkeypatch.undo()

@@ -20,7 +20,7 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.sta
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(shutil.which("make") is None, reason="make is missing"),
-    pytest.mark.skipif(not (ROOT / ".venv" / "scan.stamp").exists(), reason="set up by other means"),
+    pytest.mark.skipif(not (ROOT / ".venv" / "native.stamp").exists(), reason="set up by other means"),
 ]
 
 

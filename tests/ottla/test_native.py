@@ -1,0 +1,82 @@
+"""The compiled form of the hot path: it runs where it fits, and plain Python runs where it does not."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from compat_tests.jars import require
+from ottla import native
+from ottla.build_native import build
+
+WHAT_RUNS = "import sys, ottla.log.segment as s; sys.stdout.write(s.__file__)"
+
+
+def copy_of_the_package(folder: Path) -> Path:
+    """What an installed package is: the rooms in it are folders."""
+    ignored = shutil.ignore_patterns("__pycache__", "_native")
+    shutil.copytree(native.PACKAGE, folder / "ottla", ignore=ignored)
+    return folder / "ottla"
+
+
+def run(package: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if name != native.PLAIN}
+    command = [sys.executable, *arguments]
+    return subprocess.run(
+        command, cwd=package.parent, env=inherited | environment, capture_output=True, text=True, check=False
+    )
+
+
+def what_runs(package: Path, **environment: str) -> str:
+    done = run(package, "-c", WHAT_RUNS, **environment)
+    assert not done.returncode, done.stderr
+    return Path(done.stdout).suffix
+
+
+def test_every_module_is_there_and_every_room_is_named() -> None:
+    assert all(native.source(module).is_file() for module in native.MODULES)
+    assert sorted(native.MODULES) == list(native.MODULES)
+
+
+def test_a_module_is_in_the_form_that_this_process_is_said_to_run() -> None:
+    from ottla.log import segment
+
+    assert Path(segment.__file__).suffix == (".so" if native.is_used() else ".py")
+
+
+@pytest.mark.slow
+def test_tests_of_processes_run_the_compiled_form() -> None:
+    require("cc")
+    assert native.is_used() or native.PLAIN in os.environ
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_is_compiled_runs_until_its_source_changes(tmp_path: Path) -> None:
+    require("cc")
+    package = copy_of_the_package(tmp_path)
+    assert what_runs(package) == ".py"
+    if native.is_used():
+        shutil.copytree(native.FOLDER, package / "_native")
+    else:
+        build(package / "_native")
+    assert what_runs(package) == ".so"
+    assert what_runs(package, OTTLA_PLAIN="1") == ".py"
+    with (package / "log" / "segment.py").open("a") as source:
+        source.write("# edited\n")
+    assert what_runs(package) == ".py"
+
+
+def test_without_a_compiler_the_build_says_so_in_one_line_and_breaks_nothing(tmp_path: Path) -> None:
+    package = copy_of_the_package(tmp_path)
+    command = "-m", "ottla.build_native"
+    # A module that cannot be compiled fails as soon as a compiler that is missing, and sooner.
+    (package / "log" / "segment.py").write_text("class Segment(:\n")
+    done = run(package, *command, "--if-possible")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (0, "", 1)
+    assert "the plain form will run" in done.stderr
+    assert run(package, *command).returncode == 1
+    assert not (package / "_native").exists()
