@@ -231,6 +231,11 @@ class OffsetIndex(_Index):
         slot = self.floor_slot(offset - self.base_offset, _INT32, 0)
         return 0 if slot < 0 else int(_OFFSET_ENTRY.unpack(self.entry_bytes_near(slot))[1])
 
+    def position_at_or_before(self, position: int) -> int:
+        """Where a batch begins, not far before `position`."""
+        slot = self.floor_slot(position, _INT32, _INT32.size)
+        return 0 if slot < 0 else int(_OFFSET_ENTRY.unpack(self.entry_bytes_near(slot))[1])
+
     def entry_bytes_near(self, slot: int) -> bytes:
         """`entry_bytes` from the block that the lookup left behind, where it is there."""
         at = (slot - self._block_start) * _OFFSET_ENTRY.size

@@ -112,21 +112,20 @@ class PartitionLog:
         """
         if not self._is_ready:
             self._make_ready()
-        producers = self.producers
         if len(batches) != 1:
             return self._append_many(batches, leader_epoch, now_ms)
         batch = batches[0]
         header = batch.header
         producer_id = header.producer_id
-        if producer_id >= 0:
-            duplicate = producers.check(header)
-            if duplicate is not None:
-                return self._already_appended(duplicate)
         first_offset = self.log_end_offset
         last_offset = first_offset + header.last_offset_delta
         size = header.batch_length + LOG_OVERHEAD
         max_timestamp = batch.max_timestamp
         try:
+            if producer_id >= 0:
+                duplicate = self.producers.check(header, self.segments.headers_before)
+                if duplicate is not None:
+                    return self._already_appended(duplicate)
             if leader_epoch != self.leader_epochs.saved_epoch:
                 self.leader_epochs.assign(leader_epoch, first_offset)
             segment = self.segments.active
@@ -154,7 +153,7 @@ class PartitionLog:
         try:
             for batch in batches:
                 if batch.header.has_producer_id:
-                    duplicate = producers.check(batch.header)
+                    duplicate = producers.check(batch.header, self.segments.headers_before)
                     if duplicate is not None:
                         producers.restore(saved)
                         return self._already_appended(duplicate)

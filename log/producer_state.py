@@ -6,7 +6,7 @@ Counterpart in Kafka: ProducerStateManager, ProducerStateEntry, ProducerAppendIn
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +20,9 @@ from ottla.log.producer_snapshot import (
 )
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import BatchHeader, CorruptBatch, end_transaction_marker
+
+# What a log holds before an offset: the last batches, oldest first.
+HeadersBefore = Callable[[int], Iterable[BatchHeader]]
 
 BATCHES_TO_RETAIN = 5
 NO_EPOCH = -1
@@ -53,7 +56,8 @@ class ProducerEntry:
     """One producer in one partition."""
 
     __slots__ = (
-        "batches", "coordinator_epoch", "current_txn_first_offset", "last_timestamp", "producer_epoch", "producer_id",
+        "batches", "coordinator_epoch", "current_txn_first_offset", "has_forgotten", "last_timestamp", "producer_epoch",
+        "producer_id",
     )  # fmt: skip
 
     def __init__(self, producer_id: int) -> None:
@@ -64,6 +68,8 @@ class ProducerEntry:
         self.current_txn_first_offset = NO_OFFSET
         self.batches: list[BatchMetadata] = []
         """Oldest first, all of the current epoch."""
+        self.has_forgotten = False
+        """Whether the log may hold more of the last five: a snapshot tells but the last one."""
 
     @property
     def last_sequence(self) -> int:
@@ -78,6 +84,7 @@ class ProducerEntry:
         other.last_timestamp = self.last_timestamp
         other.current_txn_first_offset = self.current_txn_first_offset
         other.batches = self.batches[:]
+        other.has_forgotten = self.has_forgotten
         return other
 
     def duplicate(self, epoch: int, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
@@ -93,6 +100,19 @@ class ProducerEntry:
         if epoch != self.producer_epoch:
             self.producer_epoch = epoch
             self.batches.clear()
+            self.has_forgotten = False
+
+    def remember(self, headers: Iterable[BatchHeader]) -> None:
+        """Take in what the log tells before the batches that are known."""
+        self.has_forgotten = False
+        older = [
+            BatchMetadata(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
+            for header in headers
+            if header.producer_id == self.producer_id
+            and header.producer_epoch == self.producer_epoch
+            and not header.is_control
+        ]
+        self.batches = (older + self.batches)[-BATCHES_TO_RETAIN:]
 
     def to_snapshot(self) -> SnapshotEntry:
         """As it stands in a snapshot."""
@@ -120,6 +140,7 @@ class ProducerEntry:
             entry.batches.append(
                 BatchMetadata(found.last_sequence, found.last_offset, found.offset_delta, found.timestamp)
             )
+            entry.has_forgotten = True
         return entry
 
 
@@ -159,11 +180,24 @@ class ProducerState:
 
     # The rules of an append by a client
 
-    def check(self, header: BatchHeader) -> BatchMetadata | None:
+    def check(self, header: BatchHeader, headers_before: HeadersBefore = lambda _: ()) -> BatchMetadata | None:
         """None if the producer may append this batch now; the batch as it was appended if it is one sent again.
 
         KafkaError INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE otherwise.
+        `headers_before`: what the log holds before an offset. Deviation: after a start Kafka knows but the last batch
+        of a producer, and refuses one before it that is sent again; the producer then sends it under a new epoch, and
+        it is there twice, or waits in vain.
         """
+        try:
+            return self._check(header)
+        except KafkaError:
+            entry = self._entries.get(header.producer_id)
+            if entry is None or not entry.has_forgotten:
+                raise
+            entry.remember(headers_before(entry.batches[0].first_offset))
+            return self._check(header)
+
+    def _check(self, header: BatchHeader) -> BatchMetadata | None:
         entry = self._entries.get(header.producer_id)
         epoch = header.producer_epoch
         if entry is None:

@@ -244,6 +244,15 @@ class Segment:
             yield position, header
             position += header.size
 
+    def headers_before(self, offset: int, at_most: int) -> Iterator[BatchHeader]:
+        """The headers of batches before the one with `offset`, of the last `at_most` bytes or somewhat more."""
+        found = self.find(offset)
+        end = self.size if found is None else found
+        for position, header in self.headers(self.offset_index.position_at_or_before(end - at_most)):
+            if position >= end:
+                return
+            yield header
+
     def read_batch(self, position: int, header: BatchHeader) -> memoryview:
         """All bytes of one batch."""
         return memoryview(os.pread(self.file.open().fd, header.size, position))

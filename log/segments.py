@@ -9,8 +9,11 @@ from collections.abc import Iterator, Sequence
 from typing import overload
 
 from ottla.log.segment import Segment, TimestampAndOffset, end_of_batches
+from ottla.wire.record_batch import BatchHeader
 
 _REMEMBERED = 128
+# Bytes in which the last batches of a producer are looked for: tens of milliseconds, if they are full of small ones.
+_ON_THE_WAY = 1 << 20
 
 
 class Segments(Sequence[Segment]):
@@ -127,6 +130,16 @@ class Segments(Sequence[Segment]):
         if following is not None and (position < segment.size or segment is self.active):
             self.remember(following, segment, position)
         return data
+
+    def headers_before(self, offset: int) -> Iterator[BatchHeader]:
+        """The headers of batches before the one with `offset`: as many as a producer may have on their way."""
+        slot = first = self.floor_slot(offset)
+        size = 0
+        while first > 0 and size < _ON_THE_WAY:
+            first -= 1
+            size += self._segments[first].size
+        for segment in self._segments[first : slot + 1]:
+            yield from segment.headers_before(offset, _ON_THE_WAY)
 
     # Timestamps
 

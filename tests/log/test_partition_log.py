@@ -67,6 +67,49 @@ def test_a_gap_changes_nothing(tmp_path: Path) -> None:
     assert append(log, produced(2, producer_id=5, sequence=2)).first_offset == 2
 
 
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 250])
+def test_after_a_start_the_last_five_batches_are_known_still(tmp_path: Path, segment_bytes: int) -> None:
+    log = open_log(tmp_path, segment_bytes=segment_bytes)
+    sent = [produced(2, producer_id=5, sequence=2 * number) for number in range(7)]
+    for number, batch in enumerate(sent):
+        append(log, batch)
+        append(log, produced(producer_id=6, sequence=number))
+    log.close()
+    log = open_log(tmp_path, segment_bytes=segment_bytes)
+    for number in range(2, 7):
+        again = append(log, produced(2, producer_id=5, sequence=2 * number))
+        assert (again.first_offset, again.is_duplicate) == (3 * number, True)
+    for sequence in (2, 13):
+        with pytest.raises(KafkaError) as refused:
+            append(log, produced(2, producer_id=5, sequence=sequence))
+        assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert append(log, produced(producer_id=5, sequence=14)).first_offset == 21
+
+
+def test_batches_of_an_older_epoch_are_not_known_again(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, produced(producer_id=5, sequence=0))
+    append(log, produced(producer_id=5, epoch=1, sequence=0), produced(producer_id=5, epoch=1, sequence=1))
+    log.close()
+    log = open_log(tmp_path)
+    assert append(log, produced(producer_id=5, epoch=1, sequence=0)).is_duplicate
+    with pytest.raises(KafkaError) as refused:
+        append(log, produced(producer_id=5, epoch=0, sequence=0))
+    assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_what_was_sent_before_a_truncation_is_known_behind_it(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for number in range(4):
+        append(log, produced(producer_id=5, sequence=number))
+    log.close()
+    log = open_log(tmp_path)
+    append(log, produced(producer_id=5, sequence=4))
+    log.truncate_to(4)
+    assert [append(log, produced(producer_id=5, sequence=each)).is_duplicate for each in (1, 2, 3)] == [True] * 3
+    assert append(log, produced(producer_id=5, sequence=4)).first_offset == 4
+
+
 def test_a_batch_larger_than_a_segment_is_refused(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=200)
     append(log)
