@@ -87,7 +87,7 @@ class FetchAnswers:
             high_watermark=result.high_watermark,
             last_stable_offset=result.last_stable_offset,
             log_start_offset=result.log_start_offset,
-            aborted_transactions=() if self._with_aborted else None,
+            aborted_transactions=result.aborted_transactions if self._with_aborted else None,
             records=result.records,
         )
         if result.diverging_epoch is not None:

@@ -40,6 +40,7 @@ def append(
             log.truncate_fully_and_start_at(error.first_offset)
             log.append_as_follower(records, now_ms)
     partition.high_watermark = max(min(leader_high_watermark, log.log_end_offset), log.log_start_offset)
+    log.producers.replicated(partition.high_watermark)
     if leader_log_start_offset > log.log_start_offset:
         log.increment_log_start_offset(min(leader_log_start_offset, partition.high_watermark))
     moved = LOG_END if log.log_end_offset > end else NOTHING

@@ -12,7 +12,7 @@ from typing import Final
 from ottla.broker import isr
 from ottla.broker.isr import InSyncReplicas, Replica
 from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, ISR_PROPOSED, LOG_END, NOTHING
-from ottla.broker.reader import TO_HIGH_WATERMARK, TO_LOG_END, Asked, ReadResult
+from ottla.broker.reader import TO_HIGH_WATERMARK, TO_LAST_STABLE_OFFSET, TO_LOG_END, Asked, ReadResult
 from ottla.broker.replication_quota import is_throttled
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.config import LogConfig
@@ -20,6 +20,7 @@ from ottla.log.leader_epochs import EpochEndOffset
 from ottla.log.partition_log import PartitionLog
 from ottla.log.segment import TimestampAndOffset
 from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.fetch import AbortedTransaction
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrPartitionState
 from ottla.wire.record_batch import ProducedBatch, RecordRules
 from ottla.wire.types import TopicPartition
@@ -242,10 +243,10 @@ class Partition:
     def last_stable_offset(self) -> int:
         """Up to where no transaction is open."""
         log = self.log
-        undecided = log.producers.first_undecided_offset
-        if undecided is None:
+        unstable = log.producers.first_unstable_offset(self.high_watermark)
+        if unstable is None:
             return self.high_watermark
-        return min(self.high_watermark, max(undecided, log.log_start_offset))
+        return min(self.high_watermark, max(unstable, log.log_start_offset))
 
     def read(
         self,
@@ -280,7 +281,13 @@ class Partition:
         if max_bytes == 0 and not at_least_one:
             return ReadResult(ErrorCode.NONE, b"", high_watermark, stable, start, False)
         records = log.read(offset, max_bytes, bound, at_least_one, may_copy)
-        return ReadResult(ErrorCode.NONE, records, high_watermark, stable, start, False)
+        result = ReadResult(ErrorCode.NONE, records, high_watermark, stable, start, False)
+        if how_far == TO_LAST_STABLE_OFFSET and result.size:
+            found = log.segments.aborted_transactions(offset, result.size, end)
+            result.aborted_transactions = [
+                AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in found
+            ]
+        return result
 
     def refer(self, asked: Asked, broker_id: int) -> ReadResult:
         """Tell a consumer to ask another replica; KafkaError where it asks in another epoch."""

@@ -3,10 +3,12 @@
 Must not know what a partition is. Counterpart in Kafka: FetchParams, FetchIsolation, LogReadResult.
 """
 
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from ottla.broker.offset_signal import HIGH_WATERMARK, LOG_END
 from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.fetch import AbortedTransaction
 from ottla.wire.types import Region
 
 # How far a reader may see. Followers see all; consumers see what is committed, or what no open transaction precedes.
@@ -29,6 +31,7 @@ class ReadResult:
     """What a read gave: records and offsets, a divergence, or an error."""
 
     __slots__ = (
+        "aborted_transactions",
         "diverging_epoch",
         "error",
         "high_watermark",
@@ -63,6 +66,8 @@ class ReadResult:
         self.diverging_epoch = diverging_epoch
         # Whom the reader is to ask instead, if anybody.
         self.preferred_read_replica = preferred_read_replica
+        # Whose records a reader that wants only committed ones passes over.
+        self.aborted_transactions: Sequence[AbortedTransaction] = ()
 
     @property
     def is_diverging(self) -> bool:

@@ -243,6 +243,19 @@ class OffsetIndex(_Index):
             return self._block[at : at + _OFFSET_ENTRY.size]
         return self.entry_bytes(slot)
 
+    def offset_from(self, position: int) -> int | None:
+        """The offset of the first entry from `position` on; all batches that end before there have lower ones."""
+        low, high = 0, self.entries
+        while low < high:
+            middle = (low + high) >> 1
+            if _OFFSET_ENTRY.unpack(self.entry_bytes(middle))[1] < position:
+                low = middle + 1
+            else:
+                high = middle
+        if low == self.entries:
+            return None
+        return self.base_offset + int(_OFFSET_ENTRY.unpack(self.entry_bytes(low))[0])
+
     def last_position(self) -> int:
         """The position of the last entry, 0 if there is none."""
         return int(_OFFSET_ENTRY.unpack(self.entry_bytes(self.entries - 1))[1]) if self.entries else 0

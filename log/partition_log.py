@@ -224,7 +224,10 @@ class PartitionLog:
 
     def _note_producer(self, header: BatchHeader, batch: memoryview, first_offset: int, timestamp: int) -> None:
         if header.is_control:
-            self.producers.end_transaction(header, batch)
+            aborted = self.producers.end_transaction(header, batch, first_offset)
+            if aborted is not None:
+                self.segments.active.transactions.append(aborted)
+                self._flushes.new_names = True
         else:
             self.producers.update(header, first_offset, timestamp)
 

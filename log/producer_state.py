@@ -6,6 +6,7 @@ Counterpart in Kafka: ProducerStateManager, ProducerStateEntry, ProducerAppendIn
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -18,8 +19,9 @@ from ottla.log.producer_snapshot import (
     snapshot_path,
     write_snapshot,
 )
+from ottla.log.transaction_index import AbortedTransaction
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import BatchHeader, CorruptBatch, end_transaction_marker
+from ottla.wire.record_batch import BatchHeader, ControlType, CorruptBatch, end_transaction_marker
 
 # What a log holds before an offset: the last batches, oldest first.
 HeadersBefore = Callable[[int], Iterable[BatchHeader]]
@@ -148,7 +150,8 @@ class ProducerState:
     """All producers of one partition up to `end_offset` (exclusive)."""
 
     __slots__ = (
-        "_directory", "_entries", "_ongoing", "_snapshots", "end_offset", "expiration_ms", "last_snapshot_offset",
+        "_decided", "_directory", "_entries", "_ongoing", "_snapshots", "end_offset", "expiration_ms",
+        "last_snapshot_offset",
     )  # fmt: skip
 
     def __init__(
@@ -159,6 +162,7 @@ class ProducerState:
         self.expiration_ms = expiration_ms
         self._entries: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}
+        self._decided: deque[tuple[int, int]] = deque()
         self._snapshots = sorted(_snapshot_offsets(directory) if snapshots is None else snapshots)
         self.end_offset = 0
         self.last_snapshot_offset = 0
@@ -168,10 +172,20 @@ class ProducerState:
         """By producer id."""
         return self._entries
 
-    @property
-    def first_undecided_offset(self) -> int | None:
-        """Where the oldest open transaction starts."""
-        return min(self._ongoing.values(), default=None)
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Where the oldest transaction starts that is open, or whose marker may still be lost."""
+        if not self._ongoing and not self._decided:
+            return None
+        self.replicated(high_watermark)
+        undecided = min(self._ongoing.values(), default=None)
+        unreplicated = min((first_offset for first_offset, _ in self._decided), default=None)
+        return min((each for each in (undecided, unreplicated) if each is not None), default=None)
+
+    def replicated(self, high_watermark: int) -> None:
+        """Markers below the high watermark stay."""
+        decided = self._decided
+        while decided and decided[0][1] < high_watermark:
+            decided.popleft()
 
     @property
     def snapshot_offsets(self) -> tuple[int, ...]:
@@ -260,19 +274,29 @@ class ProducerState:
         if header.is_transactional and entry.current_txn_first_offset < 0:
             entry.current_txn_first_offset = self._ongoing[header.producer_id] = first_offset
 
-    def end_transaction(self, header: BatchHeader, batch: memoryview) -> None:
-        """Take note of a marker in the log: the producer's transaction is over."""
+    def end_transaction(self, header: BatchHeader, batch: memoryview, offset: int) -> AbortedTransaction | None:
+        """Take note of a marker in the log: the producer's transaction, if it had one, is over.
+
+        Returns what readers must know of one that was aborted.
+        """
         try:
-            coordinator_epoch = end_transaction_marker(batch).coordinator_epoch
+            marker = end_transaction_marker(batch)
         except CorruptBatch as error:
             logger.warning("Producer %d has a marker that ends nothing: %s", header.producer_id, error)
-            return
+            return None
         entry = self._entry(header.producer_id)
         entry.set_epoch(header.producer_epoch)
-        entry.coordinator_epoch = coordinator_epoch
+        entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = header.max_timestamp
         entry.current_txn_first_offset = NO_OFFSET
-        self._ongoing.pop(header.producer_id, None)
+        first_offset = self._ongoing.pop(header.producer_id, None)
+        if first_offset is None:
+            return None
+        self._decided.append((first_offset, offset))
+        if marker.control_type is ControlType.COMMIT:
+            return None
+        stable = min(self._ongoing.values(), default=offset + 1)
+        return AbortedTransaction(header.producer_id, first_offset, offset, stable)
 
     def _entry(self, producer_id: int) -> ProducerEntry:
         entry = self._entries.get(producer_id)
@@ -330,6 +354,7 @@ class ProducerState:
             return
         self._entries.clear()
         self._ongoing.clear()
+        self._decided.clear()
         while self._snapshots:
             offset = self._snapshots[-1]
             path = snapshot_path(self._directory, offset)
@@ -350,6 +375,7 @@ class ProducerState:
         """Forget all; the log starts anew at `offset`."""
         self._entries.clear()
         self._ongoing.clear()
+        self._decided.clear()
         for snapshot in self.snapshot_offsets:
             self._delete_snapshot(snapshot)
         self.last_snapshot_offset = 0

@@ -26,15 +26,15 @@ from ottla.log.new_log import NewLog
 from ottla.log.open_files import OpenFiles
 from ottla.log.producer_state import ProducerState
 from ottla.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from ottla.log.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTransaction
 from ottla.wire.batch_header import ATTRIBUTES_POSITION, HEADER, MAGIC
 from ottla.wire.errors import KafkaError
 from ottla.wire.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
 
 _CHUNK = 1 << 20
 _OLD_CRC_END = 16
-_TXN_INDEX_SUFFIX = ".txnindex"
 _UNFINISHED_SUFFIXES = (".deleted", ".cleaned", ".swap")
-_INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, _TXN_INDEX_SUFFIX)
+_INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 logger = logging.getLogger("kafka.log.LogLoader")
 
@@ -108,6 +108,7 @@ def load_log(directory: Path, files: OpenFiles, options: LoadOptions) -> LoadedL
     else:
         segments.append(Segment(files, directory, log_end_offset, options.config, options.now_ms))
         segments[0].create()
+    _load_transactions(directory, segments)
     log_start_offset = max(options.log_start_offset, segments[0].base_offset)
     epochs.save()
     epochs.truncate_from_end_unsaved(log_end_offset)
@@ -207,11 +208,15 @@ def recover_segment(segment: Segment, epochs: LeaderEpochs | None, producers: Pr
     segment.size = 0
     segment.bytes_since_index = 0
     segment.max_timestamp, segment.offset_of_max_timestamp = NO_TIMESTAMP, segment.base_offset
+    if producers is not None:
+        segment.transactions.delete()
     for position, header in _valid_batches(segment, whole):
         segment.added(header.size, header.last_offset, header.max_timestamp)
         if epochs is not None and producers is not None:
             _note_epoch(epochs, header)
-            replay(producers, header, segment, position)
+            aborted = replay(producers, header, segment, position)
+            if aborted is not None:
+                segment.transactions.append(aborted)
     cut = whole - segment.size
     if cut:
         _refuse_old_format(segment, cut)
@@ -301,14 +306,33 @@ def rebuild_producers(
     producers.take_snapshot(sync=True)
 
 
-def replay(producers: ProducerState, header: BatchHeader, segment: Segment, position: int) -> None:
-    """What one batch in the log says about its producer."""
+def replay(producers: ProducerState, header: BatchHeader, segment: Segment, position: int) -> AbortedTransaction | None:
+    """What one batch in the log says about its producer; returns a transaction that it says is aborted."""
+    aborted = None
     if header.has_producer_id:
         if header.is_control:
-            producers.end_transaction(header, segment.read_batch(position, header))
+            batch = segment.read_batch(position, header)
+            aborted = producers.end_transaction(header, batch, header.base_offset)
         else:
             producers.update(header, header.base_offset, header.max_timestamp)
     producers.end_offset = header.last_offset + 1
+    return aborted
+
+
+def _load_transactions(directory: Path, segments: Sequence[Segment]) -> None:
+    """Take over what is known of aborted transactions; if a file is damaged, the batches tell."""
+    try:
+        for segment in segments:
+            segment.transactions.load()
+    except CorruptIndexError as error:
+        logger.warning("Rebuilding the transaction indexes of %s: %s", directory, error)
+        producers = ProducerState(directory, snapshots=())
+        for segment in segments:
+            segment.transactions.delete()
+            for position, header in segment.headers(0):
+                aborted = replay(producers, header, segment, position)
+                if aborted is not None:
+                    segment.transactions.append(aborted)
 
 
 # What an interrupted compaction of Kafka's leaves behind

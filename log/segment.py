@@ -1,4 +1,4 @@
-"""A segment: one file of record batches with its two indexes.
+"""A segment: one file of record batches with its indexes.
 
 Owns positions in files: appending, finding offsets and timestamps, truncating. Must not know other segments, producers
 or leader epochs. Counterpart in Kafka: LogSegment, FileRecords.
@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ottla.log.config import LogConfig
 from ottla.log.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, CorruptIndexError, OffsetIndex, TimeIndex
 from ottla.log.open_files import RWF_NOWAIT, LazyFile, OpenFile, OpenFiles
+from ottla.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, TimestampType, iter_records, parse_header
 
@@ -42,7 +43,8 @@ class Segment:
 
     __slots__ = (
         "_first_timestamp", "_index_interval", "base_offset", "bytes_since_index", "created_ms", "file",
-        "max_timestamp", "offset_index", "offset_of_max_timestamp", "roll_jitter_ms", "size", "time_index", "unsynced",
+        "max_timestamp", "offset_index", "offset_of_max_timestamp", "roll_jitter_ms", "size", "time_index",
+        "transactions", "unsynced",
     )  # fmt: skip
 
     def __init__(self, files: OpenFiles, directory: Path, base_offset: int, config: LogConfig, now_ms: int) -> None:
@@ -51,6 +53,7 @@ class Segment:
         self.file = LazyFile(files, prefix + LOG_SUFFIX)
         self.offset_index = OffsetIndex(files, prefix + INDEX_SUFFIX, base_offset, config.segment_index_bytes)
         self.time_index = TimeIndex(files, prefix + TIME_INDEX_SUFFIX, base_offset, config.segment_index_bytes)
+        self.transactions = TransactionIndex(files, prefix + TRANSACTION_INDEX_SUFFIX)
         self.size = 0
         self.unsynced = False
         self.bytes_since_index = 0
@@ -107,10 +110,11 @@ class Segment:
         found = []
         self.offset_index.write_tail()
         self.time_index.write_tail()
+        self.transactions.write_tail()
         if self.unsynced:
             found.append(self.file.open().duplicate())
             self.unsynced = False
-        for index in (self.offset_index, self.time_index):
+        for index in (self.offset_index, self.time_index, self.transactions):
             if index.unsynced:
                 found.append(index.duplicate())
                 index.unsynced = False
@@ -119,17 +123,20 @@ class Segment:
     def mark_unsynced(self) -> None:
         """A flush failed: all of it is to be synced again."""
         self.unsynced = self.offset_index.unsynced = self.time_index.unsynced = True
+        self.transactions.unsynced = bool(self.transactions.entries)
 
     def release(self) -> None:
         """Let go of all descriptors."""
         self.file.release()
         self.offset_index.release()
         self.time_index.release()
+        self.transactions.release()
 
     def delete(self) -> None:
         """Remove the files; who still reads from them may go on. The log file goes last: it is what a start finds."""
         self.offset_index.delete()
         self.time_index.delete()
+        self.transactions.delete()
         self.file.delete()
 
     # Appending
@@ -296,6 +303,7 @@ class Segment:
         found = self.find(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
+        self.transactions.truncate_to(offset)
         if found is not None:
             self.truncate_file(found)
         self.bytes_since_index = 0

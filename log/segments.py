@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import overload
 
 from ottla.log.segment import Segment, TimestampAndOffset, end_of_batches
+from ottla.log.transaction_index import AbortedTransaction, aborted_within
 from ottla.wire.record_batch import BatchHeader
 
 _REMEMBERED = 128
@@ -140,6 +141,25 @@ class Segments(Sequence[Segment]):
             size += self._segments[first].size
         for segment in self._segments[first : slot + 1]:
             yield from segment.headers_before(offset, _ON_THE_WAY)
+
+    # Transactions
+
+    def aborted_transactions(self, offset: int, size: int, end_offset: int) -> Sequence[AbortedTransaction]:
+        """Those that were aborted and may have records in `size` bytes that were read from `offset` on.
+
+        There may be more than those, as in Kafka: indexes are sparse. `end_offset`: what no record read reaches.
+        """
+        slot = max(self.floor_slot(offset), 0)
+        later = [segment.transactions for segment in self._segments[slot:] if segment.transactions.entries]
+        found = self.locate(offset) if later else None
+        if found is None:
+            return ()
+        segment, position = found
+        following = self.floor_slot(segment.base_offset) + 1
+        if following < len(self._segments):
+            end_offset = min(end_offset, self._base_offsets[following])
+        upper = segment.offset_index.offset_from(position + size)
+        return aborted_within(later, offset, end_offset if upper is None else min(end_offset, upper))
 
     # Timestamps
 

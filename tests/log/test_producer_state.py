@@ -109,10 +109,10 @@ def test_a_new_epoch_starts_at_zero_and_forgets_old_batches(tmp_path: Path) -> N
 
 def test_a_transaction_is_open_from_its_first_batch_to_its_marker(tmp_path: Path) -> None:
     state = _state(tmp_path, _header(5), _header(5, 5, transactional=True), _header(5, 10, transactional=True))
-    assert state.first_undecided_offset == 5
+    assert state.first_unstable_offset(NOW_MS) == 5
     assert _refusal(state, _header(1, 15)) is ErrorCode.INVALID_TXN_STATE
     state.remove_expired(NOW_MS * 2)
-    assert state.first_undecided_offset == 5
+    assert state.first_unstable_offset(NOW_MS) == 5
     marker = memoryview(
         build_control_batch(
             ControlType.COMMIT, producer_id=PRODUCER, producer_epoch=0, coordinator_epoch=4, timestamp=NOW_MS + 9
@@ -120,8 +120,9 @@ def test_a_transaction_is_open_from_its_first_batch_to_its_marker(tmp_path: Path
     )
     header = parse_header(marker)
     assert state.check(header) is None
-    state.end_transaction(header, marker)
-    assert state.first_undecided_offset is None
+    assert state.end_transaction(header, marker, 15) is None
+    assert state.first_unstable_offset(15) == 5
+    assert state.first_unstable_offset(16) is None
     entry = state.entries[PRODUCER]
     assert (entry.coordinator_epoch, entry.last_timestamp, entry.last_sequence) == (4, NOW_MS + 9, 14)
     assert state.check(_header(1, 15)) is None
@@ -153,7 +154,7 @@ def test_restoring_undoes_updates(tmp_path: Path) -> None:
     state.restore(saved)
     assert set(state.entries) == {PRODUCER}
     assert state.entries[PRODUCER].last_sequence == 1
-    assert state.first_undecided_offset is None
+    assert state.first_unstable_offset(NOW_MS) is None
 
 
 # Snapshots
@@ -189,7 +190,7 @@ def test_state_comes_back_from_its_snapshot(tmp_path: Path) -> None:
     again = ProducerState(tmp_path)
     again.truncate_and_reload(0, 10, NOW_MS)
     assert again.end_offset == 10
-    assert again.first_undecided_offset == 5
+    assert again.first_unstable_offset(NOW_MS) == 5
     assert again.entries[PRODUCER].to_snapshot() == state.entries[PRODUCER].to_snapshot()
     duplicate = again.check(_header(5, 5, transactional=True))
     assert duplicate is not None

@@ -242,10 +242,10 @@ def test_markers_in_the_log_end_transactions_when_replayed(tmp_path: Path) -> No
         ]
     )
     log.append_as_follower(memoryview(data), NOW_MS)
-    assert log.producers.first_undecided_offset == 1
+    assert log.producers.first_unstable_offset(3) == 1
     log.release()
     log = open_log(tmp_path, clean=False)
-    assert log.producers.first_undecided_offset == 1
+    assert log.producers.first_unstable_offset(3) == 1
     assert log.producers.entries[1].coordinator_epoch == 6
     assert log.producers.entries[2].current_txn_first_offset == 1
 

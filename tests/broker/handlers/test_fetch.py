@@ -6,13 +6,14 @@ from ottla.log.open_files import FileRegion
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import (
+    AbortedTransaction,
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
     ReplicaState,
 )
-from ottla.wire.record_batch import validate_produced
+from ottla.wire.record_batch import ControlType, ProducedBatch, build_control_batch, parse_header, validate_produced
 from tests.broker.handlers.fetching import (
     IDS,
     NAMES,
@@ -62,7 +63,26 @@ def test_however_many_partitions_are_asked_for_little_of_them_is_held_in_memory(
 def test_who_reads_committed_records_is_told_of_no_aborted_ones(house: House) -> None:
     append(house, b"a")
     response = now(house, request(topic(TOPIC, position(0, 0), position(1, 0)), isolation_level=1))
-    assert [data.aborted_transactions for data in told(response)] == [(), ()]
+    assert [data.aborted_transactions for data in told(response)] == [[], ()]
+
+
+def test_who_reads_committed_records_is_told_which_transactions_were_aborted(house: House) -> None:
+    partition = append(house, b"a")
+    for each in (
+        batch(b"t", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True),
+        memoryview(
+            build_control_batch(
+                ControlType.ABORT, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=NOW_MS
+            )
+        ),
+    ):
+        produced = ProducedBatch(parse_header(each), each, NOW_MS)
+        house.replicas.append(partition, produced, 1, NOW_MS)
+    (committed,) = told(now(house, request(topic(TOPIC, position(0, 0)), isolation_level=1)))
+    assert committed.aborted_transactions == [AbortedTransaction(producer_id=7, first_offset=1)]
+    assert committed.last_stable_offset == 3
+    (everything,) = told(now(house, request(topic(TOPIC, position(0, 0)))))
+    assert everything.aborted_transactions is None
 
 
 @pytest.mark.parametrize("level", [-1, 2])
