@@ -20,14 +20,17 @@ from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.partition import Partition
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.coordinator.config import read_group_config
+from ottla.coordinator.open_transactions import OpenTransactions
 from ottla.coordinator.runtime import GroupCoordinator
 from ottla.wire.compression import Compression
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import (
+    ControlType,
     CorruptBatch,
     NewRecord,
     ProducedBatch,
     build_batch,
+    end_transaction_marker,
     iter_batches,
     iter_records,
     parse_header,
@@ -203,17 +206,23 @@ class GroupPartitions:
         log = partition.log
         offset = log.log_start_offset
         total = 0
+        transactions = OpenTransactions()
         while offset < log.log_end_offset:
             region = log.read(offset, self._load_buffer_size, log.log_end_offset, min_one_message=True, may_copy=False)
             read = region if isinstance(region, bytes | bytearray) else await self._replicas.offload(region.read)
-            count, end = await self._replay(partition, leader_epoch, memoryview(read))
+            count, end = await self._replay(partition, leader_epoch, memoryview(read), transactions)
             if end <= offset:
                 raise CorruptBatch(f"No batch at offset {offset}")
             offset = end
             total += count
+        for producer_id in transactions:
+            # Its offsets are in the log for whoever will end it.
+            logger.warning("Producer %d has left a transaction open in %s", producer_id, partition.topic_partition)
         return total
 
-    async def _replay(self, partition: Partition, leader_epoch: int, data: memoryview) -> tuple[int, int]:
+    async def _replay(
+        self, partition: Partition, leader_epoch: int, data: memoryview, transactions: OpenTransactions
+    ) -> tuple[int, int]:
         """Hand over what whole batches come to; returns how many records they have, and the offset behind them.
 
         Only the last one of a key counts, as in a log that was compacted: mostly a commit of what was committed again.
@@ -225,13 +234,21 @@ class GroupPartitions:
         slice_end = clock() + _SLICE_SECONDS
         for header, batch in iter_batches(data):
             end = header.next_offset
-            if header.is_control or header.is_transactional:
+            if header.is_control:
+                is_committed = end_transaction_marker(batch).control_type is ControlType.COMMIT
+                for key, decided in transactions.end(header.producer_id, is_committed=is_committed).items():
+                    last.pop(key, None)
+                    last[key] = decided
                 continue
             for record in iter_records(batch):
-                if record.key is not None:
+                if record.key is not None and header.is_transactional:
+                    transactions.write(header.producer_id, record.offset, record.key, record.value)
+                    count += 1
+                elif record.key is not None:
                     last.pop(record.key, None)
                     last[record.key] = record.value
                     count += 1
+                    transactions.count(record.offset, record.key, record.value)
                 if clock() >= slice_end:
                     slice_end = await self._rest(partition, leader_epoch)
         for key, value in last.items():

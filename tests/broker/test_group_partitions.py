@@ -16,14 +16,16 @@ from ottla.wire.messages.stop_replica import StopReplicaPartitionState, StopRepl
 from ottla.wire.record_batch import (
     BatchHeader,
     ControlType,
+    NewRecord,
     ProducedBatch,
     Record,
+    build_batch,
     build_control_batch,
     iter_batches,
     iter_records,
     parse_header,
 )
-from tests.broker.replicas import NOW_MS, House, batch
+from tests.broker.replicas import NOW_MS, House
 
 TOPIC = "__consumer_offsets"
 TIMEOUT_MS = 5_000
@@ -236,18 +238,29 @@ async def test_what_was_read_already_is_not_read_again(house: House, shelf: Shel
     assert shelf.records == []
 
 
-async def test_records_of_transactions_and_their_markers_are_left_out(house: House, shelf: Shelf) -> None:
+def in_transaction(key: bytes, value: bytes, producer_id: int) -> bytearray:
+    record = NewRecord(key, value, NOW_MS)
+    return build_batch([record], producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
+
+
+def marker(kind: ControlType, producer_id: int) -> bytearray:
+    return build_control_batch(kind, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp=NOW_MS)
+
+
+@pytest.mark.parametrize("buffer_size", [1, 5 << 20])
+async def test_records_of_a_transaction_count_from_the_marker_that_commits_it(
+    house: House, shelf: Shelf, buffer_size: int
+) -> None:
     house.lead(TOPIC)
-    write(house, batch(b"open", transactional=True, producer_id=7, producer_epoch=0, base_sequence=0))
-    marker = build_control_batch(
-        ControlType.COMMIT, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=NOW_MS
-    )
-    write(house, marker)
-    write(house, batch(b"plain"))
-    restart(house, shelf)
+    for producer_id, key in enumerate((b"committed", b"aborted", b"open", b"outdone")):
+        write(house, in_transaction(key, b"1", producer_id))
+    append(house, (b"plain", b"2"), (b"outdone", b"2"))
+    for producer_id, kind in ((0, ControlType.COMMIT), (1, ControlType.ABORT), (3, ControlType.COMMIT)):
+        write(house, marker(kind, producer_id))
+    restart(house, shelf, buffer_size)
     house.lead(TOPIC, epoch=1)
     await house.run_tasks()
-    assert shelf.records == [(b"k", b"plain")]
+    assert shelf.records == [(b"plain", b"2"), (b"outdone", b"2"), (b"committed", b"1")]
 
 
 async def test_who_leads_no_more_stops_reading(house: House, shelf: Shelf) -> None:
