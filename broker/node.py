@@ -90,7 +90,7 @@ class Node:
             sockets = _listen(config, stack)
             locks = DirectoryLocks(config.log_dirs)
             stack.callback(locks.release)
-            begin = await self._open_store(stack)
+            begin = self._begin_session or await open_store(config, self._offload, self._clock.now_ms, stack)
             identity = await self._identify(begin)
             dynamic = await self._read_dynamic_configs(identity, begin)
             limits = await self._offload(resolve_overrides, dynamic.current.connection_limits)
@@ -101,32 +101,6 @@ class Node:
                 # As after a kill: the next start looks through what was not flushed.
                 logs.abandon()
                 raise
-
-    async def _open_store(self, stack: AsyncExitStack) -> BeginSession:
-        if self._begin_session is not None:
-            return self._begin_session
-        values = self._config.values
-        if values["zookeeper.connect"]:
-            from ottla.zk.ensemble import EnsembleStore  # which who has no ZooKeeper need not wait for
-            from ottla.zk.security import read_security
-
-            security = await self._offload(read_security, values, self._config.system_properties)
-            ensemble = EnsembleStore(
-                values["zookeeper.connect"],
-                session_timeout_ms=values["zookeeper.session.timeout.ms"],
-                connection_timeout_ms=values["zookeeper.connection.timeout.ms"],
-                max_in_flight_requests=values["zookeeper.max.in.flight.requests"],
-                set_acl=security.set_acl,
-                credentials=security.credentials,
-                tls=security.tls,
-            )
-            await ensemble.open()
-            stack.push_async_callback(ensemble.close)
-            return ensemble.session
-        store = EmbeddedStore(self._config.log_dirs[0] / STORE_FILE, self._offload, now_ms=self._clock.now_ms)
-        await store.open()
-        stack.push_async_callback(store.close)
-        return store.begin
 
     async def _identify(self, begin: BeginSession) -> Identity:
         """Find out who this is: from the configuration, the directories, or the store, which may have to decide."""
@@ -215,6 +189,34 @@ class Node:
         await self._offload(_close, logs, broker.replicas.high_watermarks())
         await broker.session.close()
         logger.info("[KafkaServer id=%d] shut down completed", identity.broker_id)
+
+
+async def open_store(
+    config: BrokerConfig, offload: Offload, now_ms: Callable[[], int], stack: AsyncExitStack
+) -> BeginSession:
+    """Open the store that a configuration asks for, until the stack ends."""
+    values = config.values
+    if values["zookeeper.connect"]:
+        from ottla.zk.ensemble import EnsembleStore  # which who has no ZooKeeper need not wait for
+        from ottla.zk.security import read_security
+
+        security = await offload(read_security, values, config.system_properties)
+        ensemble = EnsembleStore(
+            values["zookeeper.connect"],
+            session_timeout_ms=values["zookeeper.session.timeout.ms"],
+            connection_timeout_ms=values["zookeeper.connection.timeout.ms"],
+            max_in_flight_requests=values["zookeeper.max.in.flight.requests"],
+            set_acl=security.set_acl,
+            credentials=security.credentials,
+            tls=security.tls,
+        )
+        await ensemble.open()
+        stack.push_async_callback(ensemble.close)
+        return ensemble.session
+    store = EmbeddedStore(config.log_dirs[0] / STORE_FILE, offload, now_ms=now_ms)
+    await store.open()
+    stack.push_async_callback(store.close)
+    return store.begin
 
 
 def _listen(config: BrokerConfig, stack: AsyncExitStack) -> Sockets:

@@ -34,6 +34,8 @@ from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 
 DELETE_SUFFIX = "-delete"
+# What KRaft brokers keep beside their logs.
+KRAFT_METADATA_TOPIC = "__cluster_metadata"
 _PASSED_OVER = ("-future", "-stray")
 _LONGEST_NAME = 255
 # What Kafka lets a topic be called, but for its length, which the file system minds.
@@ -165,6 +167,8 @@ class LogManager:
             self._deleted.append(path)
             return None
         topic_partition = parse_directory_name(path.name)
+        if topic_partition is not None and topic_partition.topic == KRAFT_METADATA_TOPIC:
+            return None
         if topic_partition is None or path.name.endswith(_PASSED_OVER):
             logger.warning("%s is no log of a partition and is left alone", path)
             return None

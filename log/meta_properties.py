@@ -78,6 +78,14 @@ def _write_meta_properties(directory: Path, properties: dict[str, str]) -> None:
     replace_file(directory / META_PROPERTIES_FILE, "".join(f"{line}\n" for line in lines).encode())
 
 
+def take_from_kraft(directory: Path) -> None:
+    """Give a directory that Kafka had in KRaft mode the form of ZooKeeper mode, with the same broker and cluster."""
+    properties = read_meta_properties(directory)
+    if properties is not None and properties.get("version") == "1":
+        properties["broker.id"] = properties.pop("node.id")
+        _write_meta_properties(directory, properties | {"version": "0"})
+
+
 def check_meta_properties(directories: Sequence[Path], broker_id: int, cluster_id: str) -> None:
     """Mark new directories as this broker's; refuse all if one is another's."""
     expected = {"version": "0", "broker.id": str(broker_id), "cluster.id": cluster_id}

@@ -12,6 +12,14 @@ import click
 
 from ottla.loggers import FORMATS, LEVELS
 
+_PROPERTIES = click.argument(
+    "properties", required=False, type=click.Path(path_type=Path), metavar="[SERVER.PROPERTIES]"
+)
+_OVERRIDES = click.option(
+    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a key over file and environment."
+)
+_ZOOKEEPER = click.option("--zookeeper", metavar="HOST:PORT[/PATH]", help="The same as --override zookeeper.connect=.")
+
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="ottla", message="%(prog)s %(version)s")
@@ -20,10 +28,8 @@ def main() -> None:
 
 
 @main.command()
-@click.argument("properties", required=False, type=click.Path(path_type=Path), metavar="[SERVER.PROPERTIES]")
-@click.option(
-    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a key over file and environment."
-)
+@_PROPERTIES
+@_OVERRIDES
 @click.option(
     "--log-format",
     type=click.Choice(list(FORMATS)),
@@ -96,6 +102,51 @@ def up(
 
     cache = cache_folder(os.environ)
     sys.exit(local_cluster.up(local_cluster.Plan(brokers, port, data, zookeeper, zookeeper_jars, cache, pairs)))
+
+
+@main.group()
+def metadata() -> None:
+    """Take a cluster's topics and configs out of its store, or bring them into one.
+
+    Which store, a broker's configuration says, as for `serve`: a ZooKeeper, or the one in its first log directory, of
+    which no broker may be at work then.
+    """
+
+
+@metadata.command("export")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@_PROPERTIES
+@_OVERRIDES
+@_ZOOKEEPER
+def export_command(file: Path, properties: Path | None, overrides: tuple[str, ...], zookeeper: str | None) -> None:
+    """Write a cluster's metadata into FILE."""
+    pairs = _store_pairs(overrides, zookeeper)
+    from ottla.metadata import export_metadata
+
+    sys.exit(export_metadata(file, properties, pairs, os.environ))
+
+
+@metadata.command("import")
+@click.argument("source", type=click.Path(exists=True, path_type=Path), metavar="FILE|DIR")
+@_PROPERTIES
+@_OVERRIDES
+@_ZOOKEEPER
+@click.option("--overwrite", is_flag=True, help="Give up configs and replicas that differ. Ids are never given up.")
+def import_command(
+    source: Path, properties: Path | None, overrides: tuple[str, ...], zookeeper: str | None, overwrite: bool
+) -> None:
+    """Bring in what FILE says, or a log directory of Kafka's: in KRaft mode all, in ZooKeeper mode all but configs.
+
+    A directory that is one of the configured log.dirs stands for all of them, and is taken over for good.
+    """
+    pairs = _store_pairs(overrides, zookeeper)
+    from ottla.metadata import import_metadata
+
+    sys.exit(import_metadata(source, properties, pairs, os.environ, overwrite=overwrite))
+
+
+def _store_pairs(overrides: tuple[str, ...], zookeeper: str | None) -> dict[str, str]:
+    return dict(map(_pair, overrides)) | ({} if zookeeper is None else {"zookeeper.connect": zookeeper})
 
 
 def _pair(override: str) -> tuple[str, str]:

@@ -1,0 +1,225 @@
+"""`ottla metadata`: a cluster's metadata out of a store into a file, and from a file or a log directory into a store.
+
+Owns where the two ends are, and that nobody else is at work there. Must not know what the metadata is, nor znodes.
+Counterparts in Kafka: the migration from ZooKeeper to KRaft, and kafka-metadata-shell.
+"""
+
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+import trio
+
+from ottla.broker.clock import Clock, thread_offload
+from ottla.broker.config import BrokerConfig
+from ottla.broker.controller.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, topic_by_name
+from ottla.broker.node import STORE_FILE, open_store
+from ottla.log.checkpoint import replace_file
+from ottla.log.directory_contents import (
+    PartitionFound,
+    UnreadableDirectoryError,
+    has_kraft_metadata,
+    identify,
+    kraft_records,
+    partitions_in,
+)
+from ottla.log.meta_properties import DirectoryInUse, DirectoryLocks, read_meta_properties, take_from_kraft
+from ottla.wire.config_def import ConfigError
+from ottla.zk.cluster_metadata import ClusterMetadata, MetadataError, PartitionMetadata, TopicMetadata
+from ottla.zk.kraft_records import KraftImage
+from ottla.zk.store import Session, StoreError
+from ottla.zk.transfer import Imported, read_metadata, write_metadata
+from ottla.zk.znodes import ReplicaAssignment
+
+T = TypeVar("T")
+
+_REFUSALS: Final = (ConfigError, DirectoryInUse, MetadataError, StoreError, UnreadableDirectoryError, OSError)
+
+
+class Source(NamedTuple):
+    """What is to be imported, and what to say of it."""
+
+    metadata: ClusterMetadata
+    remarks: Sequence[str] = ()
+
+
+def export_metadata(
+    file: Path, properties: Path | None, overrides: Mapping[str, str], environ: Mapping[str, str]
+) -> int:
+    """Write what the store has into a file; return the exit code of the process."""
+
+    async def export() -> str:
+        config, _ = BrokerConfig.load(properties, overrides, environ)
+        async with AsyncExitStack() as stack:
+            _lock(_directories_of_store(config, must_exist=True), stack)
+            metadata = await _in_store(config, stack, read_metadata)
+        if metadata is None:
+            raise MetadataError(f"there is no cluster in {_store_name(config)}")
+        await trio.to_thread.run_sync(replace_file, file, metadata.encode())
+        return f"exported {len(metadata.topics)} topics of cluster {metadata.cluster_id}"
+
+    return _run(export)
+
+
+def import_metadata(
+    source: Path,
+    properties: Path | None,
+    overrides: Mapping[str, str],
+    environ: Mapping[str, str],
+    *,
+    overwrite: bool = False,
+) -> int:
+    """Bring what a file or a log directory says into the store; return the exit code of the process."""
+
+    async def bring() -> str:
+        config, _ = BrokerConfig.load(properties, overrides, environ)
+        async with AsyncExitStack() as stack:
+            directories = _source_directories(source, config)
+            _lock([*directories, *_directories_of_store(config)], stack)
+            found = await trio.to_thread.run_sync(_read_source, source, directories, config)
+            _check_directories(config, found.metadata.cluster_id)
+
+            async def write(session: Session) -> Imported:
+                return await write_metadata(session, found.metadata, overwrite=overwrite)
+
+            done = await _in_store(config, stack, write)
+            if source in directories:
+                for directory in set(directories).intersection(config.log_dirs):
+                    take_from_kraft(directory)
+        for remark in found.remarks:
+            _say(remark)
+        told = f"imported cluster {found.metadata.cluster_id}: "
+        return told + f"{done.created} topics new, {done.changed} changed, {done.unchanged} as they were"
+
+    return _run(bring)
+
+
+def _run(work: Callable[[], Awaitable[str]]) -> int:
+    try:
+        told = trio.run(work)
+    except _REFUSALS as error:
+        reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
+        _say(reason)
+        return 1
+    sys.stdout.write(f"{told}\n")
+    return 0
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"ottla: {' '.join(text.split())}\n")
+
+
+# The store
+
+
+def _store_name(config: BrokerConfig) -> str:
+    return str(config.values["zookeeper.connect"] or config.log_dirs[0] / STORE_FILE)
+
+
+def _directories_of_store(config: BrokerConfig, *, must_exist: bool = False) -> Sequence[Path]:
+    """The directories that are to be locked where the store is in one of them: a broker has all or none."""
+    if config.values["zookeeper.connect"]:
+        return ()
+    if must_exist and not (config.log_dirs[0] / STORE_FILE).exists():
+        raise MetadataError(f"there is no cluster in {_store_name(config)}")
+    return config.log_dirs
+
+
+def _lock(directories: Sequence[Path], stack: AsyncExitStack) -> None:
+    by_place = {os.path.realpath(directory): directory for directory in directories}
+    stack.callback(DirectoryLocks(list(by_place.values())).release)
+
+
+async def _in_store(config: BrokerConfig, stack: AsyncExitStack, work: Callable[[Session], Awaitable[T]]) -> T:
+    begin = await open_store(config, thread_offload(1), Clock().now_ms, stack)
+    session = await begin(lambda event: None)
+    try:
+        return await work(session)
+    finally:
+        await session.close()
+
+
+def _check_directories(config: BrokerConfig, cluster_id: str) -> None:
+    """A store in a directory of one cluster takes no other."""
+    for directory in _directories_of_store(config):
+        found = (read_meta_properties(directory) or {}).get("cluster.id", cluster_id)
+        if found != cluster_id:
+            raise MetadataError(f"this is metadata of cluster {cluster_id}, {directory} is of cluster {found}")
+
+
+# The source
+
+
+def _source_directories(source: Path, config: BrokerConfig) -> Sequence[Path]:
+    """What is to be looked through: one of a broker's directories stands for all of them."""
+    if not source.is_dir():
+        return ()
+    is_own = os.path.realpath(source) in map(os.path.realpath, config.log_dirs)
+    if not is_own and (source / STORE_FILE).exists():
+        raise MetadataError(f"{source} has a store: export what it has, and import that")
+    if is_own:
+        return [source, *config.log_dirs]
+    return [source]
+
+
+def _read_source(source: Path, directories: Sequence[Path], config: BrokerConfig) -> Source:
+    if not directories:
+        try:
+            return Source(ClusterMetadata.decode(source.read_bytes()))
+        except MetadataError as error:
+            raise MetadataError(f"{source}: {error}") from error
+    identity = identify(source)
+    try:
+        with_metadata = next(filter(has_kraft_metadata, directories), None)
+        if with_metadata is not None:
+            image = KraftImage()
+            for record in kraft_records(with_metadata):
+                image.replay(record)
+            remarks = [f"not taken over: {each}" for each in sorted(image.left_out)]
+            return Source(image.metadata(identity.cluster_id), remarks)
+        by_place = {os.path.realpath(directory): directory for directory in directories}
+        found = [each for directory in by_place.values() for each in partitions_in(directory)]
+        topics = _topics(found, identity.broker_id, config.values)
+    except MetadataError as error:
+        raise MetadataError(f"{source}: {error}") from error
+    next_producer_id = max((each.highest_producer_id for each in found), default=-1) + 1
+    metadata = ClusterMetadata(identity.cluster_id, topics, {}, next_producer_id)
+    bare = sum(topic.configs is None for topic in topics.values())
+    remark = f"the configs of {bare} topics are not told by a directory: what they do not have now, they lack"
+    return Source(metadata, [remark] if bare else [])
+
+
+def _topics(found: Sequence[PartitionFound], broker_id: int, values: Mapping[str, Any]) -> dict[str, TopicMetadata]:
+    """What the logs of one broker come to: it alone has them."""
+    partitions: dict[str, dict[int, PartitionMetadata]] = {}
+    ids: dict[str, bytes | None] = {}
+    for (topic, index), topic_id, leader_epoch, _ in found:
+        if ids.setdefault(topic, topic_id) != topic_id:
+            raise MetadataError(f"the logs of topic {topic} have several ids")
+        isr = (broker_id,) if leader_epoch >= 0 else ()
+        partitions.setdefault(topic, {})[index] = PartitionMetadata(ReplicaAssignment((broker_id,)), leader_epoch, isr)
+    for topic, logs in partitions.items():
+        missing = set(range(max(logs) + 1)).difference(logs)
+        if missing:
+            raise MetadataError(f"there is no log of {topic}-{min(missing)}: the cluster's own metadata is needed")
+    return {
+        topic: TopicMetadata(ids[topic], dict(sorted(logs.items())), _known_configs(topic, values))
+        for topic, logs in partitions.items()
+    }
+
+
+def _known_configs(topic: str, values: Mapping[str, Any]) -> dict[str, str] | None:
+    """What Kafka sets when it makes one of its own topics; None of any other."""
+    if topic == GROUP_METADATA_TOPIC:
+        return {each.name: each.value or "" for each in topic_by_name(topic, values, 1).configs}
+    if topic == TRANSACTION_STATE_TOPIC:
+        return {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "segment.bytes": "104857600",
+            "unclean.leader.election.enable": "false",
+        }
+    return None
