@@ -56,9 +56,9 @@ class PartitionChangeRecord(Message, versions="0-2", flexible="0+"):
     removing_replicas: Annotated[Sequence[Int32] | None, V("0+", nullable="0+", tag=3)] = None
     adding_replicas: Annotated[Sequence[Int32] | None, V("0+", nullable="0+", tag=4)] = None
     leader_recovery_state: Annotated[Int8, V("0+", tag=5)] = -1
+    directories: Annotated[Sequence[Uuid] | None, V("1+", nullable="1+", tag=8)] = None
     eligible_leader_replicas: Annotated[Sequence[Int32] | None, V("2+", nullable="2+", tag=6)] = None
     last_known_elr: Annotated[Sequence[Int32] | None, V("2+", nullable="2+", tag=7)] = None
-    directories: Annotated[Sequence[Uuid] | None, V("1+", nullable="1+", tag=8)] = None
 
 
 class ConfigRecord(Message, versions="0", flexible="0+"):
