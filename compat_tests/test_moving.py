@@ -93,7 +93,7 @@ def without_configs(found: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("first", "second", "end"),
-    [(QuickKafka, Ottla, "stop"), (QuickKafka, Ottla, "kill"), (Ottla, QuickKafka, "kill")],
+    [(QuickKafka, Ottla, "kill"), (Ottla, QuickKafka, "stop")],
 )
 def test_each_goes_on_in_the_directory_of_the_other(
     place: Place, zookeeper: ZooKeeper, first: type[Broker], second: type[Broker], end: str

@@ -188,7 +188,7 @@ def _read_source(source: Path, directories: Sequence[Path], config: BrokerConfig
     next_producer_id = max((each.highest_producer_id for each in found), default=-1) + 1
     metadata = ClusterMetadata(identity.cluster_id, topics, {}, next_producer_id)
     bare = sum(topic.configs is None for topic in topics.values())
-    remark = f"the configs of {bare} topics are not told by a directory: what they do not have now, they lack"
+    remark = f"a directory does not tell the configs of topics: {bare} have none unless they are there"
     return Source(metadata, [remark] if bare else [])
 
 

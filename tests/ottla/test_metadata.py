@@ -1,0 +1,198 @@
+"""`ottla metadata`: what it brings where, and the one line that it says where it cannot."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ottla.cli import main
+from ottla.log.config import LogConfig
+from ottla.log.manager import LogManager
+from ottla.log.meta_properties import DirectoryLocks, read_meta_properties
+from ottla.wire.types import TopicPartition
+from ottla.zk.cluster_metadata import ClusterMetadata
+from tests.log.building import NOW_MS, produced
+from tests.zk.test_cluster_metadata import cluster, topic
+
+ID = b"1" * 16
+KRAFT = "version=1\nnode.id=3\ncluster.id=c\n"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["metadata", *map(str, arguments)], env={})
+
+
+def done(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("ottla: ")
+    return line
+
+
+def into(directory: Path) -> Sequence[str]:
+    return "--override", f"log.dirs={directory}"
+
+
+def document(path: Path, **given: Any) -> Path:
+    path.write_bytes(cluster(**given).encode())
+    return path
+
+
+def exported(store: Path, path: Path) -> ClusterMetadata:
+    done("export", path, *into(store))
+    return ClusterMetadata.decode(path.read_bytes())
+
+
+def kafkas(directory: Path, *partitions: TopicPartition, topic_id: bytes = ID) -> Path:
+    """A log directory as a broker in ZooKeeper mode leaves it."""
+    logs = LogManager([directory], broker_id=3, cluster_id="c")
+    for each in partitions:
+        log = logs.get_or_create(each, topic_id, LogConfig(), NOW_MS)
+        log.append_as_leader([produced(producer_id=8)], 5, NOW_MS)
+    logs.shutdown()
+    return directory
+
+
+def contents(directory: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file() and path.name != ".lock"}
+
+
+def test_a_document_goes_in_and_comes_out(tmp_path: Path) -> None:
+    source = document(tmp_path / "in.json", broker_configs={"<default>": {"a": "ä"}}, next_producer_id=1000)
+    assert done("import", source, *into(tmp_path / "a")) == (
+        "imported cluster c: 1 topics new, 0 changed, 0 as they were\n"
+    )
+    assert exported(tmp_path / "a", tmp_path / "out.json") == ClusterMetadata.decode(source.read_bytes())
+    assert json.loads((tmp_path / "out.json").read_bytes())["version"] == 1
+
+
+def test_a_directory_in_zookeeper_mode_tells_all_but_configs(tmp_path: Path) -> None:
+    own = ("__consumer_offsets", "__transaction_state")
+    names = ("plain", *own)
+    directory = kafkas(tmp_path / "log", *(TopicPartition(name, index) for name in names for index in (0, 1)))
+    result = run("import", directory, *into(directory))
+    assert (
+        result.stderr == "ottla: a directory does not tell the configs of topics: 1 have none unless they are there\n"
+    )
+    found = exported(directory, tmp_path / "out.json")
+    assert set(found.topics) == set(names)
+    assert found.topics["plain"].topic_id == ID
+    assert [
+        (each.assignment.replicas, each.leader_epoch, each.isr) for each in found.topics["plain"].partitions.values()
+    ]
+    assert found.topics["plain"].configs == {}
+    assert all((found.topics[name].configs or {})["cleanup.policy"] == "compact" for name in own)
+    assert found.next_producer_id == 9
+
+
+def test_the_directories_of_a_broker_count_together(tmp_path: Path) -> None:
+    first, second = (kafkas(tmp_path / str(index), TopicPartition("t", index)) for index in (0, 1))
+    both = ("--override", f"log.dirs={first},{second}")
+    assert "there is no log of t-0" in refused("import", second, *into(tmp_path / "other"))
+    done("import", second, *both)
+    done("export", tmp_path / "out.json", *both)
+    found = ClusterMetadata.decode((tmp_path / "out.json").read_bytes())
+    assert set(found.topics["t"].partitions) == {0, 1}
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"\0" * 100, cluster().encode()[:-20]])
+def test_what_is_no_metadata_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "in.json").write_bytes(content)
+    assert f"{tmp_path / 'in.json'}: " in refused("import", tmp_path / "in.json", *into(tmp_path / "a"))
+    assert contents(tmp_path / "a") == {}
+
+
+def test_a_directory_without_logs_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "is no log directory" in refused("import", tmp_path / "empty", *into(tmp_path / "a"))
+
+
+def test_kraft_metadata_that_is_damaged_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "log" / "__cluster_metadata-0"
+    folder.mkdir(parents=True)
+    (folder.parent / "meta.properties").write_text(KRAFT)
+    (folder / "00000000000000000001-0000000001.checkpoint").write_bytes(b"?" * 100)
+    before = contents(folder.parent)
+    assert "checkpoint" in refused("import", folder.parent, *into(folder.parent))
+    assert contents(folder.parent) == before
+
+
+def test_another_clusters_directory_is_refused(tmp_path: Path) -> None:
+    directory = kafkas(tmp_path / "log", TopicPartition("t", 0))
+    before = contents(directory)
+    source = document(tmp_path / "in.json", cluster_id="another")
+    line = refused("import", source, *into(directory))
+    assert line.endswith(f"this is metadata of cluster another, {directory} is of cluster c")
+    assert contents(directory) == before
+
+
+def test_another_clusters_store_is_refused(tmp_path: Path) -> None:
+    done("import", document(tmp_path / "in.json"), *into(tmp_path / "a"))
+    other = document(tmp_path / "other.json", cluster_id="another")
+    assert "this is metadata of cluster another, there is cluster c" in refused("import", other, *into(tmp_path / "a"))
+
+
+def test_a_topic_with_another_id_is_refused_whatever_is_wanted(tmp_path: Path) -> None:
+    done("import", document(tmp_path / "in.json"), *into(tmp_path / "a"))
+    other = document(tmp_path / "other.json", topics={"t": topic(topic_id=ID), "new": topic()})
+    line = refused("import", other, *into(tmp_path / "a"), "--overwrite")
+    assert "topic t is there with the id AAAAAAAAAAAAAAAAAAAAAA, not MTExMTExMTExMTExMTExMQ" in line
+    assert set(exported(tmp_path / "a", tmp_path / "out.json").topics) == {"t"}
+
+
+def test_configs_that_differ_are_overwritten_on_demand(tmp_path: Path) -> None:
+    done("import", document(tmp_path / "in.json"), *into(tmp_path / "a"))
+    other = document(tmp_path / "other.json", topics={"t": topic(configs={"retention.ms": "1"})})
+    assert "topic t is there with other configs: retention.ms" in refused("import", other, *into(tmp_path / "a"))
+    assert "0 topics new, 1 changed" in done("import", other, *into(tmp_path / "a"), "--overwrite")
+    assert exported(tmp_path / "a", tmp_path / "out.json").topics["t"].configs == {"retention.ms": "1"}
+
+
+def test_a_directory_that_somebody_has_open_is_refused(tmp_path: Path) -> None:
+    source = document(tmp_path / "in.json")
+    locks = DirectoryLocks([tmp_path / "a"])
+    try:
+        for arguments in (("import", source), ("import", kafkas(tmp_path / "b")), ("export", tmp_path / "out.json")):
+            assert refused(*arguments, *into(tmp_path / "a"))
+        assert "in use by another broker" in refused("import", source, *into(tmp_path / "a"))
+    finally:
+        locks.release()
+    assert not (tmp_path / "out.json").exists()
+
+
+def test_where_there_is_no_store_nothing_is_exported(tmp_path: Path) -> None:
+    assert "there is no cluster in " in refused("export", tmp_path / "out.json", *into(tmp_path / "a"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_with_a_store_is_to_be_exported(tmp_path: Path) -> None:
+    directory = kafkas(tmp_path / "log", TopicPartition("t", 0))
+    done("import", directory, *into(directory))
+    assert "export what it has" in refused("import", directory, *into(tmp_path / "a"))
+
+
+def test_a_copy_in_kraft_mode_is_only_read(tmp_path: Path) -> None:
+    folder = tmp_path / "log" / "__cluster_metadata-0"
+    folder.mkdir(parents=True)
+    (folder.parent / "meta.properties").write_text(KRAFT)
+    shutil.copytree(folder.parent, tmp_path / "copy")
+    done("import", tmp_path / "copy", *into(tmp_path / "a"))
+    assert (tmp_path / "copy" / "meta.properties").read_text() == KRAFT
+    done("import", folder.parent, *into(folder.parent))
+    found = read_meta_properties(folder.parent) or {}
+    assert (found["version"], found["broker.id"], found["cluster.id"]) == ("0", "3", "c")
+
+
+def test_a_key_without_value_is_refused(tmp_path: Path) -> None:
+    assert "--override takes KEY=VALUE" in refused("export", tmp_path / "out.json", "--override", "log.dirs")
