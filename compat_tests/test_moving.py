@@ -50,6 +50,11 @@ class Place:
                 wait_until_gone(zookeeper)
 
 
+def transaction_indexes(place: Place) -> dict[Path, bytes]:
+    """The files that tell of aborted transactions."""
+    return {path: path.read_bytes() for path in (place.folder / "log").glob("*/*.txnindex") if path.stat().st_size}
+
+
 def wait_until_gone(zookeeper: ZooKeeper) -> None:
     """Wait until no broker is registered."""
     client = KazooClient(zookeeper.connect)
@@ -106,8 +111,12 @@ def test_each_goes_on_in_the_directory_of_the_other(
     expected = observed(broker)
     for kind in (second, first):
         place.end(end, zookeeper)
+        aborted = transaction_indexes(place)
+        assert bool(aborted) == (first is QuickKafka)
         broker = place.open(kind, connect)
         assert observed(broker) == expected
+        # After a crash they were made anew.
+        assert transaction_indexes(place) == aborted
         history.go_on(broker)
         expected = observed(broker)
 

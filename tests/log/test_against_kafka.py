@@ -13,7 +13,7 @@ from compat_tests.brokers import run_tool
 from ottla.log.partition_log import PartitionLog
 from ottla.log.producer_snapshot import decode_snapshot
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import ProducedBatch
+from ottla.wire.record_batch import ControlType, ProducedBatch, build_control_batch
 
 from .building import NOW_MS, TOPIC_PARTITION, append, content, open_log, produced
 from .kafka_log import KafkaLog, KafkaRefused
@@ -300,6 +300,19 @@ def test_kafkas_dump_tool_finds_nothing_wrong(tmp_path: Path) -> None:
     assert _complaints(shown) == []
     _spoil(Path(indexes[0]))
     assert _complaints(_dump("--verify-index-only", "--files", indexes[0])) != []
+
+
+def test_kafkas_dump_tool_reads_which_transactions_were_aborted(tmp_path: Path) -> None:
+    log = open_log(tmp_path / str(TOPIC_PARTITION))
+    append(log, produced(2, producer_id=7, transactional=True))
+    marker = build_control_batch(
+        ControlType.ABORT, producer_id=7, producer_epoch=0, coordinator_epoch=1, timestamp=NOW_MS, base_offset=2
+    )
+    log.append_as_follower(memoryview(marker), NOW_MS)
+    log.close()
+    (index,) = log.directory.glob("*.txnindex")
+    printed = _dump("--files", str(index))
+    assert "version: 0 producerId: 7 firstOffset: 0 lastOffset: 2 lastStableOffset: 3" in printed
 
 
 def _spoil(index: Path) -> None:
