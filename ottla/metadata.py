@@ -86,9 +86,8 @@ def import_metadata(
                 return await write_metadata(session, found.metadata, overwrite=overwrite)
 
             done = await _in_store(config, stack, write)
-            if source in directories:
-                for directory in set(directories).intersection(config.log_dirs):
-                    take_from_kraft(directory)
+            for directory in set(directories).intersection(config.log_dirs):
+                take_from_kraft(directory)
         for remark in found.remarks:
             _say(remark)
         told = f"imported cluster {found.metadata.cluster_id}: "

@@ -104,12 +104,9 @@ async def _topic_operations(
         always[znodes.topic_config_path(name)] = znodes.encode_config(configs)
     if known is None or known.assignments != topic.assignments:
         always[znodes.topic_path(name)] = TopicAssignment(topic.topic_id, topic.assignments).encode()
-    had_leader = (
-        set() if known is None else {i for i, each in known.partitions.items() if each.leader_epoch != NO_EPOCH}
-    )
     missing: dict[str, bytes] = {}
     for index, partition in topic.partitions.items():
-        if partition.leader_epoch != NO_EPOCH and index not in had_leader:
+        if partition.leader_epoch != NO_EPOCH:
             # Whoever controls next elects a leader, in the next epoch.
             state = PartitionState(NO_LEADER, partition.leader_epoch, partition.isr, _NO_CONTROLLER)
             missing[znodes.partition_path(TopicPartition(name, index))] = b""

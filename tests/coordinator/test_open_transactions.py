@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ottla.coordinator.open_transactions import OpenTransactions
@@ -45,6 +45,10 @@ class AsKafka:
 
 
 @given(STEPS)
+@example([("write", 0, b"a", b"1"), ("plain", b"a", b"2"), ("end", 0, True)])
+@example([("write", 0, b"a", b"1"), ("plain", b"a", b"2"), ("plain", b"a", None), ("end", 0, True)])
+@example([("write", 0, b"a", b"1"), ("write", 1, b"a", b"2"), ("end", 1, True), ("end", 0, True)])
+@example([("write", 0, b"a", b"1"), ("write", 1, b"a", b"2"), ("end", 0, True), ("end", 1, True)])
 def test_what_counts_is_what_counts_in_kafka(steps: list[tuple[Any, ...]]) -> None:
     kafka, ours = AsKafka(), OpenTransactions()
     counted: dict[bytes, bytes | None] = {}

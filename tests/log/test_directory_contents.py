@@ -135,7 +135,7 @@ LATER = "00000000000000000004.log"
         ({SNAPSHOT: [batch(0, b"s")], "00000000000000000001-0000000001.checkpoint": [b"old"]}, [b"s"]),
         # The end is what a crash has left.
         ({LOG: [batch(0, b"a"), batch(1, b"b")[:-1]]}, [b"a"]),
-        ({LOG: [batch(0, b"a"), batch(1, b"b")[:-1] + b"?"]}, [b"a"]),
+        ({LOG: [batch(0, b"a"), batch(1, b"b").replace(b"b", b"?")]}, [b"a"]),
         ({LOG: [batch(0, b"a"), bytes(100)]}, [b"a"]),
     ],
 )
@@ -153,6 +153,7 @@ def test_metadata_is_a_snapshot_and_what_follows_it(
     [
         {SNAPSHOT: [batch(0, b"s")[:-1]]},
         {SNAPSHOT: [batch(0, b"s"), b"?"]},
+        {SNAPSHOT: [batch(0, b"s"), batch(1, b"b").replace(b"b", b"?")]},
         {SNAPSHOT: [b"?" * 100]},
         {LOG: [batch(0, b"a")[:-1]], LATER: [batch(4, b"d")]},
         {LATER: [batch(4, b"d")]},

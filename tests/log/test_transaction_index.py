@@ -133,7 +133,8 @@ def test_readers_of_committed_records_see_these_alone(tmp_path: Path, trials: in
         check(log, expected, choose)
         log.release()
         for path in directory.glob("*.txnindex"):
-            path.write_bytes(choose.choice([b"", b"?" * 34, path.read_bytes()]))
+            entry = bytes(2) + 4 * (1 << 40).to_bytes(8, "big")
+            path.write_bytes(choose.choice([b"", b"?" * 34, path.read_bytes(), path.read_bytes() + entry]))
         log = open_log(directory, clean=False, **CONFIG)
         check(log, expected, choose)
         log.release()
