@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from compat_tests.both import NOON, PerSide, Side, batch
 from compat_tests.brokers import Broker
 from compat_tests.clients import CODECS, create_topic
-from compat_tests.scenarios.records import produced
+from compat_tests.scenarios.records import fetched, produced
 
 # Its types do not tell what it exports.
 librdkafka: Any = confluent_kafka
@@ -190,10 +190,12 @@ def observed(broker: Broker) -> dict[str, Any]:
     with contextlib.closing(Side(broker)) as side:
         topics = _topics(side)
         groups = _offsets_of_groups(side)
+        aborted = _aborted_transactions(side) if "transactional" in topics else []
     partitions = [(topic, index) for topic, (_, count) in topics.items() for index in range(count)]
     return {
         "topics": topics,
         "groups": groups,
+        "aborted": aborted,
         "configs": _configs(bootstrap, list(topics)),
         "earliest": _offsets(bootstrap, partitions, EARLIEST),
         "latest": _offsets(bootstrap, partitions, LATEST),
@@ -234,6 +236,16 @@ def _offsets_of_groups(side: Side) -> list[Any]:
         for group in found
         for topic in group["topics"]
     )
+
+
+def _aborted_transactions(side: Side) -> list[Any]:
+    """What a consumer is told to pass over, from each offset on."""
+    found = []
+    for offset in range(0, 30, 3):
+        answer = side.ask("Fetch", 11, {**fetched("transactional", offset), "isolation_level": 1, "rack_id": ""})
+        found.append(answer["responses"][0]["partitions"][0]["aborted_transactions"])
+    assert any(found)
+    return found
 
 
 def _configs(bootstrap: str, topics: list[str]) -> dict[str, dict[str, str]]:

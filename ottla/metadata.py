@@ -18,6 +18,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.controller.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, topic_by_name
 from ottla.broker.node import STORE_FILE, open_store
 from ottla.log.checkpoint import replace_file
+from ottla.log.config import LogConfig
 from ottla.log.directory_contents import (
     PartitionFound,
     UnreadableDirectoryError,
@@ -86,7 +87,7 @@ def import_metadata(
                 return await write_metadata(session, found.metadata, overwrite=overwrite)
 
             done = await _in_store(config, stack, write)
-            for directory in set(directories).intersection(config.log_dirs):
+            for directory in {*directories, *_directories_of_store(config)}.intersection(config.log_dirs):
                 take_from_kraft(directory)
         for remark in found.remarks:
             _say(remark)
@@ -174,11 +175,7 @@ def _read_source(source: Path, directories: Sequence[Path], config: BrokerConfig
     try:
         with_metadata = next(filter(has_kraft_metadata, directories), None)
         if with_metadata is not None:
-            image = KraftImage()
-            for record in kraft_records(with_metadata):
-                image.replay(record)
-            remarks = [f"not taken over: {each}" for each in sorted(image.left_out)]
-            return Source(image.metadata(identity.cluster_id), remarks)
+            return _kraft_source(with_metadata, identity.cluster_id)
         by_place = {os.path.realpath(directory): directory for directory in directories}
         found = [each for directory in by_place.values() for each in partitions_in(directory)]
         topics = _topics(found, identity.broker_id, config.values)
@@ -189,6 +186,26 @@ def _read_source(source: Path, directories: Sequence[Path], config: BrokerConfig
     bare = sum(topic.configs is None for topic in topics.values())
     remark = f"a directory does not tell the configs of topics: {bare} have none unless they are there"
     return Source(metadata, [remark] if bare else [])
+
+
+def _kraft_source(directory: Path, cluster_id: str) -> Source:
+    image = KraftImage()
+    for record in kraft_records(directory):
+        image.replay(record)
+    metadata = image.metadata(cluster_id)
+    remarks = [f"not taken over: {each}" for each in sorted(image.left_out)]
+    topics = {}
+    for name, topic in metadata.topics.items():
+        configs = dict(topic.configs or {})
+        for key, value in (topic.configs or {}).items():
+            try:
+                LogConfig.from_topic({key: value})
+            except ConfigError as error:
+                # One that cannot be served would take all others with it.
+                remarks.append(f"not taken over: {key} of topic {name}: {error}")
+                del configs[key]
+        topics[name] = topic._replace(configs=configs)
+    return Source(metadata._replace(topics=topics), remarks)
 
 
 def _topics(found: Sequence[PartitionFound], broker_id: int, values: Mapping[str, Any]) -> dict[str, TopicMetadata]:

@@ -13,10 +13,14 @@ from ottla.cli import main
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.log.meta_properties import DirectoryLocks, read_meta_properties
+from ottla.wire.record_batch import NewRecord, build_batch
 from ottla.wire.types import TopicPartition
-from ottla.zk.cluster_metadata import ClusterMetadata
+from ottla.zk.cluster_metadata import ClusterMetadata, PartitionMetadata
+from ottla.zk.kraft_records import ConfigRecord
+from ottla.zk.znodes import ReplicaAssignment
 from tests.log.building import NOW_MS, produced
 from tests.zk.test_cluster_metadata import cluster, topic
+from tests.zk.test_kraft_records import PARTITION, TOPIC, framed
 
 ID = b"1" * 16
 KRAFT = "version=1\nnode.id=3\ncluster.id=c\n"
@@ -81,16 +85,13 @@ def test_a_directory_in_zookeeper_mode_tells_all_but_configs(tmp_path: Path) -> 
     own = ("__consumer_offsets", "__transaction_state")
     names = ("plain", *own)
     directory = kafkas(tmp_path / "log", *(TopicPartition(name, index) for name in names for index in (0, 1)))
-    result = run("import", directory, *into(directory))
-    assert (
-        result.stderr == "ottla: a directory does not tell the configs of topics: 1 have none unless they are there\n"
-    )
+    remark = run("import", directory, *into(directory)).stderr
+    assert remark == "ottla: a directory does not tell the configs of topics: 1 have none unless they are there\n"
     found = exported(directory, tmp_path / "out.json")
     assert set(found.topics) == set(names)
     assert found.topics["plain"].topic_id == ID
-    assert [
-        (each.assignment.replicas, each.leader_epoch, each.isr) for each in found.topics["plain"].partitions.values()
-    ]
+    led = PartitionMetadata(ReplicaAssignment((3,)), 5, (3,))
+    assert found.topics["plain"].partitions == {0: led, 1: led}
     assert found.topics["plain"].configs == {}
     assert all((found.topics[name].configs or {})["cleanup.policy"] == "compact" for name in own)
     assert found.next_producer_id == 9
@@ -182,6 +183,26 @@ def test_a_directory_with_a_store_is_to_be_exported(tmp_path: Path) -> None:
     assert "export what it has" in refused("import", directory, *into(tmp_path / "a"))
 
 
+def test_configs_that_nobody_here_knows_stay_behind_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "log" / "__cluster_metadata-0"
+    folder.mkdir(parents=True)
+    (folder.parent / "meta.properties").write_text(KRAFT)
+    configs = {"cleanup.policy": "compact", "of.the.future": "1", "remote.storage.enable": "true"}
+    records = [
+        TOPIC,
+        PARTITION,
+        *(ConfigRecord(resource_type=2, resource_name="t", name=key, value=each) for key, each in configs.items()),
+    ]
+    values = [NewRecord(value=framed(each)) for each in records]
+    (folder / "00000000000000000000.log").write_bytes(build_batch(values))
+    said = run("import", folder.parent, *into(folder.parent)).stderr.splitlines()
+    assert [line.split(": ")[1:3] for line in said] == [
+        ["not taken over", "of.the.future of topic t"],
+        ["not taken over", "remote.storage.enable of topic t"],
+    ]
+    assert exported(folder.parent, tmp_path / "out.json").topics["t"].configs == {"cleanup.policy": "compact"}
+
+
 def test_a_copy_in_kraft_mode_is_only_read(tmp_path: Path) -> None:
     folder = tmp_path / "log" / "__cluster_metadata-0"
     folder.mkdir(parents=True)
@@ -192,6 +213,14 @@ def test_a_copy_in_kraft_mode_is_only_read(tmp_path: Path) -> None:
     done("import", folder.parent, *into(folder.parent))
     found = read_meta_properties(folder.parent) or {}
     assert (found["version"], found["broker.id"], found["cluster.id"]) == ("0", "3", "c")
+
+
+def test_the_directories_of_a_store_are_taken_over_wherever_the_metadata_is_from(tmp_path: Path) -> None:
+    directory = tmp_path / "log"
+    directory.mkdir()
+    (directory / "meta.properties").write_text(KRAFT)
+    done("import", document(tmp_path / "in.json"), *into(directory))
+    assert (read_meta_properties(directory) or {})["version"] == "0"
 
 
 def test_a_key_without_value_is_refused(tmp_path: Path) -> None:
