@@ -21,7 +21,7 @@ librdkafka: Any = confluent_kafka
 
 Partition = tuple[str, int]
 
-PATIENCE_S: Final = 30.0
+PATIENCE_S: Final = 60.0
 EARLIEST: Final = librdkafka.admin.OffsetSpec.earliest()
 LATEST: Final = librdkafka.admin.OffsetSpec.latest()
 GROUPS: Final = ("plain", "in-transaction")

@@ -4,6 +4,7 @@ Owns where the two ends are, and that nobody else is at work there. Must not kno
 Counterparts in Kafka: the migration from ZooKeeper to KRaft, and kafka-metadata-shell.
 """
 
+import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -79,8 +80,9 @@ def import_metadata(
         config, _ = BrokerConfig.load(properties, overrides, environ)
         async with AsyncExitStack() as stack:
             directories = _source_directories(source, config)
-            _lock([*directories, *_directories_of_store(config)], stack)
+            _lock(directories, stack)
             found = await trio.to_thread.run_sync(_read_source, source, directories, config)
+            _lock([each for each in _directories_of_store(config) if each not in directories], stack)
             _check_directories(config, found.metadata.cluster_id)
 
             async def write(session: Session) -> Imported:
@@ -98,6 +100,8 @@ def import_metadata(
 
 
 def _run(work: Callable[[], Awaitable[str]]) -> int:
+    # What libraries say on the way comes to the one line at its end.
+    logging.basicConfig(handlers=[logging.NullHandler()])
     try:
         told = trio.run(work)
     except _REFUSALS as error:

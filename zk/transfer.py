@@ -67,6 +67,9 @@ async def write_metadata(session: Session, wanted: ClusterMetadata, *, overwrite
     running = await _children(session, znodes.BROKER_IDS)
     if running:
         raise MetadataError(f"brokers are running there: {', '.join(sorted(running))}")
+    leaving = sorted(set(await _children(session, znodes.DELETE_TOPICS)).intersection(wanted.topics))
+    if leaving:
+        raise MetadataError(f"topics are being deleted there: {', '.join(leaving)}")
     existing = await read_metadata(session) or ClusterMetadata(wanted.cluster_id, {}, {})
     if existing.cluster_id != wanted.cluster_id:
         raise MetadataError(f"this is metadata of cluster {wanted.cluster_id}, there is cluster {existing.cluster_id}")

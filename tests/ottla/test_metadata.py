@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -111,7 +113,7 @@ def test_the_directories_of_a_broker_count_together(tmp_path: Path) -> None:
 def test_what_is_no_metadata_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "in.json").write_bytes(content)
     assert f"{tmp_path / 'in.json'}: " in refused("import", tmp_path / "in.json", *into(tmp_path / "a"))
-    assert contents(tmp_path / "a") == {}
+    assert not (tmp_path / "a").exists()
 
 
 def test_a_directory_without_logs_is_refused(tmp_path: Path) -> None:
@@ -170,6 +172,16 @@ def test_a_directory_that_somebody_has_open_is_refused(tmp_path: Path) -> None:
     finally:
         locks.release()
     assert not (tmp_path / "out.json").exists()
+
+
+@pytest.mark.slow
+def test_a_zookeeper_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    arguments = ("export", tmp_path / "out.json", "--zookeeper", "127.0.0.1:1")
+    command = [sys.executable, "-P", "-m", "ottla", "metadata", *map(str, arguments)]
+    command += ["--override", "zookeeper.connection.timeout.ms=1000"]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (said.returncode, said.stdout) == (1, "")
+    assert said.stderr == "ottla: Timed out waiting for connection to 127.0.0.1:1\n"
 
 
 def test_where_there_is_no_store_nothing_is_exported(tmp_path: Path) -> None:

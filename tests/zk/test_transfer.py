@@ -136,6 +136,8 @@ async def test_topics_on_their_way_out_are_left_out(connect: Connect) -> None:
     found = await read_metadata(session)
     assert found is not None
     assert set(found.topics) == {"old"}
+    with pytest.raises(MetadataError, match="topics are being deleted there: t"):
+        await write_metadata(session, WHOLE)
 
 
 async def test_a_znode_that_cannot_be_read_is_named(connect: Connect) -> None:
