@@ -141,6 +141,7 @@ class Assembly:
         """Have others lead what is led here, if there are any."""
         if len(self._metadata.brokers) > 1:
             await hand_over(self._to_controller.ask, self._identity.broker_id, self._epoch, self._config.values)
+        self.replicas.step_down()
         self.groups.shut_down()
 
     async def advertise(self, endpoints: tuple[Endpoint, ...]) -> None:

@@ -136,8 +136,8 @@ class Partition:
         self.is_offline = True
         self.is_leader = False
 
-    def make_deleted(self) -> None:
-        """Whoever still holds this object gets no more from it."""
+    def resign(self) -> None:
+        """It is deleted, or the broker ends: whoever still holds this object gets no more from it."""
         self.is_leader = False
 
     def _assign(self, state: LeaderAndIsrPartitionState) -> None:

@@ -467,7 +467,7 @@ class ReplicaManager:
         if delete:
             if partition is not None:
                 del self.partitions[key]
-                partition.make_deleted()
+                partition.resign()
             # Without a partition too: the topic may have been deleted while this broker was down.
             renaming = self.logs.delete(key)
         self.signal.notify(key, EVERYTHING)
@@ -483,6 +483,13 @@ class ReplicaManager:
             else:
                 logger.error("%s cannot be deleted: %s", renaming.old, error)
                 answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+
+    def step_down(self) -> None:
+        """Lead no more what others can lead: the broker ends. Who waits to be acknowledged asks them, and not later."""
+        for partition in self.partitions.values():
+            if partition.followers:
+                partition.resign()
+                self.signal.notify(partition.topic_partition, EVERYTHING)
 
     # Checkpoints
 

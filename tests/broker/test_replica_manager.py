@@ -330,6 +330,20 @@ async def test_a_deleted_topic_ends_the_wait(house: House) -> None:
     assert done == [[ErrorCode.NOT_LEADER_OR_FOLLOWER]]
 
 
+async def test_a_broker_that_ends_keeps_nobody_waiting_for_what_others_lead(house: House) -> None:
+    house.lead(partitions=[0])
+    house.lead("two", isr=[BROKER, 1], replicas=[BROKER, 1])
+    alone, shared = house.replicas.partition(TOPIC, 0), house.replicas.partition("two", 0)
+    done: list[list[ErrorCode]] = []
+    house.replicas.await_acks([(shared, append(house, shared, b"a"))], -1, 5000, done.append)
+    house.replicas.step_down()
+    assert done == [[ErrorCode.NOT_LEADER_OR_FOLLOWER]]
+    with pytest.raises(KafkaError) as refused:
+        append(house, shared, b"b")
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert append(house, alone, b"b") == 1
+
+
 async def test_a_wait_that_nobody_waits_for_leaves_nothing_behind(
     house: House, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
