@@ -33,7 +33,7 @@ from ottla.wire.config_def import ConfigError
 from ottla.zk.cluster_metadata import ClusterMetadata, MetadataError, PartitionMetadata, TopicMetadata
 from ottla.zk.kraft_records import KraftImage
 from ottla.zk.store import Session, StoreError
-from ottla.zk.transfer import Imported, read_metadata, write_metadata
+from ottla.zk.transfer import PRODUCER_ID_BLOCK_SIZE, Imported, read_metadata, write_metadata
 from ottla.zk.znodes import ReplicaAssignment
 
 T = TypeVar("T")
@@ -185,7 +185,9 @@ def _read_source(source: Path, directories: Sequence[Path], config: BrokerConfig
         topics = _topics(found, identity.broker_id, config.values)
     except MetadataError as error:
         raise MetadataError(f"{source}: {error}") from error
-    next_producer_id = max((each.highest_producer_id for each in found), default=-1) + 1
+    highest = max((each.highest_producer_id for each in found), default=-1)
+    # Of the block that the broker had, some producers may not have written yet.
+    next_producer_id = (highest // PRODUCER_ID_BLOCK_SIZE + 1) * PRODUCER_ID_BLOCK_SIZE
     metadata = ClusterMetadata(identity.cluster_id, topics, {}, next_producer_id)
     bare = sum(topic.configs is None for topic in topics.values())
     remark = f"a directory does not tell the configs of topics: {bare} have none unless they are there"

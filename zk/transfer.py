@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 # What fits into one transaction of ZooKeeper, which takes a mebibyte; a topic's assignment may be half of that.
 _AT_ONCE: Final = 500
-_PRODUCER_ID_BLOCK_SIZE: Final = 1000
+PRODUCER_ID_BLOCK_SIZE: Final = 1000
 # No controller is too old to go on from what has this epoch.
 _NO_CONTROLLER: Final = 0
 
@@ -136,7 +136,7 @@ async def _producer_id_operations(session: Session, wanted: int) -> list[Operati
     """No id that was given out is given out again: it would be taken for its first owner."""
     if wanted <= await _next_producer_id(session):
         return []
-    block = ProducerIdBlock(NO_LEADER, max(0, wanted - _PRODUCER_ID_BLOCK_SIZE), wanted - 1)
+    block = ProducerIdBlock(NO_LEADER, max(0, wanted - PRODUCER_ID_BLOCK_SIZE), wanted - 1)
     return [SetData(znodes.PRODUCER_ID_BLOCK, block.encode())]
 
 

@@ -96,7 +96,8 @@ def test_a_directory_in_zookeeper_mode_tells_all_but_configs(tmp_path: Path) -> 
     assert found.topics["plain"].partitions == {0: led, 1: led}
     assert found.topics["plain"].configs == {}
     assert all((found.topics[name].configs or {})["cleanup.policy"] == "compact" for name in own)
-    assert found.next_producer_id == 9
+    # Not only the ids that were seen: all of their block.
+    assert found.next_producer_id == 1000
 
 
 def test_the_directories_of_a_broker_count_together(tmp_path: Path) -> None:
