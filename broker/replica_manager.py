@@ -486,10 +486,9 @@ class ReplicaManager:
 
     def step_down(self) -> None:
         """Lead no more what others can lead: the broker ends. Who waits to be acknowledged asks them, and not later."""
-        for partition in self.partitions.values():
-            if partition.followers:
-                partition.resign()
-                self.signal.notify(partition.topic_partition, EVERYTHING)
+        for partition in (each for each in self.partitions.values() if each.followers):
+            partition.resign()
+            self.signal.notify(partition.topic_partition, EVERYTHING)
 
     # Checkpoints
 
