@@ -33,6 +33,7 @@ from ottla.broker.isr_changes import IsrChanges
 from ottla.broker.large_requests import LargeRequests
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.offline_notice import OfflineNotice
+from ottla.broker.old_segments import OldSegments
 from ottla.broker.peer import Connect, Peer
 from ottla.broker.protocol_versions import protocol_versions
 from ottla.broker.replica_fetcher import ReplicaFetchers
@@ -180,7 +181,9 @@ class Assembly:
             logs,
             self._clock,
             self._offload,
+            self._start_soon,
             flush=self.replicas.group_commit.flush,
+            delete_old_segments=OldSegments(self.replicas).delete,
             high_watermarks=self.replicas.high_watermarks,
             config=lambda: self._dynamic.current.values,
         )

@@ -1,17 +1,17 @@
-"""What has to be done now and then: fsyncs, checkpoints, forgetting producers, removing deleted logs.
+"""What has to be done now and then: fsyncs, checkpoints, retention, forgetting producers, removing deleted logs.
 
 Owns when. What is due is planned on the loop and written by a worker thread, from plain values. Must not know the roles
 of partitions. Counterpart in Kafka: the scheduled tasks of LogManager and ReplicaManager.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import trio
 
-from ottla.broker.clock import Clock, Offload
+from ottla.broker.clock import Clock, Offload, StartSoon
 from ottla.log.manager import LogManager, remove_directories, write_checkpoints
 from ottla.wire.errors import KafkaError
 from ottla.wire.types import TopicPartition
@@ -21,7 +21,7 @@ logger = logging.getLogger("org.apache.kafka.server.util.KafkaScheduler")
 # Kafka syncs a segment when it is rolled; here all that were rolled since the last look.
 _ROLLED_EVERY_MS: Final = 5_000
 _PRODUCERS_EVERY_MS: Final = 600_000
-_LEAST_DELETE_DELAY_MS: Final = 1_000
+_DELETED_EVERY_MS: Final = 1_000
 
 
 class Housekeeping:
@@ -32,8 +32,10 @@ class Housekeeping:
         logs: LogManager,
         clock: Clock,
         offload: Offload,
+        start_soon: StartSoon,
         *,
         flush: Callable[[TopicPartition, int | None], Awaitable[None]],
+        delete_old_segments: Callable[[], Awaitable[None]],
         high_watermarks: Callable[[], Mapping[TopicPartition, int]],
         config: Callable[[], Mapping[str, Any]],
     ) -> None:
@@ -41,7 +43,9 @@ class Housekeeping:
         self._logs = logs
         self._clock = clock
         self._offload = offload
+        self._start_soon = start_soon
         self._flush = flush
+        self._delete_old_segments = delete_old_segments
         self._high_watermarks = high_watermarks
         self._config = config
         self._started_ms = clock.now_ms()
@@ -52,27 +56,28 @@ class Housekeeping:
     async def run(self) -> None:
         """Do everything when it is due, until cancelled."""
         config = self._config()
-        tasks: list[tuple[int, Callable[[], Awaitable[None]]]] = [
-            (config["log.flush.scheduler.interval.ms"], self.flush_due),
-            (_ROLLED_EVERY_MS, self.flush_rolled),
-            (config["log.flush.offset.checkpoint.interval.ms"], self.checkpoint_recovery_points),
-            (config["log.flush.start.offset.checkpoint.interval.ms"], self.checkpoint_log_start_offsets),
-            (config["replica.high.watermark.checkpoint.interval.ms"], self.checkpoint_high_watermarks),
-            (_PRODUCERS_EVERY_MS, self.expire_producers),
+        first_ms = config["log.initial.task.delay.ms"]
+        tasks: list[tuple[int | None, int, Callable[[], Awaitable[None]]]] = [
+            (first_ms, config["log.retention.check.interval.ms"], self.delete_old_segments),
+            (first_ms, config["log.flush.scheduler.interval.ms"], self.flush_due),
+            (first_ms, config["log.flush.offset.checkpoint.interval.ms"], self.checkpoint_recovery_points),
+            (first_ms, config["log.flush.start.offset.checkpoint.interval.ms"], self.checkpoint_log_start_offsets),
+            (None, config["replica.high.watermark.checkpoint.interval.ms"], self.checkpoint_high_watermarks),
+            (None, _ROLLED_EVERY_MS, self.flush_rolled),
+            (None, _PRODUCERS_EVERY_MS, self.expire_producers),
+            (None, _DELETED_EVERY_MS, self.remove_deleted),
         ]
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._repeat, self._delete_delay_ms, self.remove_deleted)
-            for interval_ms, task in tasks:
+            for first_after_ms, interval_ms, task in tasks:
                 if interval_ms > 0:
-                    nursery.start_soon(self._repeat, lambda interval_ms=interval_ms: interval_ms, task)
+                    nursery.start_soon(self._repeat, first_after_ms, interval_ms, task)
 
-    def _delete_delay_ms(self) -> int:
-        """How long files stay; the one interval that may change while the broker runs."""
-        return max(_LEAST_DELETE_DELAY_MS, int(self._config()["log.segment.delete.delay.ms"]))
-
-    async def _repeat(self, interval_ms: Callable[[], int], task: Callable[[], Awaitable[None]]) -> None:
+    async def _repeat(self, first_ms: int | None, interval_ms: int, task: Callable[[], Awaitable[None]]) -> None:
+        """`first_ms`: how long to wait before the first time, if not as long as before each other."""
+        wait_ms = interval_ms if first_ms is None else first_ms
         while True:
-            await trio.sleep(interval_ms() / 1000)
+            await trio.sleep(wait_ms / 1000)
+            wait_ms = interval_ms
             try:
                 await task()
             except (OSError, KafkaError) as error:
@@ -116,11 +121,19 @@ class Housekeeping:
             await self._offload(write_checkpoints, changed)
             self._written.update(changed)
 
+    async def delete_old_segments(self) -> None:
+        """Delete what logs need no more."""
+        await self._delete_old_segments()
+
     async def remove_deleted(self) -> None:
-        """Remove the directories of deleted logs."""
+        """Have the directories of deleted logs removed, once they have stayed for their time."""
         directories = self._logs.take_deleted()
         if directories:
-            await self._offload(remove_directories, directories)
+            self._start_soon(self._remove_later, directories, self._config()["log.segment.delete.delay.ms"])
+
+    async def _remove_later(self, directories: Sequence[Path], delay_ms: int) -> None:
+        await trio.sleep(delay_ms / 1000)
+        await self._offload(remove_directories, directories)
 
     async def expire_producers(self) -> None:
         """Forget producers that were silent for `producer.id.expiration.ms`."""

@@ -170,6 +170,8 @@ _BROKER_ONLY = [
               "How often logs are looked at for records to force to disk.", _HIGH),
     ConfigKey("log.flush.start.offset.checkpoint.interval.ms", _INT, 60_000, _ZERO_OR_MORE,
               "How often log start offsets are written.", _HIGH),
+    ConfigKey("log.initial.task.delay.ms", _LONG, 30_000, _ZERO_OR_MORE,
+              "How long after the start logs are first looked at.", _LOW, is_internal=True),
     ConfigKey("log.retention.check.interval.ms", _LONG, 300_000, _ONE_OR_MORE, "How often old segments are sought."),
     ConfigKey("log.retention.hours", _INT, 168, None, "`log.retention.ms` in hours, if that is not set.", _HIGH),
     ConfigKey("log.retention.minutes", _INT, None, None, "`log.retention.ms` in minutes, if that is not set.", _HIGH),
@@ -257,8 +259,8 @@ class LogConfig:
 
     __slots__ = (
         "flush_messages", "flush_ms", "index_interval_bytes", "log_append_time", "max_message_bytes",
-        "message_timestamp_type", "segment_bytes", "segment_index_bytes", "segment_jitter_ms", "segment_ms",
-        "timestamp_after_max_ms", "timestamp_before_max_ms", "values",
+        "max_segment_ms", "message_timestamp_type", "segment_bytes", "segment_index_bytes", "segment_jitter_ms",
+        "segment_ms", "timestamp_after_max_ms", "timestamp_before_max_ms", "values",
     )  # fmt: skip
 
     def __init__(self, values: Mapping[str, Any] | None = None, **named: Any) -> None:
@@ -276,6 +278,8 @@ class LogConfig:
         self.segment_index_bytes: int = values["segment.index.bytes"]
         self.segment_jitter_ms: int = values["segment.jitter.ms"]
         self.segment_ms: int = values["segment.ms"]
+        # What is to be compacted in time has to leave the active segment before.
+        self.max_segment_ms = min(self.segment_ms, values["max.compaction.lag.ms"]) if self.compact else self.segment_ms
         difference = values["message.timestamp.difference.max.ms"]
         before, after = values["message.timestamp.before.max.ms"], values["message.timestamp.after.max.ms"]
         self.timestamp_before_max_ms: int = difference if before == _LONG_MAX else before

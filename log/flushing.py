@@ -27,14 +27,14 @@ class FlushJob:
         self.directories = directories
 
     def run(self) -> None:
-        """Wait until all is on the disk. A directory that was renamed meanwhile is being deleted: no matter."""
+        """Wait until all is on the disk. A file or directory that was renamed meanwhile is being deleted: no matter."""
         for file in self.files:
             os.fdatasync(file.fd)
-        with suppress(FileNotFoundError):
-            for path in self.paths:
-                with open(path, "rb") as other:
-                    os.fsync(other.fileno())
-            for directory in self.directories:
+        for path in self.paths:
+            with suppress(FileNotFoundError), open(path, "rb") as other:
+                os.fsync(other.fileno())
+        for directory in self.directories:
+            with suppress(FileNotFoundError):
                 sync_directory(directory)
 
 

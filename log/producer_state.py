@@ -390,6 +390,13 @@ class ProducerState:
         for offset in stray:
             self._delete_snapshot(offset)
 
+    def release_snapshot(self, offset: int) -> Path | None:
+        """Know the snapshot at `offset` no more; returns its file, which is the caller's to remove."""
+        if offset not in self._snapshots:
+            return None
+        self._snapshots.remove(offset)
+        return snapshot_path(self._directory, offset)
+
     def _delete_snapshot(self, offset: int) -> None:
         self._snapshots.remove(offset)
         snapshot_path(self._directory, offset).unlink(missing_ok=True)

@@ -112,7 +112,7 @@ def load_log(directory: Path, files: OpenFiles, options: LoadOptions) -> LoadedL
     log_start_offset = max(options.log_start_offset, segments[0].base_offset)
     epochs.save()
     epochs.truncate_from_end_unsaved(log_end_offset)
-    epochs.truncate_from_start(options.log_start_offset)
+    epochs.truncate_from_start(log_start_offset)
     producers.remove_stray_snapshots(segment.base_offset for segment in segments)
     rebuild_producers(producers, segments, log_start_offset, log_end_offset, options.now_ms)
     recovery_point = log_end_offset if options.clean else min(options.recovery_point, log_end_offset)

@@ -21,6 +21,7 @@ from ottla.wire.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, Time
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
+TXN_INDEX_SUFFIX = ".txnindex"
 
 _READ_AHEAD = 4096
 # What tells batches apart: base offset, length and last offset delta.
@@ -139,6 +140,22 @@ class Segment:
         self.transactions.delete()
         self.file.delete()
 
+    @property
+    def paths(self) -> list[str]:
+        """The names of its files, the log file's first. Only Kafka leaves one of the last kind."""
+        txn_index = self.file.path.removesuffix(LOG_SUFFIX) + TXN_INDEX_SUFFIX
+        return [self.file.path, self.offset_index.path, self.time_index.path, txn_index]
+
+    # Age
+
+    def last_modified_ms(self) -> int:
+        """When the log file was last written to."""
+        return os.stat(self.file.path).st_mtime_ns // 1_000_000  # noqa: PTH116
+
+    def largest_timestamp(self) -> int:
+        """Of all records; where they have none, when the segment was last written to."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self.last_modified_ms()
+
     # Appending
 
     def should_roll(self, config: LogConfig, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> bool:
@@ -150,7 +167,7 @@ class Segment:
         first = self.first_timestamp()
         waited = max_timestamp - first if first >= 0 else now_ms - self.created_ms
         return (
-            waited > config.segment_ms - self.roll_jitter_ms
+            waited > config.max_segment_ms - self.roll_jitter_ms
             or self.offset_index.entries >= self.offset_index.max_entries
             or self.time_index.is_full
         )

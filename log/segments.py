@@ -73,6 +73,12 @@ class Segments(Sequence[Segment]):
             self.active = self._segments[-1]
         self.forget()
 
+    def drop_oldest(self) -> None:
+        """Know the oldest segment no more, of several; what becomes of its files is up to the caller."""
+        self._segments.pop(0).release()
+        self._base_offsets.pop(0)
+        self.forget()
+
     # Positions
 
     def remember(self, offset: int, segment: Segment, position: int) -> None:

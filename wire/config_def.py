@@ -139,7 +139,8 @@ class ConfigKey(Generic[T_co]):
     """One key. As an attribute of a class with `values` it reads itself, typed as its default is.
 
     LIST values are tuples of strings, CLASS values are names. `dynamic` is Kafka's update mode: "read-only" for what
-    only a restart changes, "per-broker" or "cluster-wide" for the rest.
+    only a restart changes, "per-broker" or "cluster-wide" for the rest. Clients are told of an internal key only where
+    it is set.
     """
 
     name: str
@@ -149,6 +150,7 @@ class ConfigKey(Generic[T_co]):
     doc: str = ""
     importance: Importance = Importance.MEDIUM
     dynamic: str = "read-only"
+    is_internal: bool = False
 
     def parse(self, text: str) -> T_co:
         """Read a value from text and check it."""

@@ -91,7 +91,8 @@ def broker_entries(dynamic: DynamicConfig) -> list[Entry]:
     """Return all configs of this broker, also those that nobody knows."""
     config = dynamic.current
     found = []
-    for name in (*BROKER_CONFIG, *sorted(config.texts.keys() - BROKER_CONFIG.keys())):
+    told = [name for name, key in BROKER_CONFIG.items() if not key.is_internal or name in config.texts]
+    for name in (*told, *sorted(config.texts.keys() - BROKER_CONFIG.keys())):
         key = key_of(name)
         value = _text(key, config.values[name]) if name in BROKER_CONFIG else _shown(key, config.texts[name])
         found.append(_entry(name, key, value, _synonyms(name, dynamic), read_only=not _is_changeable(name)))

@@ -7,6 +7,7 @@ import trio
 import trio.testing
 
 from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.old_segments import OldSegments
 from ottla.log.checkpoint import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE, read_offsets
 from ottla.log.manager import Renaming, remove_directories, write_checkpoints
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaTopicV1
@@ -17,6 +18,8 @@ from tests.broker.replicas import NOW_MS, TOPIC, House, batch
 NEVER_MS = 0x7FFFFFFFFFFFFFFF
 KEY = TopicPartition(TOPIC, 0)
 CONFIG = {
+    "log.initial.task.delay.ms": 30_000,
+    "log.retention.check.interval.ms": 300_000,
     "log.flush.scheduler.interval.ms": NEVER_MS,
     "log.flush.offset.checkpoint.interval.ms": 60_000,
     "log.flush.start.offset.checkpoint.interval.ms": 60_000,
@@ -38,7 +41,9 @@ def housekeeping(house: House, base: Mapping[str, int] = CONFIG, /, **config: in
         house.logs,
         house.clock,
         house.offload,
+        house.start_soon,
         flush=house.replicas.group_commit.flush,
+        delete_old_segments=OldSegments(house.replicas).delete,
         high_watermarks=house.replicas.high_watermarks,
         config=lambda: {**base} | {name.replace("_", "."): value for name, value in config.items()},
     )
@@ -122,8 +127,10 @@ async def test_a_log_is_flushed_when_its_last_flush_is_too_long_ago(tmp_path: Pa
     house.close()
 
 
-async def test_the_files_of_a_deleted_topic_are_removed(house: House) -> None:
-    keeper = housekeeping(house)
+async def test_the_files_of_a_deleted_topic_are_removed_after_a_delay(
+    house: House, autojump_clock: trio.testing.MockClock
+) -> None:
+    keeper = housekeeping(house, log_segment_delete_delay_ms=7_000)
     request = StopReplicaRequest(
         controller_id=0,
         controller_epoch=1,
@@ -132,9 +139,14 @@ async def test_the_files_of_a_deleted_topic_are_removed(house: House) -> None:
     )
     house.now(house.replicas.stop_replica(request))
     assert [path for path in house.path.iterdir() if path.is_dir()] != []
+    started = trio.current_time()
     await keeper.remove_deleted()
+    assert [path for path in house.path.iterdir() if path.is_dir()] != []
+    await house.run_tasks()
+    assert trio.current_time() - started == pytest.approx(7)
     assert [path for path in house.path.iterdir() if path.is_dir()] == []
     await keeper.remove_deleted()
+    await house.run_tasks()
     assert house.offloaded == [remove_directories]
 
 
@@ -159,8 +171,15 @@ async def test_everything_comes_round_when_it_is_due(
     await trio.sleep(5)
     assert read_offsets(house.path / HIGH_WATERMARK_FILE) == {KEY: 2}
     assert not (house.path / RECOVERY_POINT_FILE).exists()
-    await trio.sleep(51)
-    assert (house.path / RECOVERY_POINT_FILE).exists()
+    await trio.sleep(19.5)
+    assert not (house.path / RECOVERY_POINT_FILE).exists()
+    await trio.sleep(1)
+    assert read_offsets(house.path / RECOVERY_POINT_FILE) == {KEY: 0}
+    await house.replicas.group_commit.flush(KEY)
+    await trio.sleep(59)
+    assert read_offsets(house.path / RECOVERY_POINT_FILE) == {KEY: 0}
+    await trio.sleep(1)
+    assert read_offsets(house.path / RECOVERY_POINT_FILE) == {KEY: 2}
     nursery.cancel_scope.cancel()
 
 
@@ -186,15 +205,15 @@ async def test_files_of_deleted_topics_stay_as_long_as_the_delay_is_now(
 ) -> None:
     config = dict(CONFIG)
     house.logs.delete(KEY)
+    house.starts = nursery.start_soon
     gone = house.path / "gone-0.x-delete"
     nursery.start_soon(housekeeping(house, config).run)
-    # What is set counts from the end of the delay that is under way.
-    for delay_ms, stays, goes in ((5_000, 59, 2), (0, 3, 1.5), (0, 0.25, 0.5)):
+    for delay_ms, stays, goes in ((60_000, 59.5, 2), (5_000, 4.9, 2), (0, 0, 1.5)):
+        config["log.segment.delete.delay.ms"] = delay_ms
         gone.mkdir()
         house.logs.renamed(Renaming(gone, gone))
         await trio.sleep(stays)
         assert gone.exists()
-        config["log.segment.delete.delay.ms"] = delay_ms
         await trio.sleep(goes)
         assert not gone.exists()
     nursery.cancel_scope.cancel()

@@ -81,6 +81,14 @@ def test_the_old_limit_of_timestamps_counts_where_the_new_ones_are_not_set() -> 
     assert (config.timestamp_before_max_ms, config.timestamp_after_max_ms) == (10, 3)
 
 
+def test_a_segment_that_is_to_be_compacted_ends_in_time_for_that() -> None:
+    times = {"segment.ms": "1000", "max.compaction.lag.ms": "700"}
+    assert LogConfig.from_topic(times).max_segment_ms == 1000
+    assert LogConfig.from_topic(times | {"cleanup.policy": "compact"}).max_segment_ms == 700
+    assert LogConfig.from_topic(times | {"cleanup.policy": "delete,compact"}).max_segment_ms == 700
+    assert LogConfig.from_topic({"cleanup.policy": "compact"}).max_segment_ms == LogConfig().segment_ms
+
+
 def test_segments_end_earlier_by_no_more_than_the_jitter() -> None:
     config = LogConfig(segment_jitter_ms=50, segment_ms=20)
     found = {config.random_segment_jitter_ms() for _ in range(500)}

@@ -254,6 +254,13 @@ def test_a_segment_without_timestamps_ends_by_the_clock(tmp_path: Path, later_ms
     assert len(log.segments) == segments
 
 
+def test_a_segment_of_a_compacted_topic_ends_before_its_records_have_to_be_compacted(tmp_path: Path) -> None:
+    log = open_log(tmp_path, cleanup_policy=("compact",), segment_ms=1000, max_compaction_lag_ms=500)
+    append(log, produced(timestamp=NOW_MS))
+    append(log, produced(timestamp=NOW_MS + 501))
+    assert len(log.segments) == 2
+
+
 def test_an_empty_segment_is_not_ended_by_time(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_ms=1)
     append(log, now_ms=NOW_MS + 10**6)
