@@ -7,6 +7,8 @@ Counterparts in Kafka: UnifiedLog.flush, called by append and by LogManager.
 from collections.abc import Mapping
 from typing import Protocol
 
+import trio
+
 from ottla.broker.clock import Clock, Offload, StartSoon
 from ottla.broker.offset_signal import HIGH_WATERMARK, OffsetSignal
 from ottla.broker.partition import Partition
@@ -39,12 +41,12 @@ class GroupCommit:
 
     def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas
-        self._flushing: set[Partition] = set()
+        self._flushing: dict[Partition, trio.Event] = {}
 
     def maybe_flush(self, partition: Partition) -> None:
         """Begin to flush, if one is due and none is under way."""
         if partition.needs_flush and partition not in self._flushing:
-            self._flushing.add(partition)
+            self._flushing[partition] = trio.Event()
             self._replicas.start_soon(self._flush_while_needed, partition)
 
     async def _flush_while_needed(self, partition: Partition) -> None:
@@ -52,7 +54,12 @@ class GroupCommit:
             while self._replicas.hosts(partition) and not partition.is_offline and partition.needs_flush:
                 await self.flush(partition.topic_partition)
         finally:
-            self._flushing.discard(partition)
+            self._flushing.pop(partition).set()
+
+    async def settled(self, partition: Partition) -> None:
+        """Return when no flush is due, or under way because it was."""
+        while (flushed := self._flushing.get(partition)) is not None:
+            await flushed.wait()
 
     async def flush(self, topic_partition: TopicPartition, up_to: int | None = None) -> None:
         """Fsync off the loop. A failure takes the partition offline: nobody knows what is on the disk then."""

@@ -5,6 +5,7 @@ of partitions. Counterpart in Kafka: the scheduled tasks of LogManager and Repli
 """
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -18,8 +19,9 @@ from ottla.wire.types import TopicPartition
 
 logger = logging.getLogger("org.apache.kafka.server.util.KafkaScheduler")
 
-# Kafka syncs a segment when it is rolled; here all that were rolled since the last look.
-_ROLLED_EVERY_MS: Final = 5_000
+# Kafka has a segment synced when it is rolled; here all that were rolled since the last look.
+_ROLLED_EVERY_MS: Final = 1_000
+_SLICE_SECONDS: Final = 0.001
 _PRODUCERS_EVERY_MS: Final = 600_000
 _DELETED_EVERY_MS: Final = 1_000
 
@@ -98,10 +100,14 @@ class Housekeeping:
 
     async def flush_rolled(self) -> None:
         """Flush all segments that take no more records: recovery then begins with the active one."""
+        slice_end = time.perf_counter() + _SLICE_SECONDS
         for topic_partition, log in tuple(self._logs.logs.items()):
-            active_from = log.segments[-1].base_offset
+            active_from = log.active_base_offset
             if active_from > log.recovery_point:
                 await self._flush(topic_partition, active_from)
+            elif time.perf_counter() >= slice_end:
+                await trio.lowlevel.checkpoint()
+                slice_end = time.perf_counter() + _SLICE_SECONDS
 
     async def checkpoint_recovery_points(self) -> None:
         """Write down up to where each log is flushed."""

@@ -14,7 +14,7 @@ import trio
 
 from ottla.broker import following
 from ottla.broker.config import BrokerConfig
-from ottla.broker.follower_fetch import Append, Decision, FetchSettings, FollowerFetch, TruncateTo
+from ottla.broker.follower_fetch import Append, Decision, FetchSettings, Followed, FollowerFetch, TruncateTo
 from ottla.broker.partition import Partition
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.replication_quota import ReplicationQuota
@@ -177,12 +177,25 @@ class _Fetcher:
             logger.warning("Broker %d cannot be asked for %d partitions: %s", self._leader_id, count, error)
             self._fetch.failed(trio.current_time())
             return
+        unflushed: list[Followed] = []
         slice_end = time.perf_counter() + _SLICE_SECONDS
         for decision in self._fetch.decide(question, response, trio.current_time()):
             self._carry_out(decision)
+            if self._partitions[decision.followed.topic_partition].flushes_by_count:
+                unflushed.append(decision.followed)
             if time.perf_counter() >= slice_end:
                 await trio.lowlevel.checkpoint()
                 slice_end = time.perf_counter() + _SLICE_SECONDS
+        for followed in unflushed:
+            await self._flush(followed)
+
+    async def _flush(self, followed: Followed) -> None:
+        """Wait for an fsync that is due: the next question tells the leader that all before it is safe here."""
+        partition = self._partitions.get(followed.topic_partition)
+        if partition is not None:
+            await self._replicas.group_commit.settled(partition)
+            if partition.is_offline:
+                self._fetch.drop(followed)
 
     def _is_throttled(self, topic_partition: TopicPartition) -> bool:
         return self._partitions[topic_partition].is_throttled_follower

@@ -391,3 +391,44 @@ async def test_a_follower_keeps_what_it_has_through_a_restart_of_its_broker(
         await made.settle()
         assert made.values(0) == [b"a", b"b", b"c"]
         assert made.files(0) == made.files(1)
+
+
+async def test_a_follower_asks_for_more_once_what_it_has_is_safe(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with cluster(tmp_path) as made:
+        for house in made.houses:
+            house.configs[TOPIC] = {"flush.messages": "1"}
+        follower = made.houses[1].replicas
+        may_sync = trio.Event()
+        working = follower.offload
+
+        async def slow(job: object) -> None:
+            await may_sync.wait()
+            await working(job)  # type: ignore[arg-type]
+
+        await made.lead(0, 1)
+        follower.offload = slow  # type: ignore[assignment]
+        made.append(0, b"a")
+        await made.settle()
+        assert made.values(1) == [b"a"]
+        assert made.partition(1).log.recovery_point == 0
+        assert made.partition(0).high_watermark == 0
+        may_sync.set()
+        await made.settle()
+        assert made.partition(1).log.recovery_point == 1
+        assert made.partition(0).high_watermark == 1
+
+
+async def test_a_follower_whose_fsync_fails_asks_no_more(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with cluster(tmp_path) as made:
+        for house in made.houses:
+            house.configs[TOPIC] = {"flush.messages": "1"}
+
+        async def broken(job: object) -> None:
+            raise OSError(errno.EIO, "broken")
+
+        await made.lead(0, 1)
+        made.houses[1].replicas.offload = broken  # type: ignore[assignment]
+        made.append(0, b"a")
+        await made.settle()
+        assert made.partition(1).is_offline
+        assert made.partition(0).high_watermark == 0

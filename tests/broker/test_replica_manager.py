@@ -405,6 +405,44 @@ async def test_what_is_appended_during_an_fsync_waits_for_the_next_one(tmp_path:
     house.close()
 
 
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_a_few_fsyncs_serve_many_producers(
+    synced: House, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock, acks: int
+) -> None:
+    producers, records, fsyncs = 32, 20, 0
+    synced.lead()
+    synced.starts = nursery.start_soon
+    partition = synced.replicas.partition(TOPIC, 0)
+
+    async def offload(job: object) -> None:
+        nonlocal fsyncs
+        fsyncs += 1
+        await trio.sleep(0.005)
+        job()  # type: ignore[operator]
+
+    async def produce() -> None:
+        for _ in range(records):
+            acknowledged = trio.Event()
+            required = append(synced, partition, b"a", acks=acks)
+
+            def done(
+                errors: list[ErrorCode], required: int = required, acknowledged: trio.Event = acknowledged
+            ) -> None:
+                assert errors == [ErrorCode.NONE]
+                assert partition.log.recovery_point >= required
+                acknowledged.set()
+
+            synced.replicas.await_acks([(partition, required)], acks, 1000, done)
+            await acknowledged.wait()
+
+    synced.replicas.offload = offload  # type: ignore[assignment]
+    async with trio.open_nursery() as all_producers:
+        for _ in range(producers):
+            all_producers.start_soon(produce)
+    assert partition.log.log_end_offset == producers * records
+    assert fsyncs <= 2 * records
+
+
 async def test_records_below_the_number_for_a_flush_are_visible_at_once(tmp_path: Path) -> None:
     house = House(tmp_path, flush_messages="3")
     house.lead()
