@@ -177,7 +177,10 @@ def _load_or_rebuild(segment: Segment) -> None:
 def _recover(
     segments: list[Segment], first: int, epochs: LeaderEpochs, producers: ProducerState, options: LoadOptions
 ) -> None:
-    """Scan all segments from `first` on; behind a bad batch nothing stays."""
+    """Scan all segments from `first` on; behind a bad batch, or a segment without any, nothing stays.
+
+    Deviation: Kafka goes on behind an empty segment, and serves a log with a gap. Compaction may leave one.
+    """
     log_start_offset = max(options.log_start_offset, segments[0].base_offset)
     rebuild_producers(producers, segments[:first], log_start_offset, segments[first].base_offset, options.now_ms)
     count = len(segments) - first
@@ -187,7 +190,8 @@ def _recover(
         producers.take_snapshot(sync=False)
         logger.info("Recovering %s, segment %d of %d to recover", segment.file.path, slot - first + 1, count)
         cut = recover_segment(segment, epochs, producers)
-        if cut:
+        is_lost = not segment.size and not options.config.compact and slot + 1 < len(segments)
+        if cut or is_lost:
             logger.warning("Cut %d bytes behind the last valid batch of %s", cut, segment.file.path)
             for later in segments[slot + 1 :]:
                 logger.warning("Removing %s, which follows a bad batch", later.file.path)

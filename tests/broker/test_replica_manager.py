@@ -443,6 +443,18 @@ async def test_a_few_fsyncs_serve_many_producers(
     assert fsyncs <= 2 * records
 
 
+async def test_what_a_crash_left_unflushed_is_seen_once_it_is_flushed(synced: House) -> None:
+    synced.lead()
+    append(synced, synced.replicas.partition(TOPIC, 0), b"a")
+    synced.logs.abandon()
+    synced.tasks.clear()
+    synced.open()
+    request = synced.request(epoch=1)
+    synced.replicas.become_leader_or_follower(request)
+    await synced.run_tasks()
+    assert synced.replicas.partition(TOPIC, 0).high_watermark == 1
+
+
 async def test_records_below_the_number_for_a_flush_are_visible_at_once(tmp_path: Path) -> None:
     house = House(tmp_path, flush_messages="3")
     house.lead()

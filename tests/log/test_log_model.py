@@ -145,7 +145,7 @@ class LogAgainstList(RuleBasedStateMachine):
     def tear_and_start(self, cut: int, noise: bytes) -> None:
         """The last write did not reach the disk as a whole; noise may stand in its place."""
         last = self.log.segments[-1]
-        if not last.size:
+        if not last.size or self._lost_from() is not None:
             return
         cut = min(cut, self.batches[-1].size)
         self.log.release()
@@ -159,8 +159,16 @@ class LogAgainstList(RuleBasedStateMachine):
             del self.batches[-1]
             self._cut(self._end_on_disk())
 
+    def _lost_from(self) -> int | None:
+        """Where a truncation left a segment empty before it was rolled: as if a power cut had taken what was in it."""
+        unflushed = self.log.segments.reaching(self.log.recovery_point)
+        return next((segment.base_offset for segment in unflushed[:-1] if not segment.size), None)
+
     def _reopen(self, *, clean: bool, compare: bool = True) -> None:
+        lost_from = None if clean else self._lost_from()
         self.log = open_log(self.directory, clean=clean, recovery_point=self.log.recovery_point, **CONFIG)
+        if lost_from is not None:
+            self._cut(lost_from)
         if compare:
             self._cut(self._end_on_disk())
 

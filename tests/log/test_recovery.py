@@ -116,6 +116,22 @@ def test_behind_a_bad_batch_later_segments_go(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("policy", "end"), [(("delete",), 1), (("compact",), 4)])
+def test_behind_a_segment_that_never_reached_the_disk_later_ones_go(
+    tmp_path: Path, policy: tuple[str, ...], end: int
+) -> None:
+    """A power cut keeps the names of files whose bytes it takes; compaction, too, may leave an empty segment."""
+    log = open_log(tmp_path, segment_bytes=80)
+    for number in range(4):
+        append(log, produced(value=b"%d" % number))
+    log.release()
+    _log_file(tmp_path, 1).write_bytes(b"")
+    log = open_log(tmp_path, clean=False, cleanup_policy=policy)
+    assert log.log_end_offset == end
+    assert values_from(log) == ([b"0"] if end == 1 else [b"0", b"2", b"3"])
+    log.release()
+
+
 def test_segments_before_the_recovery_point_are_not_scanned(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=200)
     for number in range(8):

@@ -1,0 +1,195 @@
+"""The power fails under load: what was flushed before it was acknowledged is there, and all else ends in one place."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from compat_tests.brokers import Ottla
+from tests.disks import disk
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+SAFE, ALSO_SAFE, BY_DEFAULT, SHORT = "safe", "also-safe", "by-default", "short"
+# Small segments: they end, and are deleted, all the time.
+TOPICS = {
+    SAFE: {"flush.messages": "1"},
+    ALSO_SAFE: {"flush.messages": "1", "segment.bytes": "20000"},
+    BY_DEFAULT: {"segment.bytes": "20000"},
+    SHORT: {"flush.messages": "1", "segment.bytes": "20000", "retention.bytes": "60000"},
+}
+OFTEN_MS = {
+    "log.initial.task.delay.ms": 100,
+    "log.retention.check.interval.ms": 100,
+    "log.flush.offset.checkpoint.interval.ms": 300,
+    "log.flush.start.offset.checkpoint.interval.ms": 300,
+    "replica.high.watermark.checkpoint.interval.ms": 300,
+}
+PATIENCE_S = 60.0
+
+
+class Producer(threading.Thread):
+    """Writes to one topic until the power fails."""
+
+    def __init__(self, bootstrap: str, topic: str, trial: int) -> None:
+        super().__init__(daemon=True)
+        self.topic = topic
+        self.acknowledged: dict[int, bytes] = {}
+        self.power_fails = threading.Event()
+        self._trial = trial
+        self._producer = confluent_kafka.Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 1, "log_level": 0}
+        )
+
+    def run(self) -> None:
+        sent = 0
+        while not self.power_fails.is_set():
+            try:
+                self._producer.produce(self.topic, b"%d/%d" % (self._trial, sent), on_delivery=self._delivered)
+                sent += 1
+            except BufferError:
+                self._producer.poll(0.01)
+            self._producer.poll(0)
+            if sent % 50 == 0:
+                self.power_fails.wait(0.005)
+        self._producer.purge()
+        self._producer.flush(5)
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is None:
+            self.acknowledged[message.offset()] = message.value()
+
+
+class Creator(threading.Thread):
+    """Creates topics until the power fails."""
+
+    def __init__(self, bootstrap: str, trial: int) -> None:
+        super().__init__(daemon=True)
+        self.acknowledged: set[str] = set()
+        self.power_fails = threading.Event()
+        self._trial = trial
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+    def run(self) -> None:
+        for number in range(1000):
+            if self.power_fails.wait(0.01):
+                return
+            name = f"created-{self._trial}-{number}"
+            try:
+                self._admin.create_topics([NewTopic(name, 1, 1)], request_timeout=3)[name].result(4)
+            except confluent_kafka.KafkaException:
+                return
+            self.acknowledged.add(name)
+
+
+def create(bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    topics = [NewTopic(name, 1, 1, config=config) for name, config in TOPICS.items()]
+    for created in admin.create_topics(topics).values():
+        created.result(30)
+
+
+def topics_of(bootstrap: str) -> set[str]:
+    return set(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).topics)
+
+
+def read_all(bootstrap: str, topic: str) -> tuple[int, dict[int, bytes]]:
+    """Where the log ends, and all that is in it."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "check.crcs": True})
+    try:
+        # Retention goes on: what was the start a moment ago may be gone.
+        partition = confluent_kafka.TopicPartition(topic, 0, confluent_kafka.OFFSET_BEGINNING)
+        _, end = consumer.get_watermark_offsets(partition, timeout=30)
+        consumer.assign([partition])
+        found: dict[int, bytes] = {}
+        deadline = time.monotonic() + PATIENCE_S
+        while end and end - 1 not in found:
+            assert time.monotonic() < deadline, f"{topic} ends at {end}, found {max(found, default=None)}"
+            for message in consumer.consume(1000, 0.2):
+                assert message.error() is None, message.error()
+                offset, value = message.offset(), message.value()
+                assert offset is not None
+                assert value is not None
+                found[offset] = value
+        return end, found
+    finally:
+        consumer.close()
+
+
+def wait_for_work(producers: Sequence[Producer], creator: Creator) -> None:
+    """A power cut proves something only if everybody was at work."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (creator.acknowledged and all(len(producer.acknowledged) > 100 for producer in producers)):
+        assert time.monotonic() < deadline, "nothing is acknowledged"
+        time.sleep(0.01)
+
+
+def check(bootstrap: str, acknowledged: dict[str, dict[int, bytes]]) -> int:
+    """Compare what was acknowledged with what is there; returns how many records of those never flushed are lost."""
+    lost = 0
+    for topic, by_offset in acknowledged.items():
+        end, found = read_all(bootstrap, topic)
+        start = min(found, default=end)
+        assert sorted(found) == list(range(start, end)), f"{topic} has a gap"
+        assert start == 0 or topic == SHORT
+        there = {offset: value for offset, value in by_offset.items() if start <= offset < end}
+        assert {offset: found[offset] for offset in there} == there
+        behind = [offset for offset in by_offset if offset >= end]
+        assert not behind or topic == BY_DEFAULT, f"{topic} ends at {end} and lost {len(behind)} acknowledged records"
+        lost += len(behind)
+        for offset in behind:
+            del by_offset[offset]
+    return lost
+
+
+def test_a_power_cut_takes_only_what_was_never_flushed(
+    tmp_path: Path, trials: int, seed: int, tell: Callable[[str], None]
+) -> None:
+    chance = random.Random(seed)
+    cuts = max(2, (trials - 10) * 3 // 4)
+    acknowledged: dict[str, dict[int, bytes]] = {topic: {} for topic in TOPICS}
+    created: set[str] = set()
+    lost = 0
+    with disk(tmp_path, 256) as power:
+        overrides = [f"{key}={value}" for key, value in OFTEN_MS.items()]
+        broker = Ottla(tmp_path, [f"log.dirs={power.path / 'log'}", *overrides])
+        try:
+            broker.start()
+            create(broker.bootstrap)
+            for trial in range(cuts):
+                producers = [Producer(broker.bootstrap, topic, trial) for topic in TOPICS]
+                creator = Creator(broker.bootstrap, trial)
+                workers: list[Producer | Creator] = [*producers, creator]
+                for worker in workers:
+                    worker.start()
+                wait_for_work(producers, creator)
+                time.sleep(chance.uniform(0, 1))
+                power.cut_power()
+                for worker in workers:
+                    worker.power_fails.set()
+                for worker in workers:
+                    worker.join(PATIENCE_S)
+                    assert not worker.is_alive()
+                broker.kill()
+                power.power_on()
+                broker.start()
+                created |= creator.acknowledged
+                for producer in producers:
+                    acknowledged[producer.topic] |= producer.acknowledged
+                lost += check(broker.bootstrap, acknowledged)
+                assert created <= topics_of(broker.bootstrap)
+            assert min(read_all(broker.bootstrap, SHORT)[1]) > 0, "no segment was ever deleted"
+        finally:
+            if hasattr(broker, "process"):
+                broker.kill()
+    safe = sum(len(by_offset) for topic, by_offset in acknowledged.items() if topic != BY_DEFAULT)
+    tell(
+        f"{cuts} power cuts: {safe} records that were flushed and {len(created)} topics acknowledged, none lost; "
+        f"of {len(acknowledged[BY_DEFAULT]) + lost} others {lost} lost, all at the end of their log"
+    )
