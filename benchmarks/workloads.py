@@ -68,18 +68,22 @@ def sampled(check: Callable[[memoryview], None], every: int) -> Callable[[memory
     return sampled
 
 
-def raw_produce(records: int, connections: int, in_flight: int) -> Callable[[Broker], float]:
-    """Return a workload of batches with acks=all, a partition a connection; its figure is requests a second."""
+def raw_produce(records: int, connections: int, in_flight: int, *, synced: bool = False) -> Callable[[Broker], float]:
+    """Return a workload of batches with acks=all; its figure is requests a second.
+
+    Each connection has a partition of its own; or all share one, of which each record is synced to the disk.
+    """
+    partitions = 1 if synced else connections
 
     def measure(broker: Broker) -> float:
-        topic = f"raw-produce-{records}"
-        create_topic(broker.bootstrap, topic, connections)
+        topic = f"raw-produce-{records}-{partitions}"
+        create_topic(broker.bootstrap, topic, partitions, {"flush.messages": "1"} if synced else None)
         batch = _batch(records, _now_ms())
 
         def load(seconds: float, check: Callable[[memoryview], None]) -> float:
             replies, _ = drive(
                 address(broker),
-                lambda connection: [_produce_frame(topic, connection, batch)],
+                lambda connection: [_produce_frame(topic, connection % partitions, batch)],
                 connections=connections,
                 in_flight=in_flight,
                 seconds=seconds,
@@ -191,6 +195,9 @@ WORKLOADS = (
     Workload("raw produce, 1 x 100 B, 32 connections x 5", "requests/s", 1.3, True, raw_produce(1, 32, 5)),
     Workload("raw produce, 16 KB of 100 B, 4 x 5", "requests/s", 1.3, True, raw_produce(145, 4, 5)),
     Workload("raw produce, 900 KB of 100 B, 4 x 2", "requests/s", 1.0, True, raw_produce(8300, 4, 2), True),
+    Workload(
+        "produce with flush.messages=1, 32 connections", "requests/s", 5.0, True, raw_produce(1, 32, 1, synced=True)
+    ),
     Workload("raw fetch, 1 MiB, 4 x 2", "MB/s", 1.0, True, raw_fetch(1 << 20)),
     Workload("raw fetch, 16 KiB, 4 x 2", "MB/s", 1.3, True, raw_fetch(1 << 14)),
     Workload("ProducerPerformance, 1,000,000 x 100 B", "records/s", 1.0, True, producer_performance(1_000_000, 100)),
