@@ -17,6 +17,7 @@ Ts = TypeVarTuple("Ts")
 
 logger = logging.getLogger("org.apache.kafka.server.util.KafkaScheduler")
 
+_SLICE_SECONDS: Final = 0.001
 # Below this many, dead timers are not worth a sweep.
 _SWEEP_FROM: Final = 1024
 
@@ -45,6 +46,19 @@ def thread_offload(max_threads: int) -> Offload:
         return await trio.to_thread.run_sync(function, *args, limiter=limiter)
 
     return offload
+
+
+class Slice:
+    """Whoever has long work on the loop rests between its parts, and gives the loop away once a millisecond is over."""
+
+    def __init__(self) -> None:
+        self._end = time.perf_counter() + _SLICE_SECONDS
+
+    async def rest(self) -> None:
+        """Let others have the loop, if it is time."""
+        if time.perf_counter() >= self._end:
+            await trio.lowlevel.checkpoint()
+            self._end = time.perf_counter() + _SLICE_SECONDS
 
 
 class Timer:

@@ -5,14 +5,13 @@ of partitions. Counterpart in Kafka: the scheduled tasks of LogManager and Repli
 """
 
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import trio
 
-from ottla.broker.clock import Clock, Offload, StartSoon
+from ottla.broker.clock import Clock, Offload, Slice, StartSoon
 from ottla.log.manager import LogManager, remove_directories, write_checkpoints
 from ottla.wire.errors import KafkaError
 from ottla.wire.types import TopicPartition
@@ -21,7 +20,6 @@ logger = logging.getLogger("org.apache.kafka.server.util.KafkaScheduler")
 
 # Kafka has a segment synced when it is rolled; here all that were rolled since the last look.
 _ROLLED_EVERY_MS: Final = 1_000
-_SLICE_SECONDS: Final = 0.001
 _PRODUCERS_EVERY_MS: Final = 600_000
 _DELETED_EVERY_MS: Final = 1_000
 
@@ -90,7 +88,9 @@ class Housekeeping:
     async def flush_due(self) -> None:
         """Flush the logs whose last flush is longer ago than their `flush.ms`."""
         now_ms = self._clock.now_ms()
+        time_slice = Slice()
         for topic_partition, log in tuple(self._logs.logs.items()):
+            await time_slice.rest()
             last_ms = self._flushed_ms.get(topic_partition, self._started_ms)
             if log.unflushed_messages and now_ms - last_ms >= log.config.flush_ms:
                 self._flushed_ms[topic_partition] = now_ms
@@ -100,14 +100,12 @@ class Housekeeping:
 
     async def flush_rolled(self) -> None:
         """Flush all segments that take no more records: recovery then begins with the active one."""
-        slice_end = time.perf_counter() + _SLICE_SECONDS
+        time_slice = Slice()
         for topic_partition, log in tuple(self._logs.logs.items()):
+            await time_slice.rest()
             active_from = log.active_base_offset
             if active_from > log.recovery_point:
                 await self._flush(topic_partition, active_from)
-            elif time.perf_counter() >= slice_end:
-                await trio.lowlevel.checkpoint()
-                slice_end = time.perf_counter() + _SLICE_SECONDS
 
     async def checkpoint_recovery_points(self) -> None:
         """Write down up to where each log is flushed."""
@@ -144,5 +142,7 @@ class Housekeeping:
     async def expire_producers(self) -> None:
         """Forget producers that were silent for `producer.id.expiration.ms`."""
         now_ms = self._clock.now_ms()
-        for log in self._logs.logs.values():
+        time_slice = Slice()
+        for log in tuple(self._logs.logs.values()):
+            await time_slice.rest()
             log.producers.remove_expired(now_ms)

@@ -12,12 +12,11 @@ from typing import Final, Protocol
 
 import trio
 
-from ottla.broker.clock import Clock, Offload, StartSoon
+from ottla.broker.clock import Clock, Offload, Slice, StartSoon
 from ottla.broker.partition import Partition
 from ottla.log.removal import delete_old_segments, remove_files, sync_directories
 from ottla.wire.errors import KafkaError
 
-_SLICE_SECONDS: Final = 0.001
 # A worker thread cannot be cancelled: so many at a time.
 _DIRECTORIES_AT_ONCE: Final = 100
 
@@ -52,15 +51,13 @@ class OldSegments:
         """Look at every log once."""
         started = time.monotonic()
         changed: list[Path] = []
-        slice_end = time.perf_counter() + _SLICE_SECONDS
+        time_slice = Slice()
         for partition in tuple(self._replicas.partitions.values()):
             while self._delete_some(partition):
                 if not changed or changed[-1] is not partition.log.directory:
                     changed.append(partition.log.directory)
                 await trio.lowlevel.checkpoint()
-            if time.perf_counter() >= slice_end:
-                await trio.lowlevel.checkpoint()
-                slice_end = time.perf_counter() + _SLICE_SECONDS
+            await time_slice.rest()
         for first in range(0, len(changed), _DIRECTORIES_AT_ONCE):
             await self._replicas.offload(sync_directories, changed[first : first + _DIRECTORIES_AT_ONCE])
         logger.debug("Old segments of %d logs deleted in %.3f seconds", len(changed), time.monotonic() - started)

@@ -1,5 +1,6 @@
 """Three brokers on one loop: records are on all of them, and a broker's end loses nothing that was acknowledged."""
 
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -86,7 +87,7 @@ class Cluster:
             await self.wait_for(each, lambda partition: partition.leader_id in IDS)
 
     async def produce(self, to: int, *texts: bytes) -> ErrorCode:
-        batch = build_batch([NewRecord(value=text, timestamp=1_700_000_000_000) for text in texts])
+        batch = build_batch([NewRecord(value=text, timestamp=time.time_ns() // 1_000_000) for text in texts])
         data = TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(index=0, records=batch)])
         request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data])
         response = await self.ask(to, request, 9)
@@ -222,3 +223,16 @@ async def test_every_broker_in_turn_may_end_and_come_back(tmp_path: Path, how: s
         assert await cluster.read((await cluster.partition(0)).leader_id) == expected
     one, *rest = logs(tmp_path)
     assert rest == [one, one]
+
+
+async def test_every_replica_deletes_its_old_segments(tmp_path: Path) -> None:
+    often = {"log_initial_task_delay_ms": "0", "log_retention_check_interval_ms": "50"}
+    async with running(tmp_path, log_retention_ms="1500", log_segment_delete_delay_ms="0", **often) as cluster:
+        await cluster.create()
+        leader = (await cluster.partition(0)).leader_id
+        assert await cluster.produce(leader, b"a", b"b", b"c") == ErrorCode.NONE
+        with trio.fail_after(PATIENCE_S):
+            while [path.name for path in tmp_path.glob(f"broker-*/{TOPIC}-0/*.log")] != [f"{3:020d}.log"] * 3:
+                await trio.sleep(0.02)
+        assert await cluster.produce(leader, b"d") == ErrorCode.NONE
+        assert len((await cluster.partition(leader)).isr_nodes) == 3
