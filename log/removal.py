@@ -17,9 +17,8 @@ from pathlib import Path
 from ottla.log.checkpoint import sync_directory
 from ottla.log.partition_log import PartitionLog, storage_error
 from ottla.log.retention import old_segments
-from ottla.log.segment import Segment
+from ottla.log.segment import Segment, set_aside
 
-DELETED_SUFFIX = ".deleted"
 # Renaming takes a tenth of a millisecond for each.
 _SEGMENTS_AT_ONCE = 10
 
@@ -30,8 +29,8 @@ _files_logger = logging.getLogger("kafka.log.LocalLog")
 def delete_old_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> list[str]:
     """Take segments out that the log needs no more, the oldest ones first.
 
-    Returns the files to remove later; as long as there are any, more segments may have to go. KafkaError where the
-    disk fails.
+    Returns the files to remove later, those of segments that a truncation removed before among them; as long as there
+    are any, more segments may have to go. KafkaError where the disk fails.
     """
     try:
         old = list(islice(_old_segments(log, high_watermark, now_ms), _SEGMENTS_AT_ONCE))
@@ -39,13 +38,13 @@ def delete_old_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> 
             _tell(log, reason)
         if len(old) == len(log.segments):
             log.roll(now_ms)
-        removed = [path for _ in old for path in _take_oldest(log)]
+        removed = [path for _ in old for path in _delete_oldest(log)]
     except OSError as error:
         raise storage_error(error) from error
     if old and log.segments.first_base_offset > log.log_start_offset:
         log.increment_log_start_offset(log.segments.first_base_offset)
         _tell(log, f"Incremented log start offset to {log.log_start_offset} due to segment deletion")
-    return removed
+    return removed + log.segments.take_set_aside()
 
 
 def _old_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> Iterator[tuple[Segment, str]]:
@@ -63,24 +62,11 @@ def _tell(log: PartitionLog, what: str) -> None:
     logger.info("[UnifiedLog partition=%s, dir=%s] %s", log.topic_partition, log.directory.parent, what)
 
 
-def _take_oldest(log: PartitionLog) -> list[str]:
-    """Rename the files of the oldest segment, the log file first: an index without one is nothing to a start."""
-    paths = log.segments[0].paths
-    snapshot = log.producers.release_snapshot(log.segments[0].base_offset)
-    removed = set_aside(paths if snapshot is None else [*paths, str(snapshot)])
-    log.segments.drop_oldest()
-    return removed
-
-
-def set_aside(paths: Iterable[str]) -> list[str]:
-    """Have files count no more; returns their new names, for `remove_files`."""
-    renamed = []
-    for path in paths:
-        # Not all segments have all files.
-        with suppress(FileNotFoundError):
-            os.rename(path, path + DELETED_SUFFIX)  # noqa: PTH104 - paths are plain strings here
-            renamed.append(path + DELETED_SUFFIX)
-    return renamed
+def _delete_oldest(log: PartitionLog) -> list[str]:
+    """Returns the snapshot of producers at its start."""
+    snapshot = log.producers.release_snapshot(log.segments.first_base_offset)
+    log.segments.delete_oldest()
+    return [] if snapshot is None else set_aside([str(snapshot)])
 
 
 def remove_files(paths: Iterable[str]) -> None:

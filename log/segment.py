@@ -21,7 +21,7 @@ from ottla.wire.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, Time
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
-TXN_INDEX_SUFFIX = ".txnindex"
+DELETED_SUFFIX = ".deleted"
 
 _READ_AHEAD = 4096
 # What tells batches apart: base offset, length and last offset delta.
@@ -140,11 +140,15 @@ class Segment:
         self.transactions.delete()
         self.file.delete()
 
-    @property
-    def paths(self) -> list[str]:
-        """The names of its files, the log file's first. Only Kafka leaves one of the last kind."""
-        txn_index = self.file.path.removesuffix(LOG_SUFFIX) + TXN_INDEX_SUFFIX
-        return [self.file.path, self.offset_index.path, self.time_index.path, txn_index]
+    def set_aside(self) -> list[str]:
+        """Have its files count no more; returns their new names, for whoever removes them.
+
+        The log file goes first: an index without one is nothing to a start.
+        """
+        self.release()
+        # Few segments have a file of the last kind.
+        transactions = self.file.path.removesuffix(LOG_SUFFIX) + TRANSACTION_INDEX_SUFFIX
+        return set_aside([self.file.path, self.offset_index.path, self.time_index.path, transactions])
 
     # Age
 
@@ -341,6 +345,16 @@ class Segment:
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp = header.max_timestamp
                 self.offset_of_max_timestamp = header.last_offset
+
+
+def set_aside(paths: Sequence[str]) -> list[str]:
+    """Rename files so that a start removes them; returns the new names of those that were there."""
+    renamed = []
+    for path in paths:
+        with suppress(FileNotFoundError):
+            os.rename(path, path + DELETED_SUFFIX)  # noqa: PTH104 - paths are plain strings here
+            renamed.append(path + DELETED_SUFFIX)
+    return renamed
 
 
 def end_of_batches(data: bytearray) -> tuple[int, int | None]:

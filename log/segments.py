@@ -20,13 +20,14 @@ _ON_THE_WAY = 1 << 20
 class Segments(Sequence[Segment]):
     """Oldest first. Never empty but for a moment within the log's own methods. The last segment is `active`."""
 
-    __slots__ = ("_base_offsets", "_older", "_recent", "_segments", "active")
+    __slots__ = ("_base_offsets", "_older", "_recent", "_segments", "_set_aside", "active")
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = list(segments)
         self._base_offsets = [segment.base_offset for segment in segments]
         self._recent: dict[int, tuple[Segment, int]] = {}
         self._older: dict[int, tuple[Segment, int]] = {}
+        self._set_aside: list[str] = []
         self.active = segments[-1]
 
     def __iter__(self) -> Iterator[Segment]:
@@ -65,19 +66,24 @@ class Segments(Sequence[Segment]):
         return self._segments[max(self.floor_slot(offset), 0) :]
 
     def delete_from(self, slot: int) -> None:
-        """Remove segments, newest first, files and all."""
+        """Remove segments, newest first."""
         for segment in reversed(self._segments[slot:]):
-            segment.delete()
+            self._set_aside += segment.set_aside()
         del self._segments[slot:], self._base_offsets[slot:]
         if self._segments:
             self.active = self._segments[-1]
         self.forget()
 
-    def drop_oldest(self) -> None:
-        """Know the oldest segment no more, of several; what becomes of its files is up to the caller."""
-        self._segments.pop(0).release()
-        self._base_offsets.pop(0)
+    def delete_oldest(self) -> None:
+        """Remove the oldest of several segments."""
+        self._set_aside += self._segments[0].set_aside()
+        del self._segments[0], self._base_offsets[0]
         self.forget()
+
+    def take_set_aside(self) -> list[str]:
+        """Return the files of removed segments: to be deleted where the disk may be waited for. Each is told once."""
+        paths, self._set_aside = self._set_aside, []
+        return paths
 
     # Positions
 

@@ -114,7 +114,7 @@ def test_the_epochs_of_deleted_records_are_forgotten(tmp_path: Path) -> None:
     log.close()
 
 
-def test_files_of_kafkas_transaction_indexes_go_too(tmp_path: Path) -> None:
+def test_the_files_of_transaction_indexes_go_too(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=SIZE, retention_bytes=SIZE)
     fill(log, 2)
     (tmp_path / f"{0:020d}.txnindex").touch()
@@ -249,4 +249,19 @@ def test_what_remains_is_the_end_of_the_log_whatever_goes(
     log = open_log(directory, clean=clean, recovery_point=log.recovery_point, segment_index_bytes=240)
     assert (log.log_start_offset, log.log_end_offset) == (start, end)
     assert values_from(log, start) == expected[start:]
+    log.release()
+
+
+def test_segments_that_a_truncation_removed_are_among_those_to_remove(tmp_path: Path) -> None:
+    log = open_log(tmp_path, segment_bytes=SIZE + 1)
+    fill(log, 4)
+    log.truncate_to(2)
+    assert names(tmp_path, ".deleted") == files_of(3)
+    log.truncate_fully_and_start_at(9)
+    removed = delete(log)
+    assert sorted(removed) == sorted(str(path) for path in tmp_path.glob("*.deleted"))
+    assert names(tmp_path, ".deleted") == files_of(0, 1, 2, 3)
+    remove_files(removed)
+    assert delete(log) == []
+    assert names(tmp_path, ".log") == [f"{9:020d}"]
     log.close()
