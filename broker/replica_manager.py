@@ -358,8 +358,7 @@ class ReplicaManager:
         self.partitions[key] = partition
         self.signal.notify(key, moved)
         self.replica_listener(partition, True)
-        if partition.flushes_by_count:  # what a crash left unflushed cannot be seen before it is
-            self.group_commit.maybe_flush(partition)
+        self.group_commit.maybe_flush(partition)  # what a crash left unflushed cannot be seen before it is
         if topic in self.role_listeners:
             self.role_listeners[topic](key.partition, partition.leader_epoch, partition.is_leader)
         return ErrorCode.NONE
