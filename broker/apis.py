@@ -77,6 +77,7 @@ TABLE: Final = (
     Row(ApiKey.OFFSET_FOR_LEADER_EPOCH, "2-4", Operation.DESCRIBE, ResourceType.TOPIC),
     Row(ApiKey.DESCRIBE_CONFIGS, "1-4", Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
     Row(ApiKey.ALTER_CONFIGS, "0-2", Operation.ALTER_CONFIGS, ResourceType.TOPIC),
+    Row(ApiKey.ALTER_REPLICA_LOG_DIRS, "1-2", Operation.ALTER, ResourceType.CLUSTER),
     Row(ApiKey.DESCRIBE_LOG_DIRS, "1-4", Operation.DESCRIBE, ResourceType.CLUSTER),
     Row(ApiKey.CREATE_PARTITIONS, "0-3", Operation.ALTER, ResourceType.TOPIC),
     Row(ApiKey.DELETE_GROUPS, "0-2", Operation.DELETE, ResourceType.GROUP),

@@ -31,6 +31,7 @@ from ottla.broker.group_partitions import group_coordinator
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.isr_changes import IsrChanges
 from ottla.broker.large_requests import LargeRequests
+from ottla.broker.log_dir_moves import LogDirMoves
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.offline_notice import OfflineNotice
 from ottla.broker.old_segments import OldSegments
@@ -38,7 +39,7 @@ from ottla.broker.peer import Connect, Peer
 from ottla.broker.protocol_versions import protocol_versions
 from ottla.broker.replica_fetcher import ReplicaFetchers
 from ottla.broker.replica_manager import ReplicaManager
-from ottla.broker.replication_quota import FOLLOWER_RATE, LEADER_RATE, THROTTLE_CONFIG, ReplicationQuota
+from ottla.broker.replication_quota import FOLLOWER_RATE, LEADER_RATE, MOVE_RATE, THROTTLE_CONFIG, ReplicationQuota
 from ottla.broker.server import Server, resolve_overrides
 from ottla.log.config import BROKER_LOG_CONFIG
 from ottla.log.manager import LogManager
@@ -97,6 +98,7 @@ class Assembly:
             dynamic, clock, self._metadata, broker_id=identity.broker_id, peers=self._peer_for_controller
         )
         self._leader_quota, self._follower_quota = _quota(config), _quota(config)
+        self._move_quota = _quota(config, "alter.log.dirs.")
         self.session = LastingSession(begin, self._on_store_event)
         self._topic_configs = TopicConfigs(self.session, self._start_soon)
         self.replicas = self._replica_manager(logs)
@@ -105,6 +107,8 @@ class Assembly:
         self._config_changes = ConfigChanges(
             self.session, clock, self._topic_configs, broker_configs, self.replicas.reconfigure
         )
+        self._housekeeping = self._housekeeping_of(logs)
+        self._moves = LogDirMoves(self.replicas, self._move_quota, self._housekeeping.checkpoint)
         parts = self._parts(access, validate)
         self._own_peer = LocalPeer(control_handlers(parts))
         self._followers = self._replica_fetchers()
@@ -112,7 +116,6 @@ class Assembly:
             identity.broker_id, self._metadata, LocalPeer(controller_handlers(parts)), self._peer_to_controller
         )
         self._isr_changes = self._isr_changes_of(self._to_controller)
-        self._housekeeping = self._housekeeping_of(logs)
         self.server = self._server(parts, limits)
         self._subscribe()
 
@@ -248,6 +251,7 @@ class Assembly:
             config_changes=self._config_changes,
             replicas=self.replicas,
             groups=self.groups,
+            moves=self._moves,
             validate=validate,
             start_soon=self._start_soon,
         )
@@ -272,6 +276,7 @@ class Assembly:
     async def _throttle(self, config: BrokerConfig) -> None:
         self._leader_quota.bytes_per_second = self._dynamic.never_static(LEADER_RATE)
         self._follower_quota.bytes_per_second = self._dynamic.never_static(FOLLOWER_RATE)
+        self._move_quota.bytes_per_second = self._dynamic.never_static(MOVE_RATE)
 
     def _info(self) -> BrokerInfo:
         return BrokerInfo(self._identity.broker_id, self._endpoints, self._config.broker_rack)
@@ -304,6 +309,6 @@ def _seconds(milliseconds: int) -> float:
     return milliseconds / 1000 if milliseconds >= 0 else float("inf")
 
 
-def _quota(config: BrokerConfig) -> ReplicationQuota:
-    window_s = config.values["replication.quota.window.size.seconds"]
-    return ReplicationQuota(config.values["replication.quota.window.num"], 1000 * window_s)
+def _quota(config: BrokerConfig, whose: str = "") -> ReplicationQuota:
+    window_s = config.values[f"{whose}replication.quota.window.size.seconds"]
+    return ReplicationQuota(config.values[f"{whose}replication.quota.window.num"], 1000 * window_s)

@@ -26,6 +26,7 @@ from ottla.broker.handlers import (
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
+    alter_replica_log_dirs,
     controlled_shutdown,
     create_partitions,
     create_topics,
@@ -60,6 +61,7 @@ from ottla.broker.handlers import (
     sync_group,
     update_metadata,
 )
+from ottla.broker.log_dir_moves import LogDirMoves
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.request_context import RequestContext
@@ -92,6 +94,7 @@ class Parts(NamedTuple):
     config_changes: ConfigChanges
     replicas: ReplicaManager
     groups: GroupCoordinator
+    moves: LogDirMoves
     validate: Offload
     start_soon: StartSoon
 
@@ -126,6 +129,7 @@ def _of_data(parts: Parts) -> dict[ApiKey, Bound]:
             auto_create=parts.controller.auto_create if config.auto_create_topics_enable else None,
             access=access,
         ),
+        ApiKey.ALTER_REPLICA_LOG_DIRS: _bind(alter_replica_log_dirs, moves=parts.moves),
         ApiKey.DELETE_RECORDS: _bind(delete_records, replicas=replicas, metadata=parts.metadata),
         ApiKey.INIT_PRODUCER_ID: _bind(
             init_producer_id,

@@ -15,14 +15,14 @@ from typing import Any, Final
 
 from ottla.broker.config import BROKER_CONFIG, BrokerConfig
 from ottla.broker.replication_quota import THROTTLE_CONFIG
-from ottla.broker.unused_config import IDLE_THROTTLE_CONFIG, check_refused, is_refused, without_effect
+from ottla.broker.unused_config import check_refused, is_refused, without_effect
 from ottla.log.config import LogConfig
 from ottla.wire.config_def import ConfigDef, ConfigError, ConfigKey, invalid_value
 
 logger = logging.getLogger("kafka.server.DynamicBrokerConfig")
 
 # Keys that no file can set.
-_NEVER_STATIC: Final = ConfigDef([*THROTTLE_CONFIG.values(), *IDLE_THROTTLE_CONFIG.values()])
+_NEVER_STATIC: Final = THROTTLE_CONFIG
 
 CHANGEABLE: Final = ConfigDef(
     [*(key for key in BROKER_CONFIG.values() if key.dynamic != "read-only"), *_NEVER_STATIC.values()]

@@ -76,8 +76,8 @@ class GroupCommit:
             await replicas.offload(job.run)
         except Exception as error:
             if job is not None:
-                log.flush_failed(job)
-            if replicas.hosts(partition):
+                log.flush_failed(job, error)
+            if replicas.hosts(partition) and partition.log is log:
                 bug = None if isinstance(error, OSError | KafkaError) else error
                 replicas.take_offline(partition, f"it cannot be flushed: {error}", bug)
             return

@@ -288,6 +288,7 @@ GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Entries("topics", "topics", _of_epochs).handle,
     ApiKey.DESCRIBE_CONFIGS: Entries("resources", "results", _of_configs, _MESSAGES).handle,
     ApiKey.ALTER_CONFIGS: Entries("resources", "responses", _of_configs).handle,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _cluster,
     ApiKey.DESCRIBE_LOG_DIRS: _cluster,
     ApiKey.CREATE_PARTITIONS: _MORE_PARTITIONS.handle,
     ApiKey.DELETE_GROUPS: Entries("groups_names", "results", _by_itself).handle,

@@ -50,6 +50,7 @@ class Housekeeping:
         self._config = config
         self._started_ms = clock.now_ms()
         self._flushed_ms: dict[TopicPartition, int] = {}
+        self._writing = trio.Lock()
         # By file what stands in it, to leave alone what did not change.
         self._written: dict[Path, Mapping[TopicPartition, int]] = {}
 
@@ -119,11 +120,19 @@ class Housekeeping:
         """Write down the high watermarks."""
         await self._write(self._logs.high_watermarks(self._high_watermarks()))
 
+    async def checkpoint(self) -> None:
+        """Write down all that checkpoints tell."""
+        await self.checkpoint_recovery_points()
+        await self.checkpoint_log_start_offsets()
+        await self.checkpoint_high_watermarks()
+
     async def _write(self, plan: Mapping[Path, Mapping[TopicPartition, int]]) -> None:
-        changed = {path: offsets for path, offsets in plan.items() if self._written.get(path) != offsets}
-        if changed:
-            await self._offload(write_checkpoints, changed)
-            self._written.update(changed)
+        async with self._writing:
+            changed = {path: offsets for path, offsets in plan.items() if self._written.get(path) != offsets}
+            if changed:
+                failed = await self._offload(write_checkpoints, changed)
+                self._written.update((path, offsets) for path, offsets in changed.items() if path not in failed)
+                self._logs.not_written(failed)
 
     async def delete_old_segments(self) -> None:
         """Delete what logs need no more."""

@@ -14,8 +14,9 @@ import logging
 import os
 import socket
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Final
 
 import trio
@@ -30,9 +31,9 @@ from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.listeners import Listener
 from ottla.broker.peer import Connect, open_socket
 from ottla.broker.server import AddressInUse, listen, resolve_overrides
+from ottla.log.directory_failures import NoLogDirectoryError
 from ottla.log.manager import LogManager
 from ottla.log.meta_properties import DirectoryLocks, read_meta_properties
-from ottla.wire.types import TopicPartition
 from ottla.zk.bootstrap import generate_broker_id, prepare_tree
 from ottla.zk.embedded import EmbeddedStore
 from ottla.zk.znodes import Endpoint, encode_uuid
@@ -78,6 +79,11 @@ class Node:
         self._validate = offload or thread_offload(VALIDATIONS)
         self._stopping = trio.Event()
 
+    @property
+    def _has_own_store(self) -> bool:
+        """Whether what the cluster knows is kept in a log directory of this broker."""
+        return self._begin_session is None and not self._config.values["zookeeper.connect"]
+
     def stop(self) -> None:
         """Have `run` end, cleanly."""
         self._stopping.set()
@@ -90,8 +96,10 @@ class Node:
             sockets = _listen(config, stack)
             locks = DirectoryLocks(config.log_dirs)
             stack.callback(locks.release)
+            if self._has_own_store:
+                _check_metadata_directory(config, locks.directories)
             begin = self._begin_session or await open_store(config, self._offload, self._clock.now_ms, stack)
-            identity = await self._identify(begin)
+            identity = await self._identify(locks.directories, begin)
             dynamic = await self._read_dynamic_configs(identity, begin)
             limits = await self._offload(resolve_overrides, dynamic.current.connection_limits)
             logs = await self._load_logs(identity, locks, dynamic)
@@ -102,10 +110,10 @@ class Node:
                 logs.abandon()
                 raise
 
-    async def _identify(self, begin: BeginSession) -> Identity:
+    async def _identify(self, directories: Sequence[Path], begin: BeginSession) -> Identity:
         """Find out who this is: from the configuration, the directories, or the store, which may have to decide."""
         config = self._config
-        found = next(filter(None, map(read_meta_properties, config.log_dirs)), {})
+        found = next(filter(None, map(read_meta_properties, directories)), {})
         # A ZooKeeper that knows of no cluster is not the one that this broker's cluster is kept in.
         own_cluster_id = None if config.values["zookeeper.connect"] else found.get("cluster.id")
         session = await begin(lambda event: None)
@@ -135,6 +143,8 @@ class Node:
             producer_id_expiration_ms=dynamic.current.values["producer.id.expiration.ms"],
             locks=locks,
         )
+        if self._has_own_store:
+            logs.failures.vital = config.log_dirs[0]
         try:
             await self._offload(logs.load, self._clock.now_ms())
         except BaseException:
@@ -186,7 +196,7 @@ class Node:
             await broker.leave()
             await broker.server.stop(GRACE_SECONDS)
             nursery.cancel_scope.cancel()
-        await self._offload(_close, logs, broker.replicas.high_watermarks())
+        await self._offload(logs.shutdown, broker.replicas.high_watermarks())
         await broker.session.close()
         logger.info("[KafkaServer id=%d] shut down completed", identity.broker_id)
 
@@ -242,6 +252,8 @@ def _bootstrap(config: BrokerConfig, sockets: Sockets) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _close(logs: LogManager, high_watermarks: Mapping[TopicPartition, int]) -> None:
-    logs.write_high_watermarks(high_watermarks)
-    logs.shutdown()
+def _check_metadata_directory(config: BrokerConfig, directories: Sequence[Path]) -> None:
+    """Nothing can go on without the directory in which the embedded store is."""
+    first = config.log_dirs[0]
+    if first not in directories:
+        raise NoLogDirectoryError(f"Shutdown broker because the metadata log dir {first} cannot be used")

@@ -75,7 +75,7 @@ class ReplicaFetchers:
         # By leader, and which of its fetchers.
         self._fetchers: dict[tuple[int, int], _Fetcher] = {}
         self._fetcher_of: dict[TopicPartition, tuple[int, int]] = {}
-        replicas.replica_listener = self._role_changed
+        replicas.replica_listeners.append(self._role_changed)
 
     def __len__(self) -> int:
         return len(self._fetchers)

@@ -17,20 +17,23 @@ from ottla.broker.clock import Clock, Offload, StartSoon
 from ottla.broker.closest_replica import closest_replica
 from ottla.broker.config import BrokerConfig
 from ottla.broker.group_commit import GroupCommit
+from ottla.broker.log_dir_failures import LogDirFailures
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.offset_signal import EVERYTHING, ISR_PROPOSED, OffsetSignal
 from ottla.broker.partition import Partition
 from ottla.broker.partition_wait import PartitionWait
 from ottla.broker.reader import NO_REPLICA, Asked, Reader, ReadResult
 from ottla.broker.record_rules import record_rules
+from ottla.broker.replica_stops import RoleListener, stop_replicas
 from ottla.broker.replication_quota import ReplicationQuota
 from ottla.broker.request_context import Deferred
 from ottla.broker.role_changes import RoleChanges
 from ottla.broker.turns import Turn
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.config import LogConfig
-from ottla.log.manager import LogManager, Renaming, rename_directories
+from ottla.log.manager import LogManager
 from ottla.log.new_log import make_logs
+from ottla.log.partition_log import PartitionLog
 from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.leader_and_isr import (
@@ -40,23 +43,19 @@ from ottla.wire.messages.leader_and_isr import (
     LeaderAndIsrResponse,
     LeaderAndIsrTopicError,
 )
-from ottla.wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
+from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.wire.record_batch import ProducedBatch
 from ottla.wire.types import ZERO_UUID, TopicPartition
 
 logger = logging.getLogger("kafka.server.ReplicaManager")
 state_change_logger = logging.getLogger("state.change.logger")
 
-# Leader epochs of StopReplica that fence nothing: of an old controller, and of a topic that is being deleted.
 _NO_EPOCH: Final = -1
-_EPOCH_DURING_DELETE: Final = -2
 # A worker thread cannot be cancelled: so many at a time.
 _NEW_LOGS_AT_ONCE: Final = 100
 # A millisecond's worth where every partition is of another topic.
 _RECONFIGURED_AT_ONCE: Final = 50
 
-# Called with a partition's number, its leader epoch, and whether this broker leads it.
-RoleListener = Callable[[int, int, bool], None]
 # Called with a partition that got a role (True), or is stopped.
 ReplicaListener = Callable[[Partition, bool], None]
 # A topic's name and id, and the role in one of its partitions.
@@ -94,8 +93,8 @@ class ReplicaManager:
         self.controller_epoch = 0
         # By topic, who is told of every change of role in one of its partitions.
         self.role_listeners: dict[str, RoleListener] = {}
-        # Who has followers fetch: told of every change of role, and of every replica that stops.
-        self.replica_listener: ReplicaListener = lambda partition, runs: None
+        # Who has followers fetch, say: told of every change of role, and of every replica that stops.
+        self.replica_listeners: list[ReplicaListener] = []
         # Who asks the controller for other in-sync replicas.
         self.isr_listener: Callable[[Partition], None] | None = None
         self.offline_listener: Callable[[], None] = lambda: None  # who tells the controller of it
@@ -104,8 +103,11 @@ class ReplicaManager:
         self._log_defaults = log_defaults
         self._max_lag_ms = replica_lag_time_max_ms
         self._leader_quota = leader_quota
+        # What may be in a directory that failed before this broker knew of it; it is served by nobody here.
+        self.not_found: set[tuple[str, int]] = set()
+        LogDirFailures(self)
         self._saved_high_watermarks: dict[TopicPartition, int] | None = None
-        self._role_changes = RoleChanges(start_soon, slice_clock)
+        self.role_changes = RoleChanges(start_soon, slice_clock)
 
     def partition(self, topic: str, index: int) -> Partition:
         """The partition; KafkaError where it is not hosted here."""
@@ -115,6 +117,8 @@ class ReplicaManager:
         return found
 
     def _not_hosted(self, topic: str, index: int) -> KafkaError:
+        if (topic, index) in self.not_found:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} is in an offline log directory")
         if self._metadata.contains(topic, index):
             return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is not on broker {self.broker_id}")
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {topic}-{index}")
@@ -170,11 +174,25 @@ class ReplicaManager:
     # Moving
 
     def take_offline(self, partition: Partition, why: str, bug: BaseException | None = None) -> None:
-        """Answer nothing from it until the broker starts anew: its disk failed."""
+        """Answer nothing from it until the broker starts anew, unless that is so already."""
+        if partition.is_offline:
+            return
         logger.error("%s goes offline, %s", partition.topic_partition, why, exc_info=bug)
         partition.make_offline()
         self.signal.notify(partition.topic_partition, EVERYTHING)
         self.offline_listener()
+
+    def tell_listeners(self, partition: Partition, *, runs: bool) -> None:
+        """It got a role, or another log; or it is stopped."""
+        for listener in self.replica_listeners:
+            listener(partition, runs)
+
+    def log_replaced(self, partition: Partition, log: PartitionLog) -> None:
+        """Another log, with the same records, is the partition's from now on."""
+        partition.log = log
+        self.tell_listeners(partition, runs=True)
+        if partition.flushes_by_count:
+            self.group_commit.maybe_flush(partition)
 
     def replicated(self, partition: Partition, moved: int) -> None:
         """A follower has come closer to its leader: wake who waits for that."""
@@ -281,7 +299,7 @@ class ReplicaManager:
     def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> Deferred[LeaderAndIsrResponse]:
         """Take the roles that the controller gives; the reply comes when all are taken."""
         failed = LeaderAndIsrResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-        return self._role_changes.add(lambda: self._take_roles(request), failed, self._make_logs)
+        return self.role_changes.add(lambda: self._take_roles(request), failed, self._make_logs)
 
     async def _take_roles(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         if request.controller_epoch < self.controller_epoch:
@@ -298,7 +316,7 @@ class ReplicaManager:
             errors.append(
                 LeaderAndIsrPartitionError(topic_name=name, partition_index=state.partition_index, error_code=code)
             )
-            await self._role_changes.rest()
+            await self.role_changes.rest()
         # Versions 0-4 answer by name, later ones by id; the codec leaves out what a version does not have.
         grouped = iter(errors[ungrouped:])
         by_id = [
@@ -318,13 +336,15 @@ class ReplicaManager:
                 partition = self.partitions.get(new.topic_partition)
                 if partition is not None and error is None:
                     partition.log.made()
-                elif partition is not None:
-                    self.take_offline(partition, f"its log cannot be made: {error}")
+                elif partition is not None and error is not None:
+                    self.logs.failures.failed(new.directory.parent, error, "creating a log in")
 
     def _change_role(
         self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState, config: LogConfig
     ) -> ErrorCode:
         key = TopicPartition(topic, state.partition_index)
+        if key in self.not_found:
+            return ErrorCode.KAFKA_STORAGE_ERROR
         partition = self.partitions.get(key)
         if partition is not None:
             error = self._check_role(partition, topic_id, state)
@@ -335,16 +355,16 @@ class ReplicaManager:
         try:
             if partition is None:
                 leader_epoch = state.leader_epoch if state.leader == self.broker_id else _NO_EPOCH
-                partition = self._host(key, topic_id, config, leader_epoch)
+                partition = self._host(key, topic_id, config, leader_epoch, is_new=state.is_new)
             if state.leader == self.broker_id:
                 moved = partition.make_leader(state, self.clock.now_ms())
             else:
                 moved = partition.make_follower(state)
         except KafkaError as error:
+            if error.code == ErrorCode.KAFKA_STORAGE_ERROR and self.logs.failures.offline:
+                logger.error("%s cannot be served: %s", key, error)
+                self.not_found.add(key)
             return error.code
-        except OSError as error:
-            logger.error("%s cannot be opened: %s", key, error)
-            return ErrorCode.KAFKA_STORAGE_ERROR
         state_change_logger.info(
             "[Broker id=%d] %s %s from leader epoch %d on, at offset %d, high watermark %d, ISR %s",
             self.broker_id,
@@ -357,7 +377,7 @@ class ReplicaManager:
         )
         self.partitions[key] = partition
         self.signal.notify(key, moved)
-        self.replica_listener(partition, True)
+        self.tell_listeners(partition, runs=True)
         self.group_commit.maybe_flush(partition)  # what a crash left unflushed cannot be seen before it is
         if topic in self.role_listeners:
             self.role_listeners[topic](key.partition, partition.leader_epoch, partition.is_leader)
@@ -378,11 +398,13 @@ class ReplicaManager:
             return ErrorCode.NONE
         return ErrorCode.STALE_CONTROLLER_EPOCH
 
-    def _host(self, key: TopicPartition, topic_id: bytes, config: LogConfig, leader_epoch: int) -> Partition:
+    def _host(
+        self, key: TopicPartition, topic_id: bytes, config: LogConfig, leader_epoch: int, *, is_new: bool
+    ) -> Partition:
         if self._saved_high_watermarks is None:
             self._saved_high_watermarks = self.logs.read_high_watermarks()
         known_id = None if topic_id == ZERO_UUID else topic_id
-        log = self.logs.get_or_create(key, known_id, config, self.clock.now_ms(), leader_epoch)
+        log = self.logs.get_or_create(key, known_id, config, self.clock.now_ms(), leader_epoch, is_new=is_new)
         # One that was found at start may have been opened before the topic's configuration was known.
         log.config = config
         return Partition(
@@ -428,62 +450,13 @@ class ReplicaManager:
     def stop_replica(self, request: StopReplicaRequest) -> Deferred[StopReplicaResponse]:
         """Stop replicas, and delete them where the controller says so; the reply comes when that is done."""
         failed = StopReplicaResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, partition_errors=())
-        return self._role_changes.add(lambda: self._stop_replicas(request), failed)
+        return self.role_changes.add(lambda: self._stop_replicas(request), failed)
 
     async def _stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
         if request.controller_epoch < self.controller_epoch:
             return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH, partition_errors=())
         self.controller_epoch = request.controller_epoch
-        delete = request.delete_partitions
-        stops = [(p.topic_name, p.partition_index, _NO_EPOCH, delete) for p in request.ungrouped_partitions]
-        stops += [(t.name, index, _NO_EPOCH, delete) for t in request.topics for index in t.partition_indexes]
-        stops += [
-            (topic.topic_name, state.partition_index, state.leader_epoch, state.delete_partition)
-            for topic in request.topic_states
-            for state in topic.partition_states
-        ]
-        errors = []
-        renamings: list[tuple[StopReplicaPartitionError, Renaming]] = []
-        for topic, index, epoch, delete in stops:
-            code, renaming = self._stop(TopicPartition(topic, index), epoch, delete)
-            errors.append(StopReplicaPartitionError(topic_name=topic, partition_index=index, error_code=code))
-            if renaming is not None:
-                renamings.append((errors[-1], renaming))
-            await self._role_changes.rest()
-        if renamings:
-            await self._rename(renamings)
-        return StopReplicaResponse(error_code=ErrorCode.NONE, partition_errors=errors)
-
-    def _stop(self, key: TopicPartition, leader_epoch: int, delete: bool) -> tuple[ErrorCode, Renaming | None]:
-        """Stop one; returns what is to be renamed on the disk, where it is deleted."""
-        partition = self.partitions.get(key)
-        if partition is not None:
-            if partition.is_offline:
-                return ErrorCode.KAFKA_STORAGE_ERROR, None
-            if leader_epoch not in (_NO_EPOCH, _EPOCH_DURING_DELETE) and leader_epoch < partition.leader_epoch:
-                return ErrorCode.FENCED_LEADER_EPOCH, None
-            self.replica_listener(partition, False)
-        state_change_logger.info("[Broker id=%d] Stopped replica of %s, to delete it: %s", self.broker_id, key, delete)
-        renaming = None
-        if delete:
-            if partition is not None:
-                del self.partitions[key]
-                partition.resign()
-            # Without a partition too: the topic may have been deleted while this broker was down.
-            renaming = self.logs.delete(key)
-        self.signal.notify(key, EVERYTHING)
-        if partition is not None and key.topic in self.role_listeners:
-            self.role_listeners[key.topic](key.partition, partition.leader_epoch, False)
-        return ErrorCode.NONE, renaming
-
-    async def _rename(self, renamings: Sequence[tuple[StopReplicaPartitionError, Renaming]]) -> None:
-        outcomes = await self.offload(rename_directories, [renaming for _, renaming in renamings])
-        for (answer, renaming), error in zip(renamings, outcomes, strict=True):
-            if error is None:
-                self.logs.renamed(renaming)
-            else:
-                logger.error("%s cannot be deleted: %s", renaming.old, error)
-                answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return await stop_replicas(self, request)
 
     def step_down(self) -> None:
         """Lead no more what others can lead: the broker ends. Who waits to be acknowledged asks them, and not later."""

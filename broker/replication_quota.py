@@ -14,6 +14,7 @@ from ottla.wire.config_def import ConfigDef, ConfigKey, ConfigType, Importance, 
 UNLIMITED: Final = 2**63 - 1
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+MOVE_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 _ALL: Final = "*"
 
 QUOTA_CONFIG: Final = ConfigDef(
@@ -34,6 +35,22 @@ QUOTA_CONFIG: Final = ConfigDef(
             "The length of such a window.",
             Importance.LOW,
         ),
+        ConfigKey(
+            "alter.log.dirs.replication.quota.window.num",
+            ConfigType.INT,
+            11,
+            at_least(1),
+            "Over how many windows the rate of replicas that move between log directories is measured.",
+            Importance.LOW,
+        ),
+        ConfigKey(
+            "alter.log.dirs.replication.quota.window.size.seconds",
+            ConfigType.INT,
+            1,
+            at_least(1),
+            "The length of such a window.",
+            Importance.LOW,
+        ),
     ]
 )
 
@@ -42,6 +59,7 @@ THROTTLE_CONFIG: Final = ConfigDef(
     for name, doc in (
         (FOLLOWER_RATE, "How many bytes a second a broker fetches for its throttled followers, all together."),
         (LEADER_RATE, "How many bytes a second a broker sends to others for its throttled leaders, all together."),
+        (MOVE_RATE, "How many bytes a second a broker copies between its log directories for replicas that move."),
     )
 )
 """What no file can set: only a running broker takes it."""

@@ -64,14 +64,6 @@ IDLE_CONFIG = ConfigDef(
 )  # fmt: skip
 """Keys that Kafka takes while it runs: they are checked and told as Kafka does, and nothing reads them."""
 
-IDLE_THROTTLE_CONFIG = ConfigDef(
-    [
-        ConfigKey("replica.alter.log.dirs.io.max.bytes.per.second", ConfigType.LONG, _LONG_MAX, at_least(0),
-                  "No effect: replicas do not move between the directories of a broker.", _MEDIUM, _CLUSTER_WIDE),
-    ]
-)  # fmt: skip
-"""The same of those that no file can set: only a running broker takes them."""
-
 
 @functools.cache
 def without_effect() -> frozenset[str]:

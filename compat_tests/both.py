@@ -169,7 +169,7 @@ class Side:
             "port": lambda: "the port" if value == self.broker.port else value,
             "session_id": lambda: "a session" if value > 0 else value,
             "producer_id": lambda: "a producer" if value >= 0 else value,
-            "log_dir": lambda: "the directory" if value == str(self.broker.data / "log") else value,
+            "log_dir": lambda: value.replace(str(self.broker.data), "its data"),
             "total_bytes": lambda: value > 0,
             "usable_bytes": lambda: value > 0,
             "resource_name": lambda: "the broker" if value == str(self.broker_id) else value,

@@ -54,6 +54,8 @@ def _sorted_json(text: str) -> str:
     """What LogDirsCommand prints, in one order."""
     found: Any = json.loads(text)
     found["brokers"].sort(key=lambda each: each["broker"])
+    for broker in found["brokers"]:
+        broker["logDirs"].sort(key=lambda each: each["logDir"])
     for directory in (each for broker in found["brokers"] for each in broker["logDirs"]):
         directory["partitions"].sort(key=lambda each: each["partition"])
     return json.dumps(found)

@@ -54,6 +54,11 @@ class Flushes:
         self._paths.append(path)
         self.new_names = True
 
+    def moved_to(self, directory: Path) -> None:
+        """All is elsewhere now. No job may be on its way."""
+        self._paths = [directory / path.name for path in self._paths]
+        self.new_names = True
+
     def begin(self, end_offset: int, files: Sequence[OpenFile], directory: Path) -> FlushJob:
         """A job for `files` and all that is noted here."""
         directories = [directory, directory.parent] if self.new_names else []

@@ -69,6 +69,10 @@ class _Index:
         """Of the file."""
         return self._file.path
 
+    def moved_to(self, path: str) -> None:
+        """The file is elsewhere now."""
+        self._file.path = path
+
     def create(self) -> None:
         """A new, empty file for an active segment, as long as it may ever become."""
         os.ftruncate(self._file.create().fd, self.max_entries * self._ENTRY.size)

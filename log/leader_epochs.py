@@ -95,6 +95,16 @@ class LeaderEpochs:
         self.latest = entry.epoch
         return True
 
+    def take_over(self, other: "LeaderEpochs") -> None:
+        """Know what another log of the same batches knows."""
+        self._entries = list(other.entries)
+        self._changed()
+        self.save()
+
+    def moved_to(self, directory: Path) -> None:
+        """The file is elsewhere now."""
+        self._directory = directory
+
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
         """Where `epoch` ends; undefined for an epoch above all known ones, or if none is known."""
         if epoch != UNDEFINED_EPOCH and epoch == self.latest:

@@ -9,7 +9,8 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -25,6 +26,7 @@ from ottla.log.checkpoint import (
     write_offsets,
 )
 from ottla.log.config import LogConfig
+from ottla.log.directory_failures import DirectoryFailures, NoLogDirectoryError
 from ottla.log.meta_properties import DirectoryLocks, check_meta_properties
 from ottla.log.new_log import NewLog
 from ottla.log.open_files import OpenFiles
@@ -36,13 +38,21 @@ from ottla.wire.types import TopicPartition
 DELETE_SUFFIX = "-delete"
 # What KRaft brokers keep beside their logs.
 KRAFT_METADATA_TOPIC = "__cluster_metadata"
-_PASSED_OVER = ("-future", "-stray")
-_LONGEST_NAME = 255
+FUTURE_SUFFIX = "-future"
+_STRAY_SUFFIX = "-stray"
+LONGEST_NAME = 255
 # What Kafka lets a topic be called, but for its length, which the file system minds.
 _LEGAL_NAME = re.compile("[a-zA-Z0-9._-]+")
+_FUTURE = re.compile(r"(.+-\d+)\.\w+" + FUTURE_SUFFIX)
 
 logger = logging.getLogger("kafka.log.LogManager")
 
+_DUPLICATE = (
+    "Duplicate log directories for {} are found in both {} and {}. It is likely because log directory failure happened "
+    "while broker was replacing current replica with future replica. Recover broker from this failure by manually "
+    "deleting one of the two directories for this partition. It is recommended to delete the partition in the log "
+    "directory that is known to have failed recently."
+)
 OffsetsByFile = Mapping[Path, Mapping[TopicPartition, int]]
 
 
@@ -65,6 +75,13 @@ class Renaming(NamedTuple):
     new: Path
 
 
+def deletion(log: PartitionLog) -> Renaming:
+    """How the directory of a log that is to be deleted is renamed."""
+    topic, partition = log.topic_partition
+    suffix = f"-{partition}.{uuid4().hex}{DELETE_SUFFIX}"
+    return Renaming(log.directory, log.directory.with_name(topic[: LONGEST_NAME - len(suffix)] + suffix))
+
+
 def rename_directories(renamings: Iterable[Renaming]) -> list[OSError | None]:
     """Give the directories of deleted logs their new names; may run in a worker thread."""
     outcomes: list[OSError | None] = []
@@ -83,10 +100,15 @@ def remove_directories(directories: Iterable[Path]) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def write_checkpoints(offsets: OffsetsByFile) -> None:
-    """Write checkpoint files as a manager planned them; may run in a worker thread."""
+def write_checkpoints(offsets: OffsetsByFile) -> dict[Path, OSError]:
+    """Write checkpoint files as a manager planned them; may run in a worker thread. Returns which failed, and how."""
+    failed = {}
     for path, by_partition in offsets.items():
-        write_offsets(path, by_partition)
+        try:
+            write_offsets(path, by_partition)
+        except OSError as error:
+            failed[path] = error
+    return failed
 
 
 class LogManager:
@@ -104,62 +126,137 @@ class LogManager:
         max_open_files: int = 4096,
         locks: DirectoryLocks | None = None,
     ) -> None:
-        """`topic_config` answers for logs that `load` finds. `locks`: of all directories, where they are held already.
+        """`topic_config` answers for logs that `load` finds. `locks`: of the directories, where they are held already.
 
-        DirectoryInUse or InconsistentMetaPropertiesError if a directory is not to be had.
+        DirectoryInUse or InconsistentMetaPropertiesError if a directory is another one's, NoLogDirectoryError if none
+        can be used.
         """
         self.directories = list(directories)
         self.files = OpenFiles(max_open_files)
         self.logs: dict[TopicPartition, PartitionLog] = {}
+        # Those that are to take the place of others, in other directories.
+        self.futures: dict[TopicPartition, PartitionLog] = {}
+        # Where the logs are to be made of partitions that are not here yet.
+        self.preferred: dict[TopicPartition, Path] = {}
         self._default_config = default_config or LogConfig()
         self._topic_config = topic_config or (lambda _: self._default_config)
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._deleted: list[Path] = []
         self._unmade: list[NewLog] = []
-        self._log_counts = dict.fromkeys(self.directories, 0)
+        self.log_counts = dict.fromkeys(self.directories, 0)
         self._locks = locks or DirectoryLocks(self.directories)
+        self.failures = DirectoryFailures(set(self.directories).difference(self._locks.directories))
         try:
-            check_meta_properties(self.directories, broker_id, cluster_id)
+            check_meta_properties(self.online, broker_id, cluster_id, self.failures.failed)
         except BaseException:
             self._locks.release()
             raise
+
+    # Directories
+
+    @property
+    def online(self) -> Sequence[Path]:
+        """The directories that did not fail."""
+        return [each for each in self.directories if each not in self.failures.offline]
+
+    def log_directory(self, path: str) -> Path:
+        """The directory by its absolute path; KafkaError if there is no such, or if it failed."""
+        for directory in self.directories:
+            if str(directory.absolute()) == path:
+                if directory in self.failures.offline:
+                    raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
+                return directory
+        raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"Log dir {path} is not found in the config.")
+
+    def close_failed(self, directory: Path) -> None:
+        """Let go of all that is in a directory that failed; NoLogDirectoryError if it was the last one."""
+        logger.warning("Stopping serving logs in dir %s", directory)
+        gone = [log for log in self.everything() if log.directory.parent == directory]
+        for log in gone:
+            log.release()
+        for logs in (self.logs, self.futures):
+            for topic_partition in [tp for tp, log in logs.items() if log.directory.parent == directory]:
+                del logs[topic_partition]
+        self._unmade = [new for new in self._unmade if new.directory.parent != directory]
+        self._deleted = [path for path in self._deleted if path.parent != directory]
+        names = ",".join(log.directory.name for log in gone)
+        logger.warning("Logs for partitions %s are offline due to failure on log directory %s", names, directory)
+        self._locks.release_one(directory)
+        if directory == self.failures.vital:
+            raise NoLogDirectoryError(f"Shutdown broker because the metadata log dir {directory} has failed")
+        if not self.online:
+            directories = ", ".join(map(str, self.directories))
+            raise NoLogDirectoryError(f"Shutdown broker because all log dirs in {directories} have failed")
 
     # Loading
 
     def load(self, now_ms: int) -> None:
         """Open all logs; recover those of directories that were not shut down cleanly. Takes its time."""
         started = time.monotonic()
-        for directory in self.directories:
-            clean = take_clean_shutdown(directory)
-            recovery_points = _read_or_none(directory / RECOVERY_POINT_FILE)
-            log_start_offsets = _read_or_none(directory / LOG_START_OFFSET_FILE)
-            paths = sorted(path for path in directory.iterdir() if path.is_dir())
-            how = "as they were shut down cleanly" if clean else "recovering them, as there was no clean shutdown"
-            logger.info("Loading %d logs from %s, %s", len(paths), directory, how)
-            for path in paths:
-                topic_partition = self._identify(path)
-                if topic_partition is None:
-                    continue
-                options = LoadOptions(
-                    self._topic_config(topic_partition.topic),
-                    now_ms,
-                    log_start_offsets.get(topic_partition, 0),
-                    recovery_points.get(topic_partition, 0),
-                    clean,
-                    self._producer_id_expiration_ms,
-                )
-                began = time.monotonic()
-                log = self.logs[topic_partition] = PartitionLog(topic_partition, path, self.files, options)
-                self._log_counts[directory] += 1
-                logger.info(
-                    "Loaded %s with %d segments, log start offset %d and log end offset %d in %d ms",
-                    path,
-                    len(log.segments),
-                    log.log_start_offset,
-                    log.log_end_offset,
-                    (time.monotonic() - began) * 1000,
-                )
+        for directory in self.online:
+            try:
+                self._load(directory, now_ms)
+            except OSError as error:
+                self.failures.failed(directory, error, "loading")
+                if directory not in self.failures.offline:
+                    raise
+        for directory in self.failures.offline:
+            self.close_failed(directory)
+        if not self.failures.offline:
+            self._end_replacements()
         logger.info("Loaded %d logs in %d ms", len(self.logs), (time.monotonic() - started) * 1000)
+
+    def _load(self, directory: Path, now_ms: int) -> None:
+        clean = take_clean_shutdown(directory)
+        recovery_points = _read_or_none(directory / RECOVERY_POINT_FILE)
+        log_start_offsets = _read_or_none(directory / LOG_START_OFFSET_FILE)
+        paths = sorted(path for path in directory.iterdir() if path.is_dir())
+        how = "as they were shut down cleanly" if clean else "recovering them, as there was no clean shutdown"
+        logger.info("Loading %d logs from %s, %s", len(paths), directory, how)
+        for path in paths:
+            future = _FUTURE.fullmatch(path.name)
+            topic_partition = self._identify(path) if future is None else parse_directory_name(future[1])
+            if topic_partition is None:
+                continue
+            logs = self.logs if future is None else self.futures
+            if topic_partition in logs:
+                raise DuplicateLogError(_DUPLICATE.format(topic_partition, path, logs[topic_partition].directory))
+            options = LoadOptions(
+                self._topic_config(topic_partition.topic),
+                now_ms,
+                log_start_offsets.get(topic_partition, 0),
+                recovery_points.get(topic_partition, 0),
+                clean,
+                self._producer_id_expiration_ms,
+            )
+            began = time.monotonic()
+            log = logs[topic_partition] = self.open(topic_partition, path, options)
+            self.log_counts[directory] += 1
+            logger.info(
+                "Loaded %s with %d segments, log start offset %d and log end offset %d in %d ms",
+                path,
+                len(log.segments),
+                log.log_start_offset,
+                log.log_end_offset,
+                (time.monotonic() - began) * 1000,
+            )
+
+    def _end_replacements(self) -> None:
+        """A crash came when the old log had lost its name already."""
+        renamed = {path.name.rpartition(".")[0] for path in self._deleted}
+        for topic_partition in self.futures.keys() - self.logs.keys():
+            if deletion(self.futures[topic_partition]).new.name.rpartition(".")[0] not in renamed:
+                continue
+            log = self.logs[topic_partition] = self.futures.pop(topic_partition)
+            path = log.directory.rename(log.directory.with_name(str(topic_partition)))
+            logger.warning("%s is the log of %s now, which has no other", path, topic_partition)
+            log.moved_to(path)
+
+    def open(self, topic_partition: TopicPartition, path: Path, options: LoadOptions) -> PartitionLog:
+        """Open a log, whose disk errors count as its directory's; OSError if that cannot be."""
+        log = PartitionLog(topic_partition, path, self.files, options)
+        log.on_disk_error = self.failures.failed
+        return log
 
     def _identify(self, path: Path) -> TopicPartition | None:
         """Whose log a directory is; those on their way out, and strangers, are nobody's."""
@@ -169,11 +266,9 @@ class LogManager:
         topic_partition = parse_directory_name(path.name)
         if topic_partition is not None and topic_partition.topic == KRAFT_METADATA_TOPIC:
             return None
-        if topic_partition is None or path.name.endswith(_PASSED_OVER):
+        if topic_partition is None or path.name.endswith(_STRAY_SUFFIX):
             logger.warning("%s is no log of a partition and is left alone", path)
             return None
-        if topic_partition in self.logs:
-            raise DuplicateLogError(f"{topic_partition} has logs in {path} and {self.logs[topic_partition].directory}")
         return topic_partition
 
     # One log
@@ -181,6 +276,10 @@ class LogManager:
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
         """The log of a partition, if this broker has it."""
         return self.logs.get(topic_partition)
+
+    def everything(self) -> Iterator[PartitionLog]:
+        """All logs, those that are to take the place of others too."""
+        return chain(self.logs.values(), self.futures.values())
 
     def take_unmade(self) -> list[NewLog]:
         """Return the logs that are new, for `make_logs`; each is told once."""
@@ -194,17 +293,25 @@ class LogManager:
         config: LogConfig,
         now_ms: int = 0,
         leader_epoch: int = -1,
+        *,
+        is_new: bool = True,
     ) -> PartitionLog:
         """The log of a partition; a new one goes into the directory that has the fewest, and is told by `take_unmade`.
 
-        `leader_epoch`: of this broker, if it leads. KafkaError INCONSISTENT_TOPIC_ID if there is one of a topic of the
-        same name, INVALID_TOPIC_EXCEPTION for a name that could lead out of the directory.
+        `leader_epoch`: of this broker, if it leads. Where a partition is not new, its log may be in a directory that
+        failed: no other is made then. KafkaError INCONSISTENT_TOPIC_ID if there is one of a topic of the same name,
+        INVALID_TOPIC_EXCEPTION for a name that could lead out of the directory.
         """
         log = self.logs.get(topic_partition)
         if log is None:
             if not _LEGAL_NAME.fullmatch(topic_partition.topic) or topic_partition.partition < 0:
                 raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"no log can be named {topic_partition}")
-            directory = min(self.directories, key=self._log_counts.__getitem__)
+            if not is_new or not self.online:
+                self.check_none_offline(topic_partition)
+            directory = self.preferred.get(topic_partition) or min(self.online, key=self.log_counts.__getitem__)
+            if directory in self.failures.offline:
+                detail = f"Can not create log {topic_partition} because log directory {directory} is offline"
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, detail)
             path = directory / str(topic_partition)
             new = None
             try:
@@ -212,13 +319,15 @@ class LogManager:
                     new = NewLog(topic_partition, path, topic_id, leader_epoch, config.segment_index_bytes)
                 expiration_ms = self._producer_id_expiration_ms
                 options = LoadOptions(config, now_ms, producer_id_expiration_ms=expiration_ms, new=new)
-                log = PartitionLog(topic_partition, path, self.files, options)
+                log = self.open(topic_partition, path, options)
             except OSError as error:
+                self.failures.failed(directory, error, "creating a log in")
                 raise storage_error(error) from error
             if new is not None:
                 self._unmade.append(new)
-            self._log_counts[directory] += 1
+            self.log_counts[directory] += 1
             self.logs[topic_partition] = log
+            self.preferred.pop(topic_partition, None)
             logger.info("Created log for partition %s in %s", topic_partition, path)
         if topic_id is not None:
             log.set_topic_id(topic_id)
@@ -227,13 +336,20 @@ class LogManager:
     def delete(self, topic_partition: TopicPartition) -> Renaming | None:
         """Give up a log. Its directory is to be renamed next, lest it be found again, and that be told to `renamed`."""
         log = self.logs.pop(topic_partition, None)
-        if log is None:
-            return None
+        return None if log is None else self.give_up(log)
+
+    def give_up(self, log: PartitionLog) -> Renaming:
+        """Let go of a log that is in no list any more, and say how its directory is renamed."""
         log.release()
-        self._log_counts[log.directory.parent] -= 1
-        suffix = f"-{topic_partition.partition}.{uuid4().hex}{DELETE_SUFFIX}"
-        name = topic_partition.topic[: _LONGEST_NAME - len(suffix)] + suffix
-        return Renaming(log.directory, log.directory.with_name(name))
+        self.log_counts[log.directory.parent] -= 1
+        return deletion(log)
+
+    def check_none_offline(self, topic_partition: TopicPartition) -> None:
+        """KafkaError if the log that is to be made may be there already, in a directory that failed."""
+        if self.failures.offline:
+            offline = ",".join(map(str, self.failures.offline))
+            detail = f"Can not create log for {topic_partition} because log directories {offline} are offline"
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, detail)
 
     def renamed(self, renaming: Renaming) -> None:
         """Leave a renamed directory to be removed by whoever asks `take_deleted`."""
@@ -248,71 +364,82 @@ class LogManager:
     def expire_producers_after(self, milliseconds: int) -> None:
         """Have all logs forget producers that are silent for so long."""
         self._producer_id_expiration_ms = milliseconds
-        for log in self.logs.values():
+        for log in self.everything():
             log.producers.expiration_ms = milliseconds
 
     # Checkpoints: planned here, written wherever the disk may be waited for
 
     def recovery_points(self) -> OffsetsByFile:
         """What `checkpoint_recovery_points` writes."""
-        return self._by_file(RECOVERY_POINT_FILE, {tp: log.recovery_point for tp, log in self.logs.items()})
+        return self._by_file(RECOVERY_POINT_FILE, ((log, log.recovery_point) for log in self.everything()))
 
     def log_start_offsets(self) -> OffsetsByFile:
         """What `checkpoint_log_start_offsets` writes: only those that the segments do not tell."""
-        offsets = {
-            tp: log.log_start_offset
-            for tp, log in self.logs.items()
-            if log.log_start_offset > log.segments[0].base_offset
-        }
+        offsets = (
+            (log, log.log_start_offset)
+            for log in self.everything()
+            if log.log_start_offset > log.segments.first_base_offset
+        )
         return self._by_file(LOG_START_OFFSET_FILE, offsets)
 
     def high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> OffsetsByFile:
         """What `write_high_watermarks` writes."""
-        return self._by_file(HIGH_WATERMARK_FILE, offsets)
+        found = ((self.logs[each], offset) for each, offset in offsets.items() if each in self.logs)
+        return self._by_file(HIGH_WATERMARK_FILE, found)
 
     def checkpoint_recovery_points(self) -> None:
         """Note up to where each log is flushed."""
-        write_checkpoints(self.recovery_points())
+        self.not_written(write_checkpoints(self.recovery_points()))
 
     def checkpoint_log_start_offsets(self) -> None:
         """Note where logs start, after records were deleted."""
-        write_checkpoints(self.log_start_offsets())
+        self.not_written(write_checkpoints(self.log_start_offsets()))
 
     def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Note the high watermarks of partitions; those without a log here are left out."""
-        write_checkpoints(self.high_watermarks(offsets))
+        self.not_written(write_checkpoints(self.high_watermarks(offsets)))
+
+    def not_written(self, failed: Mapping[Path, OSError]) -> None:
+        """Take in what `write_checkpoints` says."""
+        for path, error in failed.items():
+            self.failures.failed(path.parent, error, f"writing {path.name} of")
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
-        """As they were last noted, for all partitions."""
+        """As they were last noted, for all partitions. What is noted beside another directory's log is of old."""
         found: dict[TopicPartition, int] = {}
-        for directory in self.directories:
-            found |= _read_or_none(directory / HIGH_WATERMARK_FILE)
+        for directory in self.online:
+            for topic_partition, offset in _read_or_none(directory / HIGH_WATERMARK_FILE).items():
+                log = self.logs.get(topic_partition)
+                if log is not None and log.directory.parent == directory:
+                    found[topic_partition] = offset
         return found
 
-    def _by_file(self, name: str, offsets: Mapping[TopicPartition, int]) -> OffsetsByFile:
-        planned: dict[Path, dict[TopicPartition, int]] = {directory / name: {} for directory in self.directories}
-        for topic_partition, offset in offsets.items():
-            log = self.logs.get(topic_partition)
-            if log is not None:
-                planned[log.directory.parent / name][topic_partition] = offset
+    def _by_file(self, name: str, offsets: Iterable[tuple[PartitionLog, int]]) -> OffsetsByFile:
+        planned: dict[Path, dict[TopicPartition, int]] = {directory / name: {} for directory in self.online}
+        for log, offset in offsets:
+            if log.directory.parent not in self.failures.offline:
+                planned[log.directory.parent / name][log.topic_partition] = offset
         return planned
 
     # The end
 
-    def shutdown(self) -> None:
+    def shutdown(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
         """Flush and close all logs and mark the directories as clean. Those where that fails will be recovered."""
-        failed = set()
-        for log in self.logs.values():
+        self.failures.listener = lambda directory: None  # nothing is served any more
+        unclean = set()
+        for log in self.everything():
             try:
                 log.close()
             except KafkaError as error:
                 logger.error("Cannot close %s: %s", log, error)
-                failed.add(log.directory.parent)
+                unclean.add(log.directory.parent)
         try:
             self.checkpoint_recovery_points()
             self.checkpoint_log_start_offsets()
-            for directory in self.directories:
-                if directory not in failed:
+            if high_watermarks is not None:
+                self.write_high_watermarks(high_watermarks)
+            for directory in self.online:
+                if directory not in unclean:
                     write_clean_shutdown(directory)
             logger.info("Closed %d logs", len(self.logs))
         finally:
@@ -320,7 +447,7 @@ class LogManager:
 
     def abandon(self) -> None:
         """Let go of everything as a crash would: no flush, no marker. For a start that failed."""
-        for log in self.logs.values():
+        for log in self.everything():
             log.release()
         self._locks.release()
 

@@ -1,17 +1,21 @@
 """meta.properties and .lock of a log directory: whose it is, and that nobody else has it open.
 
 Owns these two files. Must not know logs. Counterpart in Kafka: MetaProperties (version 0, the form of ZooKeeper mode),
-FileLock.
+MetaPropertiesEnsemble, FileLock.
 """
 
 import fcntl
+import logging
 import os
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ottla.log.checkpoint import replace_file, sync_directory
+from ottla.log.directory_failures import NoLogDirectoryError
+
+logger = logging.getLogger("kafka.log.LogManager")
 
 META_PROPERTIES_FILE = "meta.properties"
 LOCK_FILE = ".lock"
@@ -29,36 +33,65 @@ class InconsistentMetaPropertiesError(Exception):
 
 
 class DirectoryLocks:
-    """The `.lock` files of all log directories, held from construction to `release`.
+    """The `.lock` files of log directories, held from construction to `release`.
 
     The locks are of the kind that Kafka's (fcntl) collide with, but belong to the open file, not to the process: two
     brokers of one process exclude each other too.
     """
 
     def __init__(self, directories: Sequence[Path]) -> None:
-        self._fds: list[int] = []
+        """A directory that cannot be used is left out, for good; NoLogDirectoryError if that is so of all."""
+        self._fds: dict[Path, int] = {}
         try:
             for directory in directories:
-                self._lock(directory)
+                self._take(directory)
         except BaseException:
             self.release()
             raise
+        if not self._fds:
+            names = ", ".join(map(str, directories))
+            reason = f"none of the specified log dirs from {names} can be created or validated"
+            raise NoLogDirectoryError(f"Shutdown broker because {reason}")
+
+    @property
+    def directories(self) -> Sequence[Path]:
+        """Those that are locked."""
+        return tuple(self._fds)
+
+    def _take(self, directory: Path) -> None:
+        try:
+            self._lock(directory)
+            _check_form(read_meta_properties(directory) or {}, directory / META_PROPERTIES_FILE)
+        except (OSError, ValueError) as error:
+            logger.error("Log directory %s is left out: %s", directory, error)
+            self.release_one(directory)
 
     def _lock(self, directory: Path) -> None:
-        if not directory.is_dir():
+        if not directory.exists():
+            logger.info("Log directory %s not found, creating it.", directory)
             directory.mkdir(parents=True)
             sync_directory(directory.absolute().parent)
         fd = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        self._fds.append(fd)
         try:
             fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
         except (BlockingIOError, PermissionError):
+            os.close(fd)
             raise DirectoryInUse(f"log directory {directory} is in use by another broker") from None
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fds[directory] = fd
+
+    def release_one(self, directory: Path) -> None:
+        """Let others have one directory, if it is held."""
+        fd = self._fds.pop(directory, None)
+        if fd is not None:
+            os.close(fd)
 
     def release(self) -> None:
         """Let others have the directories."""
-        while self._fds:
-            os.close(self._fds.pop())
+        for directory in self.directories:
+            self.release_one(directory)
 
 
 def read_meta_properties(directory: Path) -> dict[str, str] | None:
@@ -86,34 +119,44 @@ def take_from_kraft(directory: Path) -> None:
         _write_meta_properties(directory, properties | {"version": "0"})
 
 
-def check_meta_properties(directories: Sequence[Path], broker_id: int, cluster_id: str) -> None:
-    """Mark new directories as this broker's; refuse all if one is another's."""
+def check_meta_properties(
+    directories: Sequence[Path], broker_id: int, cluster_id: str, failed: Callable[[Path, OSError, str], None]
+) -> None:
+    """Mark new directories as this broker's; refuse all if one is another's. `failed` is told what cannot be marked."""
     expected = {"version": "0", "broker.id": str(broker_id), "cluster.id": cluster_id}
     found = {directory: read_meta_properties(directory) for directory in directories}
     for directory, properties in found.items():
-        _check(directory / META_PROPERTIES_FILE, expected | (properties or {}), expected)
+        _check_owner(directory / META_PROPERTIES_FILE, expected | (properties or {}), expected)
     for directory, properties in found.items():
         wanted = (properties or {}) | expected
         if properties != wanted:
-            _write_meta_properties(directory, wanted)
+            try:
+                _write_meta_properties(directory, wanted)
+            except OSError as error:
+                failed(directory, error, "writing meta.properties of")
 
 
-def _check(file: Path, found: dict[str, str], expected: dict[str, str]) -> None:
+def _check_form(found: dict[str, str], file: Path) -> None:
+    """ValueError for what is no meta.properties, in the words of Kafka."""
+    version, broker_id = found.get("version", "0"), found.get("broker.id", "0")
+    if not version.isdecimal():
+        raise ValueError(f"Invalid meta.properties version string '{version}'")
+    if version not in _VERSIONS:
+        raise ValueError(f"Unknown meta.properties version number {version}")
+    if not broker_id.isdecimal():
+        raise ValueError(f"Unable to read broker.id as a base-10 number, in {file}.")
+
+
+def _check_owner(file: Path, found: dict[str, str], expected: dict[str, str]) -> None:
     """Refuse in the words and in the order of Kafka."""
     fault = None
-    if not found["version"].isdecimal():
-        fault = f"Invalid meta.properties version string '{found['version']}'"
-    elif found["version"] not in _VERSIONS:
-        fault = f"Unknown meta.properties version number {found['version']}"
-    elif found["version"] != expected["version"]:
+    if found["version"] != expected["version"]:
         fault = (
             f"Found unexpected version in {file}. ZK-based brokers that are not migrating only support version 0 "
             "(which is implicit when the `version` field is missing)."
         )
     elif found["cluster.id"] != expected["cluster.id"]:
         fault = f"Invalid cluster.id in: {file}. Expected {expected['cluster.id']}, but read {found['cluster.id']}"
-    elif not found["broker.id"].isdecimal():
-        fault = f"Unable to read broker.id as a base-10 number, in {file}."
     elif found["broker.id"] != expected["broker.id"]:
         fault = (
             f"Stored node id {found['broker.id']} doesn't match previous node id {expected['broker.id']} in {file}. "

@@ -4,7 +4,7 @@ Owns offsets, which segment is active, and when a new one begins. Must not know 
 sockets or tasks. Counterpart in Kafka: UnifiedLog, LocalLog.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,21 +39,13 @@ def storage_error(error: OSError) -> KafkaError:
     return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
 
-@contextmanager
-def _storage() -> Iterator[None]:
-    """Errors of the disk as answers; for where a try statement costs more lines than time."""
-    try:
-        yield
-    except OSError as error:
-        raise storage_error(error) from error
-
-
 class PartitionLog:
     """`log_end_offset` is exclusive: the offset that the next record gets."""
 
     __slots__ = (
         "_files", "_flushes", "_is_closed", "_is_ready", "_new", "_now_ms", "config", "directory", "leader_epochs",
-        "log_end_offset", "log_start_offset", "producers", "recovery_point", "segments", "topic_id", "topic_partition",
+        "log_end_offset", "log_start_offset", "on_disk_error", "producers", "recovery_point", "segments", "topic_id",
+        "topic_partition",
     )  # fmt: skip
 
     def __init__(
@@ -83,6 +75,20 @@ class PartitionLog:
         self._is_closed = False
         self._is_ready = options.new is None
         """Whether it can be written to and read from without further ado: its files are there, and it is not closed."""
+        self.on_disk_error: Callable[[Path, OSError], None] = lambda directory, error: None
+
+    def _storage_error(self, error: OSError) -> KafkaError:
+        """A disk that fails: its directory's owner is told, and who asked is answered."""
+        self.on_disk_error(self.directory.parent, error)
+        return storage_error(error)
+
+    @contextmanager
+    def _storage(self) -> Iterator[None]:
+        """Errors of the disk as answers; for where a try statement costs more lines than time."""
+        try:
+            yield
+        except OSError as error:
+            raise self._storage_error(error) from error
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
@@ -134,7 +140,7 @@ class PartitionLog:
             place(batch.data, first_offset, leader_epoch)
             segment.write((batch.data,), size)
         except OSError as error:
-            raise storage_error(error) from error
+            raise self._storage_error(error) from error
         segment.added(size, last_offset, max_timestamp)
         if producer_id >= 0:
             self._note_producer(header, batch.data, first_offset, max_timestamp)
@@ -172,7 +178,7 @@ class PartitionLog:
         except (OSError, KafkaError) as error:
             producers.restore(saved)
             producers.end_offset = end_offset
-            raise storage_error(error) if isinstance(error, OSError) else error from error
+            raise self._storage_error(error) if isinstance(error, OSError) else error from error
         offset = first_offset
         for batch in batches:
             offset += batch.header.last_offset_delta + 1
@@ -205,7 +211,7 @@ class PartitionLog:
         try:
             self._append_replicated(batches, now_ms)
         except OSError as error:
-            raise storage_error(error) from error
+            raise self._storage_error(error) from error
 
     def _append_replicated(self, batches: Sequence[tuple[BatchHeader, memoryview]], now_ms: int) -> None:
         """Batch by batch: if the disk fails in between, what is appended stays and the leader is asked for the rest."""
@@ -278,7 +284,7 @@ class PartitionLog:
         if self._is_closed:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.topic_partition} is closed")
         if self._new is not None:
-            with _storage():
+            with self._storage():
                 self._new.make()
             self.made()
 
@@ -329,18 +335,18 @@ class PartitionLog:
                 length = min(end - position, max(first, max_bytes))
             return FileRegion(segment.file.open(), position, length) if length > 0 else b""
         except OSError as error:
-            raise storage_error(error) from error
+            raise self._storage_error(error) from error
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
         """The first record that is not older, None if there is none."""
         self._make_ready()
-        with _storage():
+        with self._storage():
             return self.segments.offset_for_timestamp(timestamp_ms, self.log_start_offset)
 
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
         """The first record with the largest timestamp of all, None in a log without timestamps."""
         self._make_ready()
-        with _storage():
+        with self._storage():
             return self.segments.offset_of_max_timestamp()
 
     # Leader epochs and identity
@@ -357,7 +363,7 @@ class PartitionLog:
         """Keep the id of the topic; KafkaError INCONSISTENT_TOPIC_ID if it is another one's log."""
         if self.topic_id is None:
             self._make_ready()
-            with _storage():
+            with self._storage():
                 write_partition_metadata(self.directory / PARTITION_METADATA_FILE, topic_id)
             self.topic_id = topic_id
             self._sync_identity()
@@ -368,6 +374,12 @@ class PartitionLog:
         if self.topic_id is not None:
             self._flushes.add_path(self.directory / PARTITION_METADATA_FILE)
         self.leader_epochs.unsynced |= bool(self.leader_epochs.entries)
+
+    def moved_to(self, directory: Path) -> None:
+        """Its directory has another name now. No flush may be on its way."""
+        self.directory = directory
+        for each in (self._flushes, self.leader_epochs, self.producers, *self.segments):
+            each.moved_to(directory)
 
     # Truncating
 
@@ -383,7 +395,7 @@ class PartitionLog:
             self.truncate_fully_and_start_at(offset)
             return
         self._make_ready()
-        with _storage():
+        with self._storage():
             self.segments.delete_from(self.segments.floor_slot(offset) + 1)
             self.segments.active.truncate_to(offset)
             self.segments.forget()
@@ -394,7 +406,7 @@ class PartitionLog:
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Drop all; the next record gets `offset`."""
         self._make_ready()
-        with _storage():
+        with self._storage():
             self.segments.delete_from(0)
             segment = Segment(self._files, self.directory, offset, self.config, self._now_ms)
             segment.create()
@@ -414,7 +426,7 @@ class PartitionLog:
         self._make_ready()
         if offset > self.log_start_offset:
             self.log_start_offset = offset
-            with _storage():
+            with self._storage():
                 self.leader_epochs.truncate_from_start(offset)
 
     # Flushing and closing
@@ -431,7 +443,7 @@ class PartitionLog:
                     files += segment.unsynced_files()
         except OSError as error:
             self._discard_flushes()
-            raise storage_error(error) from error
+            raise self._storage_error(error) from error
         if self.leader_epochs.unsynced:
             self._flushes.add_path(self.leader_epochs.path)
             self.leader_epochs.unsynced = False
@@ -443,9 +455,11 @@ class PartitionLog:
         if end_offset is not None:
             self.recovery_point = max(self.recovery_point, end_offset)
 
-    def flush_failed(self, job: FlushJob) -> None:
-        """A job raised OSError: the next one has to sync everything again."""
+    def flush_failed(self, job: FlushJob, error: Exception) -> None:
+        """A job failed: nobody knows what is on the disk, and the next one has to sync everything again."""
         self._discard_flushes()
+        if isinstance(error, OSError):
+            self.on_disk_error(self.directory.parent, error)
 
     def _discard_flushes(self) -> None:
         self._flushes.discard()
@@ -459,7 +473,7 @@ class PartitionLog:
             try:
                 job.run()
             except OSError as error:
-                self.flush_failed(job)
+                self.flush_failed(job, error)
                 raise storage_error(error) from error
             self.flushed(job)
 
@@ -468,7 +482,7 @@ class PartitionLog:
         if self._is_closed:
             return
         self._make_ready()
-        with _storage():
+        with self._storage():
             self.segments.active.become_inactive()
             self.leader_epochs.save()
             self.producers.take_snapshot(sync=True)

@@ -332,6 +332,10 @@ class ProducerState:
 
     # Snapshots
 
+    def moved_to(self, directory: Path) -> None:
+        """The snapshots are elsewhere now."""
+        self._directory = directory
+
     def take_snapshot(self, *, sync: bool) -> Path | None:
         """Write all producers down for `end_offset`, unless the last snapshot says the same. Returns the new file."""
         if self.end_offset <= self.last_snapshot_offset:

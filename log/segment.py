@@ -70,6 +70,14 @@ class Segment:
 
     # Files
 
+    def moved_to(self, directory: Path) -> None:
+        """The files are elsewhere now."""
+        prefix = f"{directory}/{self.base_offset:020d}"
+        self.file.path = prefix + LOG_SUFFIX
+        self.offset_index.moved_to(prefix + INDEX_SUFFIX)
+        self.time_index.moved_to(prefix + TIME_INDEX_SUFFIX)
+        self.transactions.moved_to(prefix + TRANSACTION_INDEX_SUFFIX)
+
     def create(self) -> None:
         """Make the three files, empty."""
         self.file.create()

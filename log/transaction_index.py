@@ -46,6 +46,10 @@ class TransactionIndex:
         self._file = LazyFile(files, path)
         self._in_file = 0
 
+    def moved_to(self, path: str) -> None:
+        """The file is elsewhere now."""
+        self._file.path = path
+
     def load(self) -> None:
         """Take the entries of the file, if there is one. CorruptIndexError if it cannot be right."""
         self.entries = []

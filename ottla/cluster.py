@@ -20,6 +20,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.node import Node
 from ottla.broker.peer import open_socket
 from ottla.embed import DONE, HOST, reserved_port
+from ottla.log.directory_failures import NoLogDirectoryError
 from ottla.zk.embedded import EmbeddedLink, EmbeddedStore
 
 logger = logging.getLogger("kafka.Kafka$")
@@ -187,6 +188,11 @@ class Brokers:
         try:
             with running.scope:
                 await running.node.run(lambda place: running.is_ready.set())
+        except* NoLogDirectoryError as errors:
+            # It ends as a process of its own would, and the others go on.
+            if not running.is_ready.is_set():
+                raise
+            logger.critical("broker %d ends: %s", broker_id, _first(errors))
         finally:
             del self._running[broker_id]
             running.has_ended.set()
@@ -222,3 +228,10 @@ class Brokers:
             raise ValueError(f"cannot {verb} broker {broker_id}")
         if verb == "start" and self._network.is_cut(broker_id):
             raise ValueError(f"broker {broker_id} is cut off, and would find no store; heal it first")
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

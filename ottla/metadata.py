@@ -28,6 +28,7 @@ from ottla.log.directory_contents import (
     kraft_records,
     partitions_in,
 )
+from ottla.log.directory_failures import NoLogDirectoryError
 from ottla.log.meta_properties import DirectoryInUse, DirectoryLocks, read_meta_properties, take_from_kraft
 from ottla.wire.config_def import ConfigError
 from ottla.zk.cluster_metadata import ClusterMetadata, MetadataError, PartitionMetadata, TopicMetadata
@@ -38,7 +39,15 @@ from ottla.zk.znodes import ReplicaAssignment
 
 T = TypeVar("T")
 
-_REFUSALS: Final = (ConfigError, DirectoryInUse, MetadataError, StoreError, UnreadableDirectoryError, OSError)
+_REFUSALS: Final = (
+    NoLogDirectoryError,
+    ConfigError,
+    DirectoryInUse,
+    MetadataError,
+    StoreError,
+    UnreadableDirectoryError,
+    OSError,
+)
 
 
 class Source(NamedTuple):
@@ -134,7 +143,12 @@ def _directories_of_store(config: BrokerConfig, *, must_exist: bool = False) -> 
 
 def _lock(directories: Sequence[Path], stack: AsyncExitStack) -> None:
     by_place = {os.path.realpath(directory): directory for directory in directories}
-    stack.callback(DirectoryLocks(list(by_place.values())).release)
+    if not by_place:
+        return
+    locks = DirectoryLocks(list(by_place.values()))
+    stack.callback(locks.release)
+    if left_out := set(by_place.values()).difference(locks.directories):
+        raise MetadataError(f"{', '.join(map(str, left_out))} cannot be used")
 
 
 async def _in_store(config: BrokerConfig, stack: AsyncExitStack, work: Callable[[Session], Awaitable[T]]) -> T:

@@ -14,6 +14,7 @@ from ottla import loggers, native
 from ottla.broker.config import BrokerConfig
 from ottla.broker.node import AddressInUse, Node
 from ottla.broker.process import Server, serve
+from ottla.log.directory_failures import NoLogDirectoryError
 from ottla.log.meta_properties import DirectoryInUse, InconsistentMetaPropertiesError
 from ottla.wire.config_def import ConfigError, render
 from ottla.zk.bootstrap import BrokerIdInUseError
@@ -23,7 +24,14 @@ from ottla.zk.strict_json import ZnodeError
 logger = logging.getLogger("kafka.Kafka$")
 config_logger = logging.getLogger("kafka.server.KafkaConfig")
 
-_REFUSALS = (ConfigError, AddressInUse, DirectoryInUse, InconsistentMetaPropertiesError, BrokerIdInUseError)
+_REFUSALS = (
+    ConfigError,
+    AddressInUse,
+    DirectoryInUse,
+    InconsistentMetaPropertiesError,
+    NoLogDirectoryError,
+    BrokerIdInUseError,
+)
 
 
 def run(

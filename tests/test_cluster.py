@@ -1,5 +1,6 @@
 """Three brokers on one loop: records are on all of them, and a broker's end loses nothing that was acknowledged."""
 
+import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -169,6 +170,26 @@ async def test_a_killed_leader_is_replaced_and_comes_back_as_a_follower(tmp_path
         assert await cluster.produce(second, b"last") == ErrorCode.NONE
     one, *rest = logs(tmp_path)
     assert rest == [one, one]
+
+
+async def test_a_broker_whose_only_disk_fails_ends_and_another_leads(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path, replica_high_watermark_checkpoint_interval_ms="200") as cluster:
+        await cluster.create()
+        first = (await cluster.partition(0)).leader_id
+        assert await cluster.produce(first, b"a") == ErrorCode.NONE
+        shutil.rmtree(tmp_path / f"broker-{first}")
+        witness = others(first)[0]
+        second = (await cluster.wait_for(witness, lambda it: it.leader_id in others(first))).leader_id
+        assert await cluster.read(second) == [b"a"]
+        with trio.fail_after(PATIENCE_S):
+            while "Shutdown broker because all log dirs in" not in caplog.text:
+                await trio.sleep(0.02)
+        # Another disk in its place.
+        await cluster.brokers.start_broker(first)
+        await cluster.wait_for(witness, lambda it: len(it.isr_nodes) == 3)
+    assert logs(tmp_path)[first] == logs(tmp_path)[second] != b""
 
 
 async def test_a_killed_controller_is_replaced(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """DescribeLogDirs, versions 1 to 4: the log directories of this broker, their volumes, and the replicas in them.
 
-Replicas do not move between directories: none is a future one.
 Counterpart in Kafka: KafkaApis.handleDescribeLogDirsRequest, ReplicaManager.describeLogDirs.
 """
 
@@ -41,20 +40,23 @@ def _directory(
     directory: Path, wanted: Collection[tuple[str, int]] | None, replicas: ReplicaManager
 ) -> DescribeLogDirsResult:
     path = str(directory.absolute())
+    if directory in replicas.logs.failures.offline:
+        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, topics=())
     try:
         volume = shutil.disk_usage(directory)
     except OSError as error:
         logger.error("%s cannot be described: %s", directory, error)
         return DescribeLogDirsResult(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, log_dir=path, topics=())
     by_topic: dict[str, list[DescribeLogDirsPartition]] = {}
-    for topic_partition, log in replicas.logs.logs.items():
+    for log in replicas.logs.everything():
+        topic_partition = log.topic_partition
         if log.directory.parent == directory and (wanted is None or topic_partition in wanted):
             by_topic.setdefault(topic_partition.topic, []).append(
                 DescribeLogDirsPartition(
                     partition_index=topic_partition.partition,
                     partition_size=log.size,
                     offset_lag=_lag(log, replicas),
-                    is_future_key=False,
+                    is_future_key=replicas.logs.futures.get(topic_partition) is log,
                 )
             )
     return DescribeLogDirsResult(
@@ -70,6 +72,8 @@ def _lag(log: PartitionLog, replicas: ReplicaManager) -> int:
     partition = replicas.partitions.get(log.topic_partition)
     if partition is None or partition.is_offline:
         return _LAG_NOT_KNOWN
+    if log is not partition.log:
+        return partition.log.log_end_offset - log.log_end_offset
     return max(partition.high_watermark - log.log_end_offset, 0)
 
 

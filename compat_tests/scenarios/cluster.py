@@ -184,6 +184,33 @@ def describe_log_dirs(both: Both) -> None:
         both.ask("DescribeLogDirs", topics=wanted)
 
 
+@scenario("AlterReplicaLogDirs")
+def alter_replica_log_dirs(both: Both) -> None:
+    topic, other = both.topic(partitions=2), both.topic()
+    here = PerSide(*(str(side.broker.data / "log") for side in (both.ottla, both.kafka)))
+
+    def wanted(*names: str, path: Any = here, partitions: tuple[int, ...] = (0, 1)) -> dict[str, Any]:
+        return {"path": path, "topics": [{"name": name, "partitions": partitions} for name in names]}
+
+    for dirs in (
+        [wanted(topic)],
+        [wanted(topic, other, "nobody-made-this")],
+        [wanted(topic, partitions=(7, -1))],
+        [wanted(topic, path="/nowhere")],
+        [wanted(topic, path="log")],
+        [wanted(topic, path="")],
+        # The last one counts.
+        [wanted(topic), wanted(topic, path="/nowhere")],
+        [wanted(topic, path="/nowhere"), wanted(topic)],
+        [wanted("t" * 210), wanted("t" * 220)],
+        [wanted("", "a/b")],
+        [wanted(topic, partitions=())],
+        [wanted()],
+        [],
+    ):
+        both.ask("AlterReplicaLogDirs", dirs=dirs)
+
+
 @scenario("ListPartitionReassignments")
 def list_partition_reassignments(both: Both) -> None:
     topic = both.topic()

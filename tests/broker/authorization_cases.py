@@ -9,6 +9,11 @@ from ottla.wire.messages import alter_configs, describe_producers, describe_topi
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.alter_partition import AlterPartitionRequest
 from ottla.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from ottla.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -293,6 +298,14 @@ CASES = {
         ),
         1,
         DENIED_CONFIGS,
+    ),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: Case(
+        on_cluster(Operation.ALTER),
+        AlterReplicaLogDirsRequest(
+            dirs=[AlterReplicaLogDir(path="/x", topics=[AlterReplicaLogDirTopic(name="open", partitions=[0])])]
+        ),
+        2,
+        {"open": CLUSTER_FAILED},
     ),
     ApiKey.DESCRIBE_LOG_DIRS: Case(
         on_cluster(Operation.DESCRIBE), DescribeLogDirsRequest(topics=None), 4, {"": CLUSTER_FAILED}

@@ -64,8 +64,12 @@ def context(key: int, version: int, client_id: str | None = "test") -> RequestCo
 class House:
     """Owns what a node would; `tasks` are started by the test, in a nursery or by `run_tasks`."""
 
-    def __init__(self, path: Path, *, broker_id: int = BROKER, min_isr: int = 1, **topic_config: str) -> None:
+    def __init__(
+        self, path: Path, *, more: Sequence[Path] = (), broker_id: int = BROKER, min_isr: int = 1, **topic_config: str
+    ) -> None:
+        """Its logs are in `path`, and in `more` log directories."""
         self.path = path
+        self.directories = [path, *more]
         self.broker_id = broker_id
         self.now_ms = NOW_MS
         self.clock = Clock(lambda: self.now_ms / 1000)
@@ -84,7 +88,7 @@ class House:
 
     def open(self) -> None:
         """As a start of the broker."""
-        self.logs = LogManager([self.path], broker_id=self.broker_id, cluster_id="c", default_config=self.defaults)
+        self.logs = LogManager(self.directories, broker_id=self.broker_id, cluster_id="c", default_config=self.defaults)
         self.logs.load(NOW_MS)
         self.replicas = ReplicaManager(
             self.logs,
@@ -144,6 +148,7 @@ class House:
         leader: int = BROKER,
         controller_epoch: int = 1,
         topic_id: bytes | None = None,
+        is_new: bool = False,
     ) -> LeaderAndIsrRequest:
         """What the controller says, of which the metadata cache is told here."""
         given = globals()["topic_id"](topic) if topic_id is None else topic_id
@@ -158,6 +163,7 @@ class House:
                 isr=isr,
                 partition_epoch=epoch,
                 replicas=replicas,
+                is_new=is_new,
             )
             for index in partitions
         ]

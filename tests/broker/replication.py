@@ -176,8 +176,11 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(path: Path, brokers: int = 2, version: int = 17, **config: str) -> AsyncIterator[Cluster]:
-    houses = [House(path / str(broker), broker_id=broker) for broker in range(brokers)]
+async def cluster(
+    path: Path, brokers: int = 2, version: int = 17, more: Sequence[Path] = (), **config: str
+) -> AsyncIterator[Cluster]:
+    """`more`: a second directory for each broker, if there is any."""
+    houses = [House(path / str(broker), more=more[broker : broker + 1], broker_id=broker) for broker in range(brokers)]
     made = Cluster(houses, version, **config)
     async with trio.open_nursery() as nursery:
         for house in houses:

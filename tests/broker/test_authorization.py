@@ -84,7 +84,7 @@ async def guarded(folder: Path) -> AsyncIterator[tuple[Client, Rules]]:
 
 
 ENTRIES = ("responses", "topics", "results", "coordinators", "groups")
-NAMES = ("name", "topic", "key", "resource_name", "group_id")
+NAMES = ("name", "topic_name", "topic", "key", "resource_name", "group_id")
 
 
 def answers(response: Any) -> dict[str, int]:

@@ -9,7 +9,7 @@ import trio.testing
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.old_segments import OldSegments
 from ottla.log.checkpoint import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE, read_offsets
-from ottla.log.manager import Renaming, remove_directories, write_checkpoints
+from ottla.log.manager import OffsetsByFile, Renaming, remove_directories, write_checkpoints
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaTopicV1
 from ottla.wire.record_batch import validate_produced
 from ottla.wire.types import TopicPartition
@@ -79,14 +79,17 @@ async def test_a_checkpoint_that_did_not_change_is_not_written_again(house: Hous
     assert read_offsets(house.path / HIGH_WATERMARK_FILE) == {KEY: 2}
 
 
-async def test_a_checkpoint_that_could_not_be_written_is_tried_again(house: House) -> None:
+async def test_a_checkpoint_that_cannot_be_written_costs_its_directory_and_no_other(tmp_path: Path) -> None:
+    house = House(tmp_path / "a", more=[tmp_path / "b"])
+    house.lead(partitions=[0, 1])
     keeper = housekeeping(house)
     (house.path / (HIGH_WATERMARK_FILE + ".tmp")).mkdir()
-    with pytest.raises(OSError, match=HIGH_WATERMARK_FILE):
-        await keeper.checkpoint_high_watermarks()
-    (house.path / (HIGH_WATERMARK_FILE + ".tmp")).rmdir()
     await keeper.checkpoint_high_watermarks()
-    assert read_offsets(house.path / HIGH_WATERMARK_FILE) == {KEY: 0}
+    await house.run_tasks()
+    assert house.logs.failures.offline == {tmp_path / "a"}
+    assert read_offsets(tmp_path / "b" / HIGH_WATERMARK_FILE) == {(TOPIC, 1): 0}
+    assert [house.replicas.partition(TOPIC, index).is_offline for index in (0, 1)] == [True, False]
+    house.close()
 
 
 async def test_a_rolled_segment_is_flushed_and_the_active_one_is_not(house: House) -> None:
@@ -188,13 +191,18 @@ async def test_one_failure_ends_neither_its_task_nor_the_others(
     nursery: trio.Nursery,
     autojump_clock: trio.testing.MockClock,
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    blocked = house.path / (HIGH_WATERMARK_FILE + ".tmp")
-    blocked.mkdir()
+    working = house.logs.high_watermarks
+
+    def broken(offsets: object) -> OffsetsByFile:
+        raise OSError("out of order")
+
+    monkeypatch.setattr(house.logs, "high_watermarks", broken)
     nursery.start_soon(housekeeping(house).run)
     await trio.sleep(5.1)
-    assert "checkpoint_high_watermarks" in caplog.text
-    blocked.rmdir()
+    assert "checkpoint_high_watermarks: out of order" in caplog.text
+    monkeypatch.setattr(house.logs, "high_watermarks", working)
     await trio.sleep(5)
     assert (house.path / HIGH_WATERMARK_FILE).exists()
     nursery.cancel_scope.cancel()

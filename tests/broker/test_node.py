@@ -23,6 +23,12 @@ from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from ottla.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from ottla.wire.messages.create_partitions import (
@@ -184,7 +190,7 @@ async def test_every_api_that_is_told_is_answered_by_its_handler(tmp_path: Path)
         assert isinstance(told, ApiVersionsResponse)
         assert [each.api_key for each in told.api_keys] == [
             *(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22),
-            *(23, 32, 33, 35, 37, 42, 43, 44, 45, 46, 47, 56, 60, 61, 67, 75),
+            *(23, 32, 33, 34, 35, 37, 42, 43, 44, 45, 46, 47, 56, 60, 61, 67, 75),
         ]
         await create(one, "t")
         await produce(one, "t", b"a")
@@ -246,6 +252,10 @@ async def ask_what_only_tells(one: Client, folder: Path) -> None:
     )
     assert isinstance(ends, OffsetForLeaderEpochResponse)
     assert ends.topics[0].partitions[0].end_offset == 1
+    stays = AlterReplicaLogDir(path=str(folder), topics=[AlterReplicaLogDirTopic(name="t", partitions=[0])])
+    moved = await one.ask(AlterReplicaLogDirsRequest(dirs=[stays]), 2)
+    assert isinstance(moved, AlterReplicaLogDirsResponse)
+    assert moved.results[0].partitions[0].error_code == ErrorCode.NONE
     directories = await one.ask(DescribeLogDirsRequest(topics=None), 4)
     assert isinstance(directories, DescribeLogDirsResponse)
     assert [(each.log_dir, each.topics[0].name) for each in directories.results] == [(str(folder), "t")]

@@ -217,10 +217,10 @@ async def test_a_batch_that_broke_on_the_way_is_fetched_again(tmp_path: Path, au
         assert made.files(1) == made.files(0)
 
 
-async def test_a_replica_whose_disk_fails_goes_offline_and_the_others_go_on(
+async def test_a_replica_whose_disk_fails_goes_offline_and_those_of_other_directories_go_on(
     tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with cluster(tmp_path) as made:
+    async with cluster(tmp_path, more=[tmp_path / "more", tmp_path / "even"]) as made:
         for house in made.houses:
             request = house.request("other", leader=0, replicas=[0, 1], isr=[0, 1])
             await answered(house.replicas.become_leader_or_follower(request))

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from ottla.broker.role_changes import SLICE_SECONDS, RoleChanges
-from ottla.wire.errors import ErrorCode
+from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrResponse
 from ottla.wire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
 from ottla.wire.record_batch import validate_produced
@@ -208,9 +208,12 @@ async def test_a_log_that_is_written_to_before_its_files_are_made_makes_its_own(
     assert partition.log.log_end_offset == 1
 
 
-async def test_a_partition_whose_files_cannot_be_made_is_offline(
-    house: House, slow: Slow, caplog: pytest.LogCaptureFixture
+async def test_a_partition_whose_files_cannot_be_made_is_offline_with_all_of_its_directory(
+    tmp_path: Path, nursery: trio.Nursery
 ) -> None:
+    house = House(tmp_path / "a", more=[tmp_path / "b"])
+    house.starts = nursery.start_soon
+    slow = house.replicas.offload = Slow()
     reply = house.replicas.become_leader_or_follower(house.request(partitions=range(2)))
     await trio.testing.wait_all_tasks_blocked()
     (house.path / f"{TOPIC}-0").write_text("in the way")
@@ -218,8 +221,8 @@ async def test_a_partition_whose_files_cannot_be_made_is_offline(
     await trio.testing.wait_all_tasks_blocked()
     assert errors(reply.response) == [0, 0]
     assert [house.replicas.partition(TOPIC, index).is_offline for index in range(2)] == [True, False]
-    assert "its log cannot be made" in caplog.text
-    (house.path / f"{TOPIC}-0").unlink()
+    assert house.logs.failures.offline == {tmp_path / "a"}
+    house.close()
 
 
 def test_answers_by_name_and_by_id_are_in_the_order_of_the_request(house: House) -> None:
@@ -235,11 +238,17 @@ def test_answers_by_name_and_by_id_are_in_the_order_of_the_request(house: House)
     assert by_id == [(topic_id("one"), [1, 0]), (topic_id("two"), [3])]
 
 
-def test_a_log_that_cannot_be_made_is_refused_and_the_others_are_there(house: House) -> None:
-    (house.path / f"{TOPIC}-1").write_text("in the way")
-    assert errors(house.lead(partitions=range(3))) == [0, ErrorCode.KAFKA_STORAGE_ERROR, 0]
-    (house.path / f"{TOPIC}-1").unlink()
-    assert errors(house.lead(partitions=[1])) == [0]
+def test_a_log_that_cannot_be_made_is_refused_and_others_go_where_the_disk_is_well(tmp_path: Path) -> None:
+    house = House(tmp_path / "a", more=[tmp_path / "b"])
+    (house.path / f"{TOPIC}-0").write_text("in the way")
+    starts, house.starts = house.starts, lambda function, *args: house.tasks.insert(0, (function, args))
+    assert errors(house.lead(partitions=range(2), is_new=True)) == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
+    house.starts = starts
+    assert house.replicas.partition(TOPIC, 1).log.directory.parent == tmp_path / "b"
+    assert errors(house.lead(partitions=[0], is_new=True)) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    with pytest.raises(KafkaError, match="offline log directory"):
+        house.replicas.partition(TOPIC, 0)
+    house.close()
 
 
 def test_a_directory_that_cannot_be_renamed_is_answered(house: House, caplog: pytest.LogCaptureFixture) -> None:

@@ -447,7 +447,7 @@ def test_after_a_failed_flush_everything_is_synced_again(tmp_path: Path) -> None
     later_job = log.flush_job()
     assert later_job is not None
     assert len(later_job.files) < len(job.files)
-    log.flush_failed(job)
+    log.flush_failed(job, OSError(5, "broken"))
     log.flushed(later_job)
     assert log.recovery_point == 0
     again = log.flush_job()

@@ -1,6 +1,6 @@
 """Brokers without their network, on one loop and one store, for tests."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -85,6 +85,9 @@ async def settle() -> None:
 class Broker:
     """One broker; `told` is what controllers told it."""
 
+    more: Sequence[str] = ()
+    """What its other log directories are called behind its own name."""
+
     def __init__(self, cluster: "Cluster", broker_id: int, nursery: trio.Nursery) -> None:
         self.broker_id = broker_id
         self.cluster = cluster
@@ -97,7 +100,10 @@ class Broker:
         self.dynamic = DynamicConfig(self.config)
         self.metadata = MetadataCache()
         self.logs = LogManager(
-            [directory], broker_id=broker_id, cluster_id="c", default_config=self.dynamic.log_defaults
+            [directory, *(directory.with_name(f"{directory.name}-{name}") for name in self.more)],
+            broker_id=broker_id,
+            cluster_id="c",
+            default_config=self.dynamic.log_defaults,
         )
         self.logs.load(NOW_MS)
         self.controller = Controller(

@@ -383,6 +383,52 @@ async def test_a_partition_that_goes_offline_is_led_by_others(tmp_path: Path) ->
         assert leaders(cluster) == {"t-0": 0, "t-1": 0, "alone-0": 1}
 
 
+class OfTwoDirectories(Broker):
+    more = ("more",)
+
+
+async def test_what_was_led_in_a_directory_that_fails_is_led_by_others_and_the_rest_stays(tmp_path: Path) -> None:
+    async with running(tmp_path, 0, 1, kind=OfTwoDirectories) as cluster:
+        controller, failing = cluster.brokers[0].controller, cluster.brokers[1]
+        wanted = [assigned_topic("t", (1, 0), (1, 0)), assigned_topic("alone", (1,), (1,))]
+        await wait_for(controller.create_topics(wanted, LONG_MS, validate_only=False))
+        await settle()
+        ill, well = failing.logs.directories
+        there = {str(log.topic_partition) for log in failing.logs.logs.values() if log.directory.parent == ill}
+        assert len(there) == 2
+        failing.logs.failures.failed(ill, OSError(5, "Input/output error"))
+        await settle()
+        for name, leader in leaders(cluster).items():
+            expected = 1 if name not in there else 0 if name.startswith("t-") else -1
+            assert leader == expected, name
+        # What is new goes where it can.
+        await wait_for(controller.create_topics([assigned_topic("new", (1,))], LONG_MS, validate_only=False))
+        await settle()
+        assert failing.replicas.partition("new", 0).log.directory.parent == well
+        # It is asked again what it serves, in its next life too.
+        assert leaders(cluster)["new-0"] == 1
+
+
+async def test_a_broker_that_begins_without_a_directory_serves_what_is_in_the_others(tmp_path: Path) -> None:
+    async with running(tmp_path, 0, 1, kind=OfTwoDirectories) as cluster:
+        controller = cluster.brokers[0].controller
+        wanted = [assigned_topic("t", (1, 0), (1, 0)), assigned_topic("alone", (1,), (1,))]
+        await wait_for(controller.create_topics(wanted, LONG_MS, validate_only=False))
+        await settle()
+        logs = cluster.brokers[1].logs
+        ill = logs.directories[1]
+        there = {str(log.topic_partition) for log in logs.logs.values() if log.directory.parent == ill}
+        await cluster.kill_broker(1)
+        ill.rename(ill.with_name("gone"))
+        ill.write_text("not a directory")
+        await cluster.start_broker(1)
+        await settle()
+        assert {name for name, leader in leaders(cluster).items() if leader == -1} == {"alone-0", "alone-1"} & there
+        assert {name for name, leader in leaders(cluster).items() if leader == 1} == {"alone-0", "alone-1"} - there
+        offline = cluster.brokers[0].metadata.partitions("t")
+        assert {f"t-{index}" for index, it in offline.items() if it.offline_replicas} == {"t-0", "t-1"} & there
+
+
 async def test_a_partition_that_goes_offline_is_told_of_when_the_store_can_be_written(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -1,0 +1,64 @@
+"""AlterReplicaLogDirs, versions 1 and 2: in which log directories of this broker replicas are to be.
+
+The reply comes when the moves have begun; DescribeLogDirs tells how far they are.
+Counterpart in Kafka: KafkaApis.handleAlterReplicaLogDirsRequest.
+"""
+
+import logging
+
+from ottla.broker.log_dir_moves import LogDirMoves
+from ottla.broker.request_context import RequestContext
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+from ottla.wire.types import TopicPartition
+
+logger = logging.getLogger("kafka.server.ReplicaManager")
+
+
+def handle(
+    request: AlterReplicaLogDirsRequest, context: RequestContext, *, moves: LogDirMoves
+) -> AlterReplicaLogDirsResponse:
+    """Begin to move each; the last directory that is named for a replica counts."""
+    wanted = {
+        TopicPartition(topic.name, index): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for index in topic.partitions
+    }
+    return _response({each: _move(each, path, moves) for each, path in wanted.items()})
+
+
+def _move(topic_partition: TopicPartition, path: str, moves: LogDirMoves) -> ErrorCode:
+    try:
+        moves.move(topic_partition, path)
+    except KafkaError as error:
+        logger.warning("Unable to alter log dirs for %s: %s", topic_partition, error)
+        return error.code
+    return ErrorCode.NONE
+
+
+def _response(codes: dict[TopicPartition, ErrorCode]) -> AlterReplicaLogDirsResponse:
+    by_topic: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for (topic, index), code in codes.items():
+        result = AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+        by_topic.setdefault(topic, []).append(result)
+    return AlterReplicaLogDirsResponse(
+        results=[AlterReplicaLogDirTopicResult(topic_name=name, partitions=found) for name, found in by_topic.items()]
+    )
+
+
+def error_response(request: AlterReplicaLogDirsRequest, version: int, code: ErrorCode) -> AlterReplicaLogDirsResponse:
+    """No replica moves."""
+    return _response(
+        {
+            TopicPartition(topic.name, index): code
+            for directory in request.dirs
+            for topic in directory.topics
+            for index in topic.partitions
+        }
+    )

@@ -1,0 +1,155 @@
+"""A disk that is full, under load: the directory goes offline, and nothing that was acknowledged is lost or doubled."""
+
+import contextlib
+import os
+import random
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compat_tests.both import Side
+from compat_tests.brokers import Ottla, run_tool
+from compat_tests.writing import Writer, read_all
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+DISK_BYTES = 24 << 20
+PATIENCE_S = 60.0
+TOPICS = ("one", "two")
+SETTINGS = ("num.partitions=1", "log.segment.bytes=1100000", "log.index.size.max.bytes=4096")
+SUDO = () if os.getuid() == 0 else ("sudo", "-n")
+STORAGE_ERROR = 56
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 24 MiB."""
+    where = tmp_path / "disk"
+    where.mkdir()
+    options = f"size={DISK_BYTES},mode=0777"
+    mounted = subprocess.run([*SUDO, "mount", "-t", "tmpfs", "-o", options, "none", where], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        yield where
+    finally:
+        subprocess.run([*SUDO, "umount", "-l", where], check=True)
+
+
+def fill(disk: Path, leave: int) -> None:
+    """Take all room but so much."""
+    with (disk / "ballast").open("wb") as file, contextlib.suppress(OSError):  # others take room meanwhile
+        while True:
+            room = os.statvfs(disk)
+            free = room.f_bavail * room.f_frsize - leave
+            if free <= 0:
+                break
+            file.write(bytes(min(free, 1 << 20)))
+            file.flush()
+
+
+def ended(broker: Ottla) -> int:
+    """How the broker ended by itself."""
+    return broker.process.wait(PATIENCE_S)
+
+
+def test_a_broker_whose_disk_is_full_ends_and_goes_on_when_there_is_room(
+    disk: Path, tmp_path: Path, trials: int, seed: int, tell: Callable[[str], None]
+) -> None:
+    chance = random.Random(seed)
+    broker = Ottla(tmp_path, [f"log.dirs={disk / 'log'}", *SETTINGS])
+    broker.start()
+    writers = [Writer(broker.bootstrap, topic) for topic in TOPICS]
+    try:
+        for writer in writers:
+            writer.start()
+        for _ in range(max(trials // 5, 1)):
+            for writer in writers:
+                writer.wait_for_acknowledgement()
+            fill(disk, chance.randint(0, 60_000))
+            assert ended(broker) == 1, broker.output()[-2000:]
+            (disk / "ballast").unlink()
+            broker.start()
+        for writer in writers:
+            writer.wait_for_acknowledgement()
+            writer.stopping.set()
+        for writer in writers:
+            writer.join(120)
+            assert not writer.failures
+            assert writer.unsent == 0
+        found = {topic: read_all(broker.bootstrap, topic) for topic in TOPICS}
+    finally:
+        for writer in writers:
+            writer.stopping.set()
+        broker.stop()
+    for writer in writers:
+        there = found[writer.topic]
+        assert len(there) == len(set(there.values()))
+        assert {there[offset]: offset for offset in writer.acknowledged.values()} == writer.acknowledged
+        assert len(writer.acknowledged) == writer.sent
+    assert "have failed" in broker.output() or "has failed" in broker.output()
+    for topic in TOPICS:
+        files = sorted(str(path) for path in (disk / "log" / f"{topic}-0").glob("*.log"))
+        printed = run_tool("org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", ",".join(files))
+        assert printed.count("isvalid: true") > 0
+        assert "isvalid: false" not in printed
+        assert "Found" not in printed, printed
+    tell(f"{max(trials // 5, 1)} full disks, {sum(writer.sent for writer in writers)} records, all acknowledged once")
+
+
+def test_a_full_directory_goes_offline_and_the_others_serve_on(disk: Path, tmp_path: Path) -> None:
+    small, large = str(disk / "log"), str(tmp_path / "large")
+    broker = Ottla(tmp_path, ["broker.id=1", f"log.dirs={large},{small}", *SETTINGS])
+    broker.start()
+    try:
+        side = Side(broker)
+        for topic, path in (("well", large), ("ill", small)):
+            moved = {"path": path, "topics": [{"name": topic, "partitions": [0]}]}
+            side.ask("AlterReplicaLogDirs", 2, {"dirs": [moved]})
+            topics = [{"name": topic, "num_partitions": 1, "replication_factor": 1}]
+            side.ask("CreateTopics", 7, {"topics": topics, "timeout_ms": 10_000})
+        ill, well = (Writer(broker.bootstrap, topic) for topic in ("ill", "well"))
+        for writer in (ill, well):
+            writer.start()
+            writer.wait_for_acknowledgement()
+        fill(disk, 30_000)
+        wait_until(lambda: directories(side)[small] == STORAGE_ERROR)
+        wait_until(lambda: leader(side, "ill") == -1)
+        well.wait_for_acknowledgement()
+        assert directories(side)[large] == 0
+        assert leader(side, "well") == 1
+        (disk / "ballast").unlink()
+        broker.stop()
+        broker.start()
+        for writer in (ill, well):
+            writer.wait_for_acknowledgement()
+            writer.stopping.set()
+            writer.join(120)
+            there = read_all(broker.bootstrap, writer.topic)
+            assert {there[offset]: offset for offset in writer.acknowledged.values()} == writer.acknowledged
+            assert len(there) == len(writer.acknowledged) == writer.sent
+        side.close()
+    finally:
+        broker.stop()
+
+
+def directories(side: Side) -> dict[str, Any]:
+    answer = side.ask("DescribeLogDirs", 4, {"topics": []})
+    return {each["log_dir"]: each["error_code"] for each in answer["results"]}
+
+
+def leader(side: Side, topic: str) -> int:
+    wanted = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
+    (found,) = side.ask("Metadata", 7, wanted)["topics"]
+    return int(found["partitions"][0]["leader_id"])
+
+
+def wait_until(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
