@@ -13,6 +13,7 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.util import calc_crc32c
 
 from compat_tests.talking import (
+    ALTER_REPLICA_LOG_DIRS,
     API_VERSIONS,
     CLOSED,
     CREATE_TOPICS,
@@ -75,8 +76,9 @@ UNSPOKEN = {
     f"API {key} in version {version}": (_PLAIN_HEADER.pack(key, version, 1, -1) + bytes(40), CLOSED)
     for key, version in (
         *((999, 0), (-1, 0), (32767, 0), (-32768, 0), (3, 99), (3, -1), (3, 13), (0, 12), (1, 18), (2, 10), (10, 7)),
-        *((19, 8), (20, 7), (21, 3), (22, 6), (23, 5), (32, 5), (33, 3), (35, 5), (37, 4), (44, 2), (46, 1), (60, 2)),
-        *((61, 1), (4, 8), (5, 5), (6, 9), (7, 4), (52, 0), (53, 0), (54, 0), (55, 0), (59, 0), (62, 0), (63, 0)),
+        *((19, 8), (20, 7), (21, 3), (22, 6), (23, 5), (32, 5), (33, 3), (34, 3), (35, 5), (37, 4), (44, 2), (46, 1)),
+        *((60, 2), (61, 1), (4, 8), (5, 5), (6, 9), (7, 4)),
+        *((52, 0), (53, 0), (54, 0), (55, 0), (59, 0), (62, 0), (63, 0)),
     )
 }
 # Versions that Kafka 4.0 dropped, of APIs that it has; a body of zeros is a good one of each, acks=0 in Produce.
@@ -87,7 +89,8 @@ OLD_VERSIONS = {
         *((FETCH, version, codes()) for version in (0, 1, 2, 3)),
         *((CREATE_TOPICS, version, codes()) for version in (0, 1)),
         *((OFFSET_FOR_LEADER_EPOCH, version, codes()) for version in (0, 1)),
-        *((key, 0, codes()) for key in (LIST_OFFSETS, DELETE_TOPICS, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS)),
+        *((key, 0, codes()) for key in (LIST_OFFSETS, DELETE_TOPICS, DESCRIBE_CONFIGS)),
+        *((key, 0, codes()) for key in (ALTER_REPLICA_LOG_DIRS, DESCRIBE_LOG_DIRS)),
     )
 }
 HEADERS = {

@@ -13,6 +13,7 @@ from compat_tests.hostile import MAX_INT, bodied, codes
 from compat_tests.hostile_requests import CASES, assigned, create
 from compat_tests.talking import (
     ALTER_CONFIGS,
+    ALTER_REPLICA_LOG_DIRS,
     CLOSED,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
@@ -67,6 +68,7 @@ def counts() -> Iterator[Body]:
         (ALTER_CONFIGS, 1, b"\0", CLOSED),
         (INCREMENTAL_ALTER_CONFIGS, 0, b"\0", CLOSED),
         (OFFSET_FOR_LEADER_EPOCH, 2, b"", CLOSED),
+        (ALTER_REPLICA_LOG_DIRS, 1, b"", CLOSED),
         (DESCRIBE_LOG_DIRS, 1, b"", codes(0)),
     )
     named = (

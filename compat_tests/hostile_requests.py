@@ -12,6 +12,7 @@ from uuid import UUID
 from compat_tests.hostile import MAX_INT, MIN_INT, batch, codes, produce_fields
 from compat_tests.talking import (
     ALTER_CONFIGS,
+    ALTER_REPLICA_LOG_DIRS,
     API_VERSIONS,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
@@ -183,6 +184,24 @@ def producers(topic: str, *partitions: int) -> dict[str, Any]:
 
 def directories(topic: str, *partitions: int) -> dict[str, Any]:
     return {"topics": [{"topic": topic, "partitions": list(partitions)}]}
+
+
+def moves(path: str, topic: str, *partitions: int, times: int = 1) -> dict[str, Any]:
+    return {"dirs": [{"path": path, "topics": [{"name": topic, "partitions": list(partitions)}] * times}]}
+
+
+MOVES: list[Case] = [
+    ("a directory that there is not", ALTER_REPLICA_LOG_DIRS, 2, moves("/nowhere", "TOPIC", 0, -1), codes(57, 57)),
+    ("a path of nothing", ALTER_REPLICA_LOG_DIRS, 2, moves("", "TOPIC", 0), codes(57)),
+    ("a path with a zero", ALTER_REPLICA_LOG_DIRS, 2, moves("/tmp\0", "TOPIC", 0), codes(57)),
+    ("a path of all lengths", ALTER_REPLICA_LOG_DIRS, 2, moves("/x" * 16000, "TOPIC", 0), codes(57)),
+    ("one partition twice", ALTER_REPLICA_LOG_DIRS, 2, moves("/nowhere", "TOPIC", 0, 0), codes(57)),
+    ("one topic twice", ALTER_REPLICA_LOG_DIRS, 2, moves("/nowhere", "TOPIC", 0, times=2), codes(57)),
+    ("a name that is too long", ALTER_REPLICA_LOG_DIRS, 2, moves("/nowhere", "x" * 250, 0), codes(17)),
+    ("a name of a path", ALTER_REPLICA_LOG_DIRS, 2, moves("/nowhere", "../up", 0), codes(57)),
+    ("no partitions", ALTER_REPLICA_LOG_DIRS, 2, moves("/nowhere", "TOPIC"), codes()),
+    ("no directory", ALTER_REPLICA_LOG_DIRS, 2, {"dirs": []}, codes()),
+]
 
 
 LOOKUPS: list[Case] = [
@@ -377,8 +396,8 @@ CONFIGS: list[Case] = [
 ]  # fmt: skip
 
 _AREAS = (
-    ("create", CREATIONS), ("delete", DELETIONS), ("enlarge", ENLARGEMENTS), ("look-up", LOOKUPS), ("cluster", CLUSTER),
-    ("configs", CONFIGS),
+    ("create", CREATIONS), ("delete", DELETIONS), ("enlarge", ENLARGEMENTS), ("look-up", LOOKUPS), ("move", MOVES),
+    ("cluster", CLUSTER), ("configs", CONFIGS),
 )  # fmt: skip
 CASES = [case for _, cases in _AREAS for case in cases]
 REQUESTS: dict[str, tuple[Probe, Answer]] = {
