@@ -4,9 +4,10 @@ Owns the order in which they are carried out, one at a time since their answers 
 handler sees a request of a few elements and knows nothing of it; so what is named twice in one request is noticed
 within a part only, and a limit on what one request may create is one for a part. Must not know connections.
 
-A Fetch is one request whatever it names, because of its session: its handler cuts it by itself. DescribeLogDirs and
-DescribeTopicPartitions, whose answers are put in order otherwise, are not cut and hold the loop; nor are JoinGroup and
-SyncGroup, which mean one member, nor the partitions of one topic in an OffsetFetch for many groups.
+A Fetch is one request whatever it names, because of its session: its handler cuts it by itself. AlterReplicaLogDirs,
+DescribeLogDirs and DescribeTopicPartitions, whose answers are put in order otherwise, are not cut and hold the loop;
+nor are JoinGroup and SyncGroup, which mean one member, nor the partitions of one topic in an OffsetFetch for many
+groups.
 No counterpart in Kafka, whose handlers have threads.
 """
 

@@ -15,6 +15,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.node import AddressInUse, Node
 from ottla.broker.process import Server, serve
 from ottla.log.directory_failures import NoLogDirectoryError
+from ottla.log.manager import DuplicateLogError
 from ottla.log.meta_properties import DirectoryInUse, InconsistentMetaPropertiesError
 from ottla.wire.config_def import ConfigError, render
 from ottla.zk.bootstrap import BrokerIdInUseError
@@ -30,6 +31,7 @@ _REFUSALS = (
     DirectoryInUse,
     InconsistentMetaPropertiesError,
     NoLogDirectoryError,
+    DuplicateLogError,
     BrokerIdInUseError,
 )
 

@@ -141,7 +141,17 @@ def test_a_missing_file_is_one_clear_line(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_data_directory_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert "Not a directory" in refused(tmp_path, f"log.dirs={tmp_path / 'file' / 'data'}")
+    place = tmp_path / "file" / "data"
+    line = refused(tmp_path, f"log.dirs={place}")
+    assert line.endswith(f"none of the specified log dirs from {place} can be created or validated")
+
+
+@pytest.mark.slow
+def test_a_partition_in_two_directories_is_one_clear_line(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name / "t-0").mkdir(parents=True)
+    line = refused(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
+    assert "manually deleting one of the two directories" in line
 
 
 @pytest.mark.slow
