@@ -117,3 +117,21 @@ async def test_without_its_last_directory_the_broker_ends(house: House, monkeypa
     with pytest.raises(NoLogDirectoryError, match="Shutdown broker because all log dirs in"):
         await house.run_tasks()
     monkeypatch.undo()
+
+
+async def test_a_failed_fsync_of_a_log_that_was_replaced_meanwhile_is_no_matter(tmp_path: Path) -> None:
+    synced = House(tmp_path / "a", more=[tmp_path / "b"], flush_messages="1")
+    synced.lead(partitions=[0, 1])
+    partition, other = (synced.replicas.partition(TOPIC, index) for index in (0, 1))
+    append(synced, 0)
+
+    async def broken(job: object) -> None:
+        partition.log = other.log
+        raise OSError(5, os.strerror(5))
+
+    synced.replicas.offload = broken  # type: ignore[assignment]
+    function, args = synced.tasks.pop(0)
+    await function(*args)
+    assert synced.logs.failures.offline == {tmp_path / "a"}
+    assert not partition.is_offline
+    synced.close()
