@@ -377,9 +377,6 @@ class ReplicaManager:
         )
         self.partitions[key] = partition
         self.signal.notify(key, moved)
-        if partition.flushes_by_count:
-            # What a crash left behind the last fsync is not to be seen before the next one, which nobody else asks for.
-            self.group_commit.maybe_flush(partition)
         self.tell_listeners(partition, runs=True)
         self.group_commit.maybe_flush(partition)  # what a crash left unflushed cannot be seen before it is
         if topic in self.role_listeners:

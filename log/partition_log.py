@@ -83,7 +83,7 @@ class PartitionLog:
         return storage_error(error)
 
     @contextmanager
-    def _storage(self) -> Iterator[None]:
+    def storage(self) -> Iterator[None]:
         """Errors of the disk as answers; for where a try statement costs more lines than time."""
         try:
             yield
@@ -284,7 +284,7 @@ class PartitionLog:
         if self._is_closed:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.topic_partition} is closed")
         if self._new is not None:
-            with self._storage():
+            with self.storage():
                 self._new.make()
             self.made()
 
@@ -340,13 +340,13 @@ class PartitionLog:
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
         """The first record that is not older, None if there is none."""
         self._make_ready()
-        with self._storage():
+        with self.storage():
             return self.segments.offset_for_timestamp(timestamp_ms, self.log_start_offset)
 
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
         """The first record with the largest timestamp of all, None in a log without timestamps."""
         self._make_ready()
-        with self._storage():
+        with self.storage():
             return self.segments.offset_of_max_timestamp()
 
     # Leader epochs and identity
@@ -363,7 +363,7 @@ class PartitionLog:
         """Keep the id of the topic; KafkaError INCONSISTENT_TOPIC_ID if it is another one's log."""
         if self.topic_id is None:
             self._make_ready()
-            with self._storage():
+            with self.storage():
                 write_partition_metadata(self.directory / PARTITION_METADATA_FILE, topic_id)
             self.topic_id = topic_id
             self._sync_identity()
@@ -395,7 +395,7 @@ class PartitionLog:
             self.truncate_fully_and_start_at(offset)
             return
         self._make_ready()
-        with self._storage():
+        with self.storage():
             self.segments.delete_from(self.segments.floor_slot(offset) + 1)
             self.segments.active.truncate_to(offset)
             self.segments.forget()
@@ -406,7 +406,7 @@ class PartitionLog:
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Drop all; the next record gets `offset`."""
         self._make_ready()
-        with self._storage():
+        with self.storage():
             self.segments.delete_from(0)
             segment = Segment(self._files, self.directory, offset, self.config, self._now_ms)
             segment.create()
@@ -426,7 +426,7 @@ class PartitionLog:
         self._make_ready()
         if offset > self.log_start_offset:
             self.log_start_offset = offset
-            with self._storage():
+            with self.storage():
                 self.leader_epochs.truncate_from_start(offset)
 
     # Flushing and closing
@@ -482,7 +482,7 @@ class PartitionLog:
         if self._is_closed:
             return
         self._make_ready()
-        with self._storage():
+        with self.storage():
             self.segments.active.become_inactive()
             self.leader_epochs.save()
             self.producers.take_snapshot(sync=True)

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from ottla.log.checkpoint import sync_directory
-from ottla.log.partition_log import PartitionLog, storage_error
+from ottla.log.partition_log import PartitionLog
 from ottla.log.retention import old_segments
 from ottla.log.segment import Segment, set_aside
 
@@ -32,15 +32,13 @@ def delete_old_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> 
     Returns the files to remove later, those of segments that a truncation removed before among them; as long as there
     are any, more segments may have to go. KafkaError where the disk fails.
     """
-    try:
+    with log.storage():
         old = list(islice(_old_segments(log, high_watermark, now_ms), _SEGMENTS_AT_ONCE))
         for _, reason in old:
             _tell(log, reason)
         if len(old) == len(log.segments):
             log.roll(now_ms)
         removed = [path for _ in old for path in _delete_oldest(log)]
-    except OSError as error:
-        raise storage_error(error) from error
     if old and log.segments.first_base_offset > log.log_start_offset:
         log.increment_log_start_offset(log.segments.first_base_offset)
         _tell(log, f"Incremented log start offset to {log.log_start_offset} due to segment deletion")

@@ -118,7 +118,8 @@ async def test_records_below_the_number_for_a_flush_are_visible_at_once(tmp_path
     house.close()
 
 
-async def test_a_failed_fsync_takes_the_partition_offline(synced: House, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_fsync_takes_its_directory_offline(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    synced = House(tmp_path / "a", more=[tmp_path / "b"], flush_messages="1")
     synced.lead(partitions=[0, 1])
     partition = synced.replicas.partition(TOPIC, 0)
     done: list[list[ErrorCode]] = []
@@ -138,9 +139,11 @@ async def test_a_failed_fsync_takes_the_partition_offline(synced: House, caplog:
     assert fetch(synced, 0) == (ErrorCode.KAFKA_STORAGE_ERROR, 0)
     assert errors(synced.lead(epoch=1)) == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert stop(synced, epoch=1, delete=True) == [0, ErrorCode.KAFKA_STORAGE_ERROR]
-    assert "goes offline" in caplog.text
+    assert f"Stopped serving replicas in dir {tmp_path / 'a'}" in caplog.text
     append(synced, synced.replicas.partition(TOPIC, 1), b"c")
     await synced.run_tasks()
+    assert synced.replicas.partition(TOPIC, 1).log.recovery_point == 1
+    synced.close()
     assert synced.replicas.partition(TOPIC, 1).high_watermark == 1
 
 

@@ -13,6 +13,7 @@ from trio.testing import MockClock
 from ottla.broker.handlers import alter_replica_log_dirs, describe_log_dirs
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.log_dir_moves import LogDirMoves, align, append
+from ottla.broker.old_segments import OldSegments
 from ottla.broker.replication_quota import ReplicationQuota
 from ottla.log.checkpoint import LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE, read_offsets
 from ottla.log.open_files import FileRegion
@@ -46,7 +47,9 @@ class Mover:
             house.logs,
             house.clock,
             house.offload,
+            house.start_soon,
             flush=house.replicas.group_commit.flush,
+            delete_old_segments=OldSegments(house.replicas).delete,
             high_watermarks=house.replicas.high_watermarks,
             config=lambda: CONFIG,
         )
