@@ -114,7 +114,8 @@ async def test_a_log_that_is_deleted_meanwhile_is_left_alone(house: House, nurse
     assert last.log.log_start_offset == 0
 
 
-async def test_a_partition_whose_segments_cannot_be_deleted_goes_offline(house: House) -> None:
+async def test_a_directory_where_segments_cannot_be_deleted_goes_offline(tmp_path: Path) -> None:
+    house = House(tmp_path / "a", more=[tmp_path / "b"], segment_bytes="100", retention_ms="1000")
     house.lead(partitions=range(2))
     for index in range(2):
         append(house, 2000, 0, index=index)
@@ -124,3 +125,4 @@ async def test_a_partition_whose_segments_cannot_be_deleted_goes_offline(house: 
     assert house.replicas.partition(TOPIC, 0).is_offline
     assert house.replicas.partition(TOPIC, 1).log.log_start_offset == 1
     await OldSegments(house.replicas).delete()
+    house.close()

@@ -419,7 +419,7 @@ async def test_a_follower_asks_for_more_once_what_it_has_is_safe(tmp_path: Path,
 
 
 async def test_a_follower_whose_fsync_fails_asks_no_more(tmp_path: Path, autojump_clock: MockClock) -> None:
-    async with cluster(tmp_path) as made:
+    async with cluster(tmp_path, more=[tmp_path / "more", tmp_path / "even"]) as made:
         for house in made.houses:
             house.configs[TOPIC] = {"flush.messages": "1"}
 
