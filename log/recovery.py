@@ -190,7 +190,7 @@ def _recover(
         producers.take_snapshot(sync=False)
         logger.info("Recovering %s, segment %d of %d to recover", segment.file.path, slot - first + 1, count)
         cut = recover_segment(segment, epochs, producers)
-        is_lost = not segment.size and not options.config.compact and slot + 1 < len(segments)
+        is_lost = not segment.size and slot + 1 < len(segments) and _must_hold_something(segment, options)
         if cut or is_lost:
             logger.warning("Cut %d bytes behind the last valid batch of %s", cut, segment.file.path)
             for later in segments[slot + 1 :]:
@@ -198,6 +198,11 @@ def _recover(
                 later.delete()
             del segments[slot + 1 :]
             return
+
+
+def _must_hold_something(segment: Segment, options: LoadOptions) -> bool:
+    """Compaction leaves segments without a batch. What was in any other never came to the disk."""
+    return not options.config.compact and segment.base_offset >= options.recovery_point
 
 
 def recover_segment(segment: Segment, epochs: LeaderEpochs | None, producers: ProducerState | None) -> int:
