@@ -16,6 +16,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from ottla.log.checkpoint import (
+    CLEANER_OFFSET_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_OFFSET_FILE,
     RECOVERY_POINT_FILE,
@@ -210,6 +211,7 @@ class LogManager:
         clean = take_clean_shutdown(directory)
         recovery_points = _read_or_none(directory / RECOVERY_POINT_FILE)
         log_start_offsets = _read_or_none(directory / LOG_START_OFFSET_FILE)
+        compacted = _read_or_none(directory / CLEANER_OFFSET_FILE)
         paths = sorted(path for path in directory.iterdir() if path.is_dir())
         how = "as they were shut down cleanly" if clean else "recovering them, as there was no clean shutdown"
         logger.info("Loading %d logs from %s, %s", len(paths), directory, how)
@@ -228,6 +230,7 @@ class LogManager:
                 recovery_points.get(topic_partition, 0),
                 clean,
                 self._producer_id_expiration_ms,
+                was_compacted=topic_partition in compacted,
             )
             began = time.monotonic()
             log = logs[topic_partition] = self.open(topic_partition, path, options)

@@ -54,6 +54,7 @@ class LoadOptions(NamedTuple):
     producer_id_expiration_ms: int = 86_400_000
     new: NewLog | None = None
     """What a log that has no files yet is to be."""
+    was_compacted: bool = False
 
 
 class LoadedLog(NamedTuple):
@@ -202,7 +203,8 @@ def _recover(
 
 def _must_hold_something(segment: Segment, options: LoadOptions) -> bool:
     """Compaction leaves segments without a batch. What was in any other never came to the disk."""
-    return not options.config.compact and segment.base_offset >= options.recovery_point
+    is_compacted = options.was_compacted or options.config.compact
+    return not is_compacted and segment.base_offset >= options.recovery_point
 
 
 def recover_segment(segment: Segment, epochs: LeaderEpochs | None, producers: ProducerState | None) -> int:

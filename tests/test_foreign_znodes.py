@@ -226,19 +226,16 @@ def test_in_sync_replicas_that_a_leader_wrote_by_itself_are_known_to_all(cluster
         until_is([0], cluster.in_sync, "synced", each)
 
 
-def test_what_a_disk_refuses_is_led_by_others(cluster: Cluster) -> None:
+def test_what_a_broker_led_whose_only_disk_fails_is_led_by_others(cluster: Cluster) -> None:
     broker = cluster.brokers[1]
     before = resource.prlimit(broker.pid, resource.RLIMIT_FSIZE)
     # An index is allocated whole when its log is made.
     resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (MIB, before[1]))
-    try:
-        partitions = {"version": 1, "partitions": {"0": [1, 2], "1": [2, 1]}}
-        cluster.write("/brokers/topics/refused", partitions)
-        cluster.wait_for("refused", {0: 2, 1: 2})
-        assert "refused-0 goes offline" in broker.output
-    finally:
-        resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, before)
-    until(lambda: not cluster.stranger.get_children("/log_dir_event_notification"))
+    partitions = {"version": 1, "partitions": {"0": [1, 2], "1": [2, 1]}}
+    cluster.write("/brokers/topics/refused", partitions)
+    for other in (cluster.brokers[0], cluster.brokers[2]):
+        until_is({0: 2, 1: 2}, cluster.leaders, "refused", other)
+    assert "Shutdown broker because all log dirs in" in broker.output
     broker.kill()
     broker.start()
     for index in (0, 1):
@@ -368,7 +365,10 @@ def test_a_killed_broker_waits_for_the_end_of_its_session_and_starts(cluster: Cl
             "Invalid cluster.id in: {file}. Expected {own}, but read another",
         ),
         ("version=0\nbroker.id=8\n", "Stored node id 8 doesn't match previous node id 9 in {file}. "),
-        ("version=3\n", "Unknown meta.properties version number 3"),
+        (
+            "version=3\n",
+            "Shutdown broker because none of the specified log dirs from {directory} can be created or validated",
+        ),
         ("version=1\nnode.id=9\ncluster.id=x\n", "Found unexpected version in {file}. "),
     ],
 )
@@ -383,7 +383,7 @@ def test_a_directory_of_another_broker_or_cluster_is_refused(
         files[0].write_text(text)
 
     line = refused(zookeeper, 9, prepare)
-    expected = fault.format(file=files[0], own=cluster.read("/cluster/id")["id"])
+    expected = fault.format(file=files[0], directory=files[0].parent, own=cluster.read("/cluster/id")["id"])
     assert line.startswith(f"ottla: {expected.strip()}")
     assert not cluster.stranger.exists("/brokers/ids/9")
 

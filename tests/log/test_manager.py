@@ -160,6 +160,23 @@ def test_without_the_marker_logs_are_recovered_from_their_recovery_points(tmp_pa
     manager.shutdown()
 
 
+@pytest.mark.parametrize(("is_noted", "end"), [(True, 4), (False, 1)])
+def test_a_log_that_was_compacted_loses_nothing_behind_a_segment_that_is_empty(
+    tmp_path: Path, is_noted: bool, end: int
+) -> None:
+    manager = _manager(tmp_path)
+    log = manager.get_or_create(ORDERS, TOPIC_ID, LogConfig(segment_bytes=80), NOW_MS)
+    for number in range(4):
+        append(log, produced(value=b"%d" % number))
+    manager.abandon()
+    (tmp_path / "orders-0" / f"{1:020d}.log").write_bytes(b"")
+    if is_noted:
+        (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 3\n")
+    manager = _manager(tmp_path)
+    assert manager.logs[ORDERS].log_end_offset == end
+    manager.abandon()
+
+
 def test_new_logs_go_where_the_fewest_are(tmp_path: Path) -> None:
     directories = [tmp_path / name for name in "abc"]
     manager = _manager(*directories)
