@@ -17,7 +17,7 @@ Ts = TypeVarTuple("Ts")
 
 logger = logging.getLogger("org.apache.kafka.server.util.KafkaScheduler")
 
-_SLICE_SECONDS: Final = 0.001
+SLICE_SECONDS: Final = 0.001
 # Below this many, dead timers are not worth a sweep.
 _SWEEP_FROM: Final = 1024
 
@@ -51,14 +51,15 @@ def thread_offload(max_threads: int) -> Offload:
 class Slice:
     """Whoever has long work on the loop rests between its parts, and gives the loop away once a millisecond is over."""
 
-    def __init__(self) -> None:
-        self._end = time.perf_counter() + _SLICE_SECONDS
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._end = clock() + SLICE_SECONDS
 
     async def rest(self) -> None:
         """Let others have the loop, if it is time."""
-        if time.perf_counter() >= self._end:
+        if self._clock() >= self._end:
             await trio.lowlevel.checkpoint()
-            self._end = time.perf_counter() + _SLICE_SECONDS
+            self._end = self._clock() + SLICE_SECONDS
 
 
 class Timer:

@@ -4,42 +4,20 @@ Owns which partitions are being flushed since too much was appended to them. Mus
 Counterparts in Kafka: UnifiedLog.flush, called by append and by LogManager.
 """
 
-from collections.abc import Mapping
-from typing import Protocol
-
 import trio
 
-from ottla.broker.clock import Clock, Offload, StartSoon
-from ottla.broker.offset_signal import HIGH_WATERMARK, OffsetSignal
+from ottla.broker.hosting import Hosting
+from ottla.broker.offset_signal import HIGH_WATERMARK
 from ottla.broker.partition import Partition
 from ottla.log.flushing import FlushJob
 from ottla.wire.errors import KafkaError
 from ottla.wire.types import TopicPartition
 
 
-class Replicas(Protocol):
-    """What is needed of the replica manager."""
-
-    clock: Clock
-    signal: OffsetSignal
-    offload: Offload
-    start_soon: StartSoon
-
-    @property
-    def partitions(self) -> Mapping[tuple[str, int], Partition]:
-        """What is hosted."""
-
-    def hosts(self, partition: Partition) -> bool:
-        """Whether a partition is among them still."""
-
-    def take_offline(self, partition: Partition, why: str, bug: BaseException | None = None) -> None:
-        """Its disk failed."""
-
-
 class GroupCommit:
     """The fsyncs of all partitions."""
 
-    def __init__(self, replicas: Replicas) -> None:
+    def __init__(self, replicas: Hosting) -> None:
         self._replicas = replicas
         self._flushing: dict[Partition, trio.Event] = {}
 

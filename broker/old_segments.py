@@ -6,13 +6,13 @@ are old: `log/retention` does. Counterpart in Kafka: LogManager.cleanupLogs, Loc
 
 import logging
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 
-from ottla.broker.clock import Clock, Offload, Slice, StartSoon
+from ottla.broker.clock import Slice
+from ottla.broker.hosting import Hosting
 from ottla.broker.partition import Partition
 from ottla.log.removal import delete_old_segments, remove_files, sync_directories
 from ottla.wire.errors import KafkaError
@@ -23,28 +23,10 @@ _DIRECTORIES_AT_ONCE: Final = 100
 logger = logging.getLogger("kafka.log.LogManager")
 
 
-class Replicas(Protocol):
-    """What is needed of the replica manager."""
-
-    clock: Clock
-    offload: Offload
-    start_soon: StartSoon
-
-    @property
-    def partitions(self) -> Mapping[tuple[str, int], Partition]:
-        """What is hosted."""
-
-    def hosts(self, partition: Partition) -> bool:
-        """Whether a partition is among them still."""
-
-    def take_offline(self, partition: Partition, why: str, bug: BaseException | None = None) -> None:
-        """Its disk failed."""
-
-
 class OldSegments:
     """The old segments of the partitions that this broker hosts, whoever leads them."""
 
-    def __init__(self, replicas: Replicas) -> None:
+    def __init__(self, replicas: Hosting) -> None:
         self._replicas = replicas
 
     async def delete(self) -> None:

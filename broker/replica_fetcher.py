@@ -6,13 +6,13 @@ Counterparts in Kafka: ReplicaFetcherManager, ReplicaFetcherThread.
 """
 
 import logging
-import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
 import trio
 
 from ottla.broker import following
+from ottla.broker.clock import Slice
 from ottla.broker.config import BrokerConfig
 from ottla.broker.follower_fetch import Append, Decision, FetchSettings, Followed, FollowerFetch, TruncateTo
 from ottla.broker.partition import Partition
@@ -24,7 +24,6 @@ from ottla.wire.types import TopicPartition
 
 logger = logging.getLogger("kafka.server.ReplicaFetcherThread")
 
-_SLICE_SECONDS: Final = 0.001
 # What arrived is not what was sent: it is fetched again.
 _BROKEN_ON_THE_WAY: Final = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
 
@@ -178,14 +177,12 @@ class _Fetcher:
             self._fetch.failed(trio.current_time())
             return
         unflushed: list[Followed] = []
-        slice_end = time.perf_counter() + _SLICE_SECONDS
+        time_slice = Slice()
         for decision in self._fetch.decide(question, response, trio.current_time()):
             self._carry_out(decision)
             if self._partitions[decision.followed.topic_partition].flushes_by_count:
                 unflushed.append(decision.followed)
-            if time.perf_counter() >= slice_end:
-                await trio.lowlevel.checkpoint()
-                slice_end = time.perf_counter() + _SLICE_SECONDS
+            await time_slice.rest()
         for followed in unflushed:
             await self._flush(followed)
 

@@ -8,16 +8,12 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
-import trio
-
-from ottla.broker.clock import StartSoon
+from ottla.broker.clock import Slice, StartSoon
 from ottla.broker.request_context import Deferred
 
 R = TypeVar("R")
-
-SLICE_SECONDS: Final = 0.001
 
 logger = logging.getLogger("kafka.server.ReplicaManager")
 
@@ -28,7 +24,7 @@ class RoleChanges:
     def __init__(self, start_soon: StartSoon, slice_clock: Callable[[], float] = time.perf_counter) -> None:
         self._start_soon = start_soon
         self._slice_clock = slice_clock
-        self._slice_end = 0.0
+        self._slice = Slice(slice_clock)
         self._queue: deque[Callable[[], Awaitable[None]]] = deque()
 
     def add(
@@ -52,7 +48,7 @@ class RoleChanges:
 
     async def _run(self) -> None:
         while self._queue:
-            self._slice_end = self._slice_clock() + SLICE_SECONDS
+            self._slice = Slice(self._slice_clock)
             try:
                 await self._queue[0]()
             finally:
@@ -60,9 +56,7 @@ class RoleChanges:
 
     async def rest(self) -> None:
         """Let others have the loop if this request has had it for long enough; between two partitions, not within."""
-        if self._slice_clock() >= self._slice_end:
-            await trio.lowlevel.checkpoint()
-            self._slice_end = self._slice_clock() + SLICE_SECONDS
+        await self._slice.rest()
 
 
 async def _outcome(change: Callable[[], Awaitable[R]], failed: R) -> R:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ottla.native import FOLDER, GROUPS, LIBRARIES, MODULES, PACKAGE, SUFFIX, digest
+from ottla.native import FOLDER, GROUPS, LIBRARIES, MODULES, PACKAGE, SUFFIX, digest, source
 
 # Nothing but our own modules is gone into: what others declare makes no difference to the code, and their types take
 # most of the time. At a higher level the compiler takes twice as long for two per cent.
@@ -34,11 +34,6 @@ setup(name="ottla", ext_modules=native, **how)
 """
 
 
-def file_of(module: str) -> str:
-    """Where a module is in the copy."""
-    return f"ottla/{module.replace('.', '/')}.py"
-
-
 def build(target: Path = FOLDER) -> Path:
     """Compile into the folder `target`. RuntimeError with the compiler's words if that fails."""
     wanted = target / digest()
@@ -46,7 +41,7 @@ def build(target: Path = FOLDER) -> Path:
         copy = Path(name)
         shutil.copytree(PACKAGE, copy / "ottla", ignore=shutil.ignore_patterns("__pycache__", FOLDER.name))
         (copy / "mypy.ini").write_text(_CONFIG)
-        groups = {group: [file_of(module) for module in of_group] for group, of_group in GROUPS.items()}
+        groups = {group: [str(_in_copy(module)) for module in of_group] for group, of_group in GROUPS.items()}
         command = [sys.executable, "-c", _SETUP, json.dumps(groups)]
         done = subprocess.run(command, cwd=copy, capture_output=True, text=True)
         if done.returncode:
@@ -58,8 +53,12 @@ def build(target: Path = FOLDER) -> Path:
         for library in LIBRARIES:
             shutil.copy(copy / f"{library}{SUFFIX}", fresh)
         for module in MODULES:
-            shutil.copy((copy / file_of(module)).with_suffix(SUFFIX), fresh / f"ottla.{module}{SUFFIX}")
+            shutil.copy((copy / _in_copy(module)).with_suffix(SUFFIX), fresh / f"ottla.{module}{SUFFIX}")
         return fresh.rename(wanted)
+
+
+def _in_copy(module: str) -> Path:
+    return source(module).relative_to(PACKAGE.parent)
 
 
 def main() -> int:

@@ -11,9 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from ottla.broker.handlers import alter_replica_log_dirs, describe_log_dirs
-from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.log_dir_moves import LogDirMoves, align, append
-from ottla.broker.old_segments import OldSegments
 from ottla.broker.replication_quota import ReplicationQuota
 from ottla.log.checkpoint import LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE, read_offsets
 from ottla.log.open_files import FileRegion
@@ -31,6 +29,7 @@ from ottla.wire.record_batch import iter_records, validate_produced
 from ottla.wire.types import TopicPartition
 from tests.broker.replicas import NOW_MS, TOPIC, House, batch, context
 from tests.broker.replication import answered, cluster
+from tests.broker.test_housekeeping import housekeeping
 from tests.log.building import open_log, produced
 
 KEY = TopicPartition(TOPIC, 0)
@@ -43,16 +42,7 @@ class Mover:
     def __init__(self, house: House) -> None:
         self.house = house
         self.quota = ReplicationQuota()
-        self.keeper = Housekeeping(
-            house.logs,
-            house.clock,
-            house.offload,
-            house.start_soon,
-            flush=house.replicas.group_commit.flush,
-            delete_old_segments=OldSegments(house.replicas).delete,
-            high_watermarks=house.replicas.high_watermarks,
-            config=lambda: CONFIG,
-        )
+        self.keeper = housekeeping(house, CONFIG)
         self.moves = LogDirMoves(house.replicas, self.quota, self.checkpoint)
         self.meanwhile: Callable[[], None] = lambda: None
 

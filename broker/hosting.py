@@ -1,0 +1,30 @@
+"""What those who look after logs on the side need of the replica manager: who is hosted, and how to go about it.
+
+Owns no state. Counterpart in Kafka: none; there they hold the whole ReplicaManager.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from ottla.broker.clock import Clock, Offload, StartSoon
+from ottla.broker.offset_signal import OffsetSignal
+from ottla.broker.partition import Partition
+
+
+class Hosting(Protocol):
+    """The partitions that are hosted, and the means of whoever hosts them."""
+
+    clock: Clock
+    signal: OffsetSignal
+    offload: Offload
+    start_soon: StartSoon
+
+    @property
+    def partitions(self) -> Mapping[tuple[str, int], Partition]:
+        """What is hosted."""
+
+    def hosts(self, partition: Partition) -> bool:
+        """Whether a partition is among them still."""
+
+    def take_offline(self, partition: Partition, why: str, bug: BaseException | None = None) -> None:
+        """Its disk failed."""
