@@ -28,12 +28,14 @@ from ottla.broker.replica_stops import RoleListener, stop_replicas
 from ottla.broker.replication_quota import ReplicationQuota
 from ottla.broker.request_context import Deferred
 from ottla.broker.role_changes import RoleChanges
+from ottla.broker.segment_checks import SegmentChecks
 from ottla.broker.turns import Turn
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.log.new_log import make_logs
 from ottla.log.partition_log import PartitionLog
+from ottla.log.segments import UncheckedSegmentError
 from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.leader_and_isr import (
@@ -86,6 +88,7 @@ class ReplicaManager:
         self.start_soon = start_soon
         self.broker_id = broker_id
         self.group_commit = GroupCommit(self)
+        self.segment_checks = SegmentChecks(self)
         self.turn = Turn()
         self.signal = OffsetSignal(self.turn)
         # Keys are plain tuples in look-ups: a TopicPartition equals one.
@@ -252,6 +255,8 @@ class ReplicaManager:
                 from_leader_only=reader.from_leader_only,
                 may_copy=may_copy,
             )
+        except UncheckedSegmentError as unchecked:
+            return self.segment_checks.begin(partition, unchecked)
         except KafkaError as error:
             return ReadResult(error.code)
 

@@ -66,7 +66,7 @@ class PartitionLog:
         self.log_end_offset = loaded.log_end_offset
         self.recovery_point = loaded.recovery_point
         self._files = files
-        self.segments = Segments(loaded.segments)
+        self.segments = Segments(loaded.segments, loaded.log_end_offset)
         self._flushes = Flushes()
         self._new = options.new
         if options.new is None:
@@ -323,6 +323,8 @@ class PartitionLog:
             segment, position = found
             at_end = end_offset_exclusive >= self.log_end_offset
             end = segment.size if at_end else self.segments.end_position(segment, end_offset_exclusive)
+            if segment.damage is not None:
+                end = segment.readable_end(position, end)
             length = min(end - position, max_bytes)
             if may_copy and HEADER_SIZE <= length <= _SMALL:
                 batches = self.segments.read_small(segment, position, length)
