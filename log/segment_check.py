@@ -12,14 +12,12 @@ from typing import NamedTuple
 
 from ottla.log.batch_order import certain_batches
 from ottla.log.crc import crc_of_range
-from ottla.log.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP
+from ottla.log.index import MAX_RELATIVE_OFFSET
+from ottla.log.index_check import OFFSET_ENTRY, TIME_ENTRY, IndexEntries, PositionCheck, TimeCheck
 from ottla.log.open_files import OpenFile
 from ottla.log.segment import iter_headers
 from ottla.wire.batch_header import ATTRIBUTES_POSITION
 from ottla.wire.record_batch import BatchHeader, CorruptBatch
-
-_OFFSET_ENTRY = Struct(">ii")
-_TIME_ENTRY = Struct(">qi")
 
 
 class CheckOutcome(NamedTuple):
@@ -55,9 +53,9 @@ class SegmentCheck(NamedTuple):
         """Go through it."""
         fd = self.file.fd
         base_offset = self.base_offset
-        found = _Indexes(base_offset, self.index_interval_bytes)
-        positions = _PositionCheck(_entries(self.offset_index, self.offset_entries, _OFFSET_ENTRY), base_offset)
-        times = _TimeCheck(_entries(self.time_index, self.time_entries, _TIME_ENTRY), base_offset)
+        found = IndexEntries(base_offset, self.index_interval_bytes)
+        positions = PositionCheck(_entries(self.offset_index, self.offset_entries, OFFSET_ENTRY), base_offset)
+        times = TimeCheck(_entries(self.time_index, self.time_entries, TIME_ENTRY), base_offset)
         sound_bytes, following = 0, base_offset
         before: tuple[int, BatchHeader] | None = None
         highest = min(self.end_offset - 1, base_offset + MAX_RELATIVE_OFFSET)
@@ -75,13 +73,13 @@ class SegmentCheck(NamedTuple):
             sound_bytes, following = before[0], before[1].base_offset
         is_whole = sound_bytes == self.size
         positions.end(following, is_whole)
-        times.end(following, max(self.max_timestamp, NO_TIMESTAMP))
+        times.end(following, is_whole, self.max_timestamp)
         found.end()
         return CheckOutcome(
             sound_bytes,
             following,
-            None if positions.is_right else bytes(found.offset_entries),
-            None if times.is_right else bytes(found.time_entries),
+            None if positions.wrong is None else bytes(found.offset_entries),
+            None if times.wrong is None else bytes(found.time_entries),
         )
 
     def _headers(self) -> Iterator[tuple[int, BatchHeader]]:
@@ -91,101 +89,9 @@ class SegmentCheck(NamedTuple):
             return
 
 
-def _entries(file: OpenFile, count: int, entry: Struct) -> Iterator[tuple[int, ...]]:
-    return entry.iter_unpack(os.pread(file.fd, count * entry.size, 0))
+def _entries(file: OpenFile, count: int, entry: Struct) -> bytes:
+    return os.pread(file.fd, count * entry.size, 0)
 
 
 def _is_intact(fd: int, position: int, header: BatchHeader) -> bool:
     return crc_of_range(fd, position + ATTRIBUTES_POSITION, position + header.size) == header.crc
-
-
-class _PositionCheck:
-    """Does each entry of the offset index lead to where the batches behind its offset begin?"""
-
-    def __init__(self, entries: Iterator[tuple[int, ...]], base_offset: int) -> None:
-        self.is_right = True
-        self._entries = entries
-        self._base_offset = base_offset
-        self._last_offset = base_offset - 1
-        self._next = next(self._entries, None)
-
-    def take(self, position: int, header: BatchHeader) -> None:
-        """A batch."""
-        while self._next is not None and self._next[1] <= position:
-            offset = self._base_offset + self._next[0]
-            # Kafka notes the last offset of all batches that came together, and the position of the first.
-            if self._next[1] != position or not max(header.base_offset, self._last_offset + 1) <= offset:
-                self.is_right = False
-            self._last_offset = offset
-            self._next = next(self._entries, None)
-
-    def end(self, end_offset: int, is_whole: bool) -> None:
-        """No more batches. Entries for what is damaged do not matter: nobody gets there."""
-        if is_whole and (self._next is not None or self._last_offset >= max(end_offset, self._base_offset)):
-            self.is_right = False
-
-
-class _TimeCheck:
-    """Does each entry of the time index tell a timestamp that nothing up to its offset is above?"""
-
-    def __init__(self, entries: Iterator[tuple[int, ...]], base_offset: int) -> None:
-        self.is_right = True
-        self._entries = entries
-        self._base_offset = base_offset
-        self._largest = NO_TIMESTAMP
-        self._last = (NO_TIMESTAMP, -1)
-        self._next = next(self._entries, None)
-
-    def take(self, header: BatchHeader) -> None:
-        """A batch."""
-        while self._next is not None and self._base_offset + self._next[1] < header.base_offset:
-            self._advance(self._next)
-        self._largest = max(self._largest, header.max_timestamp)
-
-    def _advance(self, entry: tuple[int, ...]) -> None:
-        if entry[0] <= self._last[0] or entry[1] < self._last[1] or self._largest > entry[0]:
-            self.is_right = False
-        self._last = entry[0], entry[1]
-        self._next = next(self._entries, None)
-
-    def end(self, end_offset: int, max_timestamp: int) -> None:
-        """No more batches."""
-        while self._next is not None:
-            if self._base_offset + self._next[1] >= end_offset:
-                self.is_right = False
-                return
-            self._advance(self._next)
-        if self._largest > max(self._last[0], max_timestamp):
-            self.is_right = False
-
-
-class _Indexes:
-    """The entries as appending the batches one by one makes them."""
-
-    def __init__(self, base_offset: int, interval_bytes: int) -> None:
-        self.offset_entries = bytearray()
-        self.time_entries = bytearray()
-        self._base_offset = base_offset
-        self._interval = interval_bytes
-        self._bytes_since_entry = 0
-        self._largest = self._noted = (NO_TIMESTAMP, 0)
-
-    def take(self, position: int, header: BatchHeader) -> None:
-        """A batch."""
-        relative = header.last_offset - self._base_offset
-        if header.max_timestamp > self._largest[0]:
-            self._largest = header.max_timestamp, relative
-        if self._bytes_since_entry > self._interval:
-            self.offset_entries += _OFFSET_ENTRY.pack(relative, position)
-            self._note_time()
-            self._bytes_since_entry = 0
-        self._bytes_since_entry += header.size
-
-    def end(self) -> None:
-        """No more batches."""
-        self._note_time()
-
-    def _note_time(self) -> None:
-        if self._largest[0] > self._noted[0]:
-            self.time_entries += _TIME_ENTRY.pack(*self._largest)
-            self._noted = self._largest
