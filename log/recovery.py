@@ -214,7 +214,7 @@ def _recover(
         is_last = slot + 1 == len(segments)
         end_offset = None if is_last else segments[slot + 1].base_offset
         cut = recover_segment(segment, epochs, producers, end_offset, options.recovery_point if is_last else None)
-        is_lost = not segment.size and not options.config.compact and not is_last
+        is_lost = not segment.size and not is_last and _must_hold_something(segment, options)
         if cut or is_lost:
             _tell_cut(segment, cut, segments[slot + 1 :], options.recovery_point)
             for later in segments[slot + 1 :]:
@@ -243,6 +243,11 @@ def _tell_loss(segment: Segment, log_end_offset: int, recovery_point: int) -> No
         log_end_offset,
         recovery_point - 1,
     )
+
+
+def _must_hold_something(segment: Segment, options: LoadOptions) -> bool:
+    """Compaction leaves segments without a batch; otherwise there are none, and what was in it never came to the disk."""
+    return not options.config.compact and segment.base_offset >= options.recovery_point
 
 
 def recover_segment(
