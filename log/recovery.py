@@ -91,8 +91,8 @@ def load_log(directory: Path, files: OpenFiles, options: LoadOptions) -> LoadedL
     recover_from = _first_to_recover(segments, options)
     for segment in segments[:recover_from]:
         _load_or_rebuild(segment)
-    if not epochs.entries and not options.clean:
-        # The file of a log that crashed may be lost; each batch knows its epoch.
+    if not epochs.entries:
+        # The file may be lost; each batch knows its epoch.
         for segment in segments[:recover_from]:
             for _, header in _readable_headers(segment, segment.base_offset):
                 _note_epoch(epochs, header)

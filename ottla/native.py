@@ -26,8 +26,8 @@ PACKAGE: Final = Path(__file__).parent
 FOLDER: Final = PACKAGE / "_native"
 
 # What a record meets on its way in and out, a commit on its way into a group, and what goes through a log at a start or
-# before it is read. Not what declares messages: those are
-# classes that are looked into, and their compiled form does not tell what they were declared with.
+# before it is read. Not what declares messages: those are classes that are looked into, and their compiled form does
+# not tell what they were declared with.
 MODULES: Final = (
     "broker.apis",
     "broker.connection",

@@ -4,16 +4,25 @@ import logging
 import os
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from ottla.log.checkpoint import (
+    HIGH_WATERMARK_FILE,
+    LOG_START_OFFSET_FILE,
+    RECOVERY_POINT_FILE,
+    write_clean_shutdown,
+    write_offsets,
+)
+from ottla.log.manager import LogManager
 from ottla.log.partition_log import PartitionLog
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import CorruptBatch, Record, crc_is_valid, iter_batches, iter_records
+from ottla.wire.types import TopicPartition
 
-from .building import NOW_MS, append, content, open_log, produced
+from .building import NOW_MS, append, checked, content, open_log, produced
 
 BATCHES = 12
 LENGTH, LEADER_EPOCH, CHECKSUM, COVERED = range(8, 12), range(12, 16), range(17, 21), 21
@@ -120,3 +129,79 @@ def test_no_bit_that_flips_in_a_flushed_log_leads_to_another_record_or_offset(
                 assert told, where
             log.release()
             shutil.rmtree(directory)
+
+
+@pytest.mark.slow
+def test_a_log_cut_at_any_byte_of_its_last_three_batches_keeps_all_whole_ones(
+    tmp_path: Path, seed: int, trials: int
+) -> None:
+    end, written = _written(tmp_path / "sound", 1 << 20)
+    (path,) = (tmp_path / "sound").glob("*.log")
+    data = path.read_bytes()
+    sizes = [header.size for header, _ in iter_batches(memoryview(data))]
+    cuts = range(1, sum(sizes[-3:]) + 1)
+    for cut in cuts if trials >= EVERYTHING else random.Random(seed).sample(cuts, 5 * trials):
+        left = len(data) - cut
+        whole = sum(sum(sizes[: slot + 1]) <= left for slot in range(BATCHES))
+        for clean, recovery_point in ((True, end), (False, 0), (False, end)):
+            shutil.copytree(tmp_path / "sound", tmp_path / "cut")
+            (tmp_path / "cut" / path.name).write_bytes(data[:left])
+            log = open_log(tmp_path / "cut", clean=clean, recovery_point=recovery_point, index_interval_bytes=300)
+            assert (Found(log).served, log.log_end_offset) == (written[: 2 * whole], 2 * whole)
+            append(log, produced(1, producer_id=3, sequence=2 * whole))
+            log.close()
+            shutil.rmtree(tmp_path / "cut")
+
+
+def _truncated(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def _zeroed(data: bytes) -> bytes:
+    return bytes(len(data))
+
+
+def _halfway_zeroed(data: bytes) -> bytes:
+    return data[: len(data) // 2] + bytes(len(data) - len(data) // 2)
+
+
+def _noisy(data: bytes) -> bytes:
+    return random.Random(len(data)).randbytes(len(data))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("spoil", [None, _truncated, _zeroed, _halfway_zeroed, _noisy])
+def test_any_other_file_may_be_cut_overwritten_or_lost_and_nothing_is_missing(
+    tmp_path: Path, spoil: Callable[[bytes], bytes] | None, clean: bool
+) -> None:
+    """Whatever stands beside the segments, of the log and of its directory."""
+    topic_partition = TopicPartition("orders", 0)
+    data = tmp_path / "data"
+    data.mkdir()
+    end, written = _written(data / "orders-0", 1400)
+    for name in (RECOVERY_POINT_FILE, HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE):
+        write_offsets(data / name, {topic_partition: 0 if name == LOG_START_OFFSET_FILE else end})
+    others = [path.relative_to(data) for path in data.rglob("*") if path.is_file() and path.suffix != ".log"]
+    assert len(others) > 10
+    for other in others:
+        shutil.copytree(data, tmp_path / "spoiled")
+        path = tmp_path / "spoiled" / other
+        if spoil is None:
+            path.unlink()
+        else:
+            path.write_bytes(spoil(path.read_bytes()))
+        if clean:
+            write_clean_shutdown(tmp_path / "spoiled")
+        manager = LogManager([tmp_path / "spoiled"], broker_id=1, cluster_id="c")
+        manager.load(NOW_MS)
+        log = checked(manager.logs[topic_partition])
+        assert (Found(log).served, log.log_end_offset) == (written, end), other
+        assert log.producers.entries[3].last_sequence == 2 * BATCHES - 1, other
+        assert log.leader_epochs.latest == 0, other
+        found = log.offset_for_timestamp(NOW_MS + BATCHES // 2)
+        assert found is not None
+        assert found.offset == BATCHES, other
+        assert append(log, produced(2, producer_id=3, sequence=2 * BATCHES)).first_offset == end
+        manager.shutdown()
+        shutil.rmtree(tmp_path / "spoiled")
