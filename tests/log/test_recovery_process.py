@@ -81,6 +81,7 @@ def test_a_start_after_a_crash_uses_them_and_takes_nothing_for_flushed(
         _crashed(directory / f"orders-{number}", torn=1)
     manager = _loaded([directory], processes)
     assert ("3 logs are recovered by 2 processes" in caplog.messages) is (processes == 2)
+    assert "Rebuilding" not in caplog.text
     for number in range(3):
         log = manager.logs[TopicPartition("orders", number)]
         assert (log.log_end_offset, log.recovery_point) == (98, 0)
