@@ -149,6 +149,8 @@ def read_partition_metadata(path: Path) -> bytes | None:
         text = path.read_text("utf-8")
     except FileNotFoundError:
         return None
+    except UnicodeDecodeError as error:
+        raise CorruptCheckpointError(f"{path} is not text: {error}") from None
     if not text:
         return None
     try:

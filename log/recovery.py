@@ -100,7 +100,7 @@ def load_log(directory: Path, files: OpenFiles, options: LoadOptions) -> LoadedL
         _recover(segments, recover_from, epochs, producers, options)
     log_end_offset = segments[-1].next_offset()[0] if segments else options.log_start_offset
     if segments and log_end_offset < options.log_start_offset:
-        logger.warning("%s ends at %d, before its log start offset: it starts anew", directory, log_end_offset)
+        logger.error("%s ends at %d, before its log start offset: it starts anew", directory, log_end_offset)
         for segment in segments:
             segment.delete()
         segments.clear()
@@ -121,8 +121,17 @@ def load_log(directory: Path, files: OpenFiles, options: LoadOptions) -> LoadedL
     rebuild_producers(producers, segments, log_start_offset, log_end_offset, options.now_ms)
     flushed = options.clean and not options.recovered
     recovery_point = log_end_offset if flushed else min(options.recovery_point, log_end_offset)
-    topic_id = read_partition_metadata(directory / PARTITION_METADATA_FILE)
+    topic_id = _load_topic_id(directory)
     return LoadedLog(segments, log_start_offset, log_end_offset, recovery_point, epochs, producers, topic_id)
+
+
+def _load_topic_id(directory: Path) -> bytes | None:
+    """None where the file cannot be read, too: the controller tells the id again."""
+    try:
+        return read_partition_metadata(directory / PARTITION_METADATA_FILE)
+    except CorruptCheckpointError as error:
+        logger.error("%s", error)
+        return None
 
 
 def _load_epochs(directory: Path) -> LeaderEpochs:

@@ -25,6 +25,7 @@ from ottla.wire.types import TopicPartition
 from .building import NOW_MS, append, checked, content, open_log, produced
 
 BATCHES = 12
+TOPIC_ID = bytes(range(16))
 LENGTH, LEADER_EPOCH, CHECKSUM, COVERED = range(8, 12), range(12, 16), range(17, 21), 21
 EVERYTHING = 50
 """From so many trials on all bits are tried, not a sample of them."""
@@ -77,6 +78,7 @@ def _readable(batch: memoryview) -> Iterator[Record]:
 def _written(directory: Path, segment_bytes: int) -> tuple[int, Served]:
     """A log of some 4 KiB that was flushed and closed; its end and all that it holds."""
     log = open_log(directory, index_interval_bytes=300, segment_bytes=segment_bytes)
+    log.set_topic_id(TOPIC_ID)
     for number in range(BATCHES):
         value = b"%02d" % number + b"." * (100 if number % 3 else 110)
         append(log, produced(2, value=value, producer_id=3, sequence=2 * number, timestamp=NOW_MS + number))
@@ -199,6 +201,7 @@ def test_any_other_file_may_be_cut_overwritten_or_lost_and_nothing_is_missing(
         assert (Found(log).served, log.log_end_offset) == (written, end), other
         assert log.producers.entries[3].last_sequence == 2 * BATCHES - 1, other
         assert log.leader_epochs.latest == 0, other
+        log.set_topic_id(TOPIC_ID)  # as the controller does, whatever the file says
         found = log.offset_for_timestamp(NOW_MS + BATCHES // 2)
         assert found is not None
         assert found.offset == BATCHES, other
