@@ -403,7 +403,7 @@ def _load_transactions(directory: Path, segments: Sequence[Segment]) -> None:
         producers = ProducerState(directory, snapshots=())
         for segment in segments:
             segment.transactions.delete()
-            for position, header in segment.headers(0):
+            for position, header in _readable_headers(segment, segment.base_offset):
                 aborted = replay(producers, header, segment, position)
                 if aborted is not None:
                     segment.transactions.append(aborted)

@@ -302,7 +302,7 @@ class PartitionCheck:
     def _take_producer(self, segment: _Segment, position: int, header: BatchHeader, data: bytes) -> None:
         entry = self._producers.entries.get(header.producer_id)
         if header.is_control:
-            self._producers.end_transaction(header, memoryview(data))
+            self._producers.end_transaction(header, memoryview(data), header.base_offset)
             return
         if entry is not None and entry.producer_epoch == header.producer_epoch and entry.batches:
             expected = entry.batches[-1].following_sequence
