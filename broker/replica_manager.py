@@ -35,7 +35,6 @@ from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.log.new_log import make_logs
 from ottla.log.partition_log import PartitionLog
-from ottla.log.segments import UncheckedSegmentError
 from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.leader_and_isr import (
@@ -87,8 +86,7 @@ class ReplicaManager:
         self.offload = offload
         self.start_soon = start_soon
         self.broker_id = broker_id
-        self.group_commit = GroupCommit(self)
-        self.segment_checks = SegmentChecks(self)
+        self.group_commit, self.segment_checks = GroupCommit(self), SegmentChecks(self)
         self.turn = Turn()
         self.signal = OffsetSignal(self.turn)
         # Keys are plain tuples in look-ups: a TopicPartition equals one.
@@ -255,10 +253,8 @@ class ReplicaManager:
                 from_leader_only=reader.from_leader_only,
                 may_copy=may_copy,
             )
-        except UncheckedSegmentError as unchecked:
-            return self.segment_checks.begin(partition, unchecked)
         except KafkaError as error:
-            return ReadResult(error.code)
+            return self.segment_checks.answer(partition, error)
 
     def _closest(self, partition: Partition, reader: Reader, fetch_offset: int) -> int:
         def rack_of(broker_id: int) -> str | None:

@@ -41,11 +41,13 @@ class SegmentChecks:
         self._replicas = replicas
         self._running: dict[Segment, trio.Event] = {}
 
-    def begin(self, partition: Partition, unchecked: UncheckedSegmentError) -> ReadResult:
-        """Begin to go through a segment; returns what its reader gets until that is done: nothing yet."""
-        if unchecked.segment not in self._running:
-            self._running[unchecked.segment] = trio.Event()
-            self._replicas.start_soon(self._go_through, partition, unchecked.segment)
+    def answer(self, partition: Partition, error: KafkaError) -> ReadResult:
+        """What a reader gets who met an error; of a segment that nobody has gone through, nothing yet: that begins."""
+        if not isinstance(error, UncheckedSegmentError):
+            return ReadResult(error.code)
+        if error.segment not in self._running:
+            self._running[error.segment] = trio.Event()
+            self._replicas.start_soon(self._go_through, partition, error.segment)
         log = partition.log
         return ReadResult(
             ErrorCode.NONE, b"", partition.high_watermark, partition.last_stable_offset, log.log_start_offset, False

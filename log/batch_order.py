@@ -39,5 +39,8 @@ def certain_batches(
             held = position, header
             end_before_held = following
         following = last_offset + 1
-    if held is not None and (boundary is None or not end_before_held < boundary < following):
+    # One that begins at the boundary may follow a truncation, which took the batch that had ended there.
+    if held is not None and (
+        boundary is None or not end_before_held < boundary < following or held[1].base_offset == boundary
+    ):
         yield held

@@ -31,7 +31,8 @@ def _headers(*extents: tuple[int, int]) -> list[tuple[int, BatchHeader]]:
         ([(10, 11), (13, 14), (14, 15)], None, 1),  # the second is too high, and reaches into the third
         ([(10, 11), (14, 15), (16, 17), (30, 31)], None, 4),  # gaps, as compaction leaves them
         ([(10, 11), (14, 15), (16, 100)], None, 2),  # behind the next segment
-        ([(10, 11), (14, 15)], 14, 1),  # a batch ended at 14
+        ([(10, 11), (14, 15)], 14, 2),  # a batch ended at 14, and was truncated
+        ([(10, 11), (14, 15)], 13, 1),  # a batch ended at 13
         ([(10, 11), (14, 15)], 16, 2),
         ([(10, 11), (14, 15)], 12, 2),
         ([(10, 11), (14, 15)], 15, 1),
