@@ -324,7 +324,9 @@ class TimeIndex(_Index):
         if self.entries:
             first, last = self.entry(0), self.last_entry
             rises = self.entries == 1 or last.timestamp > first.timestamp
-            if not rises or last.timestamp < 0 or last.offset < self.base_offset:
+            # Zeros are what a power cut leaves of an entry: the batches are asked, lest they look old enough to delete.
+            is_lost = last == (0, self.base_offset)
+            if is_lost or not rises or last.timestamp < 0 or last.offset < self.base_offset:
                 raise CorruptIndexError(f"{self.path}: last entry is {last}, first is {first}")
 
     def entry(self, slot: int) -> TimestampOffset:

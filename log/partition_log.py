@@ -440,7 +440,8 @@ class PartitionLog:
             return None
         files: list[OpenFile] = []
         try:
-            for segment in self.segments.reaching(self.recovery_point):
+            # The indexes of one that ends at the recovery point got their last entries when it was rolled.
+            for segment in self.segments.reaching(self.recovery_point - 1):
                 if segment.base_offset < end_offset:
                     files += segment.unsynced_files()
         except OSError as error:

@@ -5,6 +5,8 @@ import pytest
 
 from ottla.log.flushing import FlushJob
 
+from .building import NOW_MS, append, open_log, produced
+
 
 def test_a_file_that_was_deleted_meanwhile_keeps_no_other_from_being_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -17,3 +19,27 @@ def test_a_file_that_was_deleted_meanwhile_keeps_no_other_from_being_synced(
     job = FlushJob(0, [], [tmp_path / "gone", left], [tmp_path / "gone-too", tmp_path])
     job.run()
     assert synced == [left, tmp_path]
+
+
+def test_the_indexes_of_a_rolled_segment_are_synced_even_if_its_records_were_before(tmp_path: Path) -> None:
+    log = open_log(tmp_path, segment_bytes=80)
+    append(log)
+    log.flush()
+    append(log)
+    assert len(log.segments) == 2
+    log.flush()
+    assert log.segments[0].unsynced_files() == []
+    log.close()
+
+
+def test_a_time_index_of_zeros_makes_no_segment_old(tmp_path: Path) -> None:
+    """What a power cut leaves of it where its bytes did not reach the disk."""
+    log = open_log(tmp_path, segment_bytes=80)
+    append(log, produced(timestamp=NOW_MS))
+    append(log, produced(timestamp=NOW_MS))
+    log.release()
+    path = tmp_path / f"{0:020d}.timeindex"
+    path.write_bytes(bytes(path.stat().st_size))
+    log = open_log(tmp_path, clean=False, recovery_point=1)
+    assert log.segments[0].largest_timestamp() == NOW_MS
+    log.release()
