@@ -73,6 +73,11 @@ class _Index:
         """The file is elsewhere now."""
         self._file.path = path
 
+    @property
+    def size(self) -> int:
+        """Bytes of all entries."""
+        return self.entries * self._ENTRY.size
+
     def create(self) -> None:
         """A new, empty file for an active segment, as long as it may ever become."""
         os.ftruncate(self._file.create().fd, self.max_entries * self._ENTRY.size)

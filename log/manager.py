@@ -17,6 +17,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from ottla.log.checkpoint import (
+    CLEANER_OFFSET_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_OFFSET_FILE,
     RECOVERY_POINT_FILE,
@@ -412,8 +413,11 @@ class LogManager:
 
     def high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> OffsetsByFile:
         """What `write_high_watermarks` writes."""
-        found = ((self.logs[each], offset) for each, offset in offsets.items() if each in self.logs)
-        return self._by_file(HIGH_WATERMARK_FILE, found)
+        return self._by_file(HIGH_WATERMARK_FILE, self._with_log(offsets))
+
+    def cleaner_offsets(self, offsets: Mapping[TopicPartition, int]) -> OffsetsByFile:
+        """Up to where logs are compacted, to be written."""
+        return self._by_file(CLEANER_OFFSET_FILE, self._with_log(offsets))
 
     def checkpoint_recovery_points(self) -> None:
         """Note up to where each log is flushed."""
@@ -433,14 +437,25 @@ class LogManager:
             self.failures.failed(path.parent, error, f"writing {path.name} of")
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
-        """As they were last noted, for all partitions. What is noted beside another directory's log is of old."""
+        """As they were last noted, for all partitions."""
+        return self._read(HIGH_WATERMARK_FILE)
+
+    def read_cleaner_offsets(self) -> dict[TopicPartition, int]:
+        """As they were last noted, for all logs that were ever compacted."""
+        return self._read(CLEANER_OFFSET_FILE)
+
+    def _read(self, name: str) -> dict[TopicPartition, int]:
+        """What is noted beside another directory's log is of old."""
         found: dict[TopicPartition, int] = {}
         for directory in self.online:
-            for topic_partition, offset in _read_or_none(directory / HIGH_WATERMARK_FILE).items():
+            for topic_partition, offset in _read_or_none(directory / name).items():
                 log = self.logs.get(topic_partition)
                 if log is not None and log.directory.parent == directory:
                     found[topic_partition] = offset
         return found
+
+    def _with_log(self, offsets: Mapping[TopicPartition, int]) -> Iterator[tuple[PartitionLog, int]]:
+        return ((self.logs[each], offset) for each, offset in offsets.items() if each in self.logs)
 
     def _by_file(self, name: str, offsets: Iterable[tuple[PartitionLog, int]]) -> OffsetsByFile:
         planned: dict[Path, dict[TopicPartition, int]] = {directory / name: {} for directory in self.online}

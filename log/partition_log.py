@@ -421,6 +421,7 @@ class PartitionLog:
         self.log_end_offset = log_end_offset
         self.log_start_offset = log_start_offset
         self.recovery_point = min(self.recovery_point, log_end_offset)
+        self.segments.lowest_cut = min(self.segments.lowest_cut, log_end_offset)
         self._discard_flushes()
 
     def increment_log_start_offset(self, offset: int) -> None:

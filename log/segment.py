@@ -57,13 +57,17 @@ class Segment:
         "roll_jitter_ms", "size", "time_index", "transactions", "unsynced",
     )  # fmt: skip
 
-    def __init__(self, files: OpenFiles, directory: Path, base_offset: int, config: LogConfig, now_ms: int) -> None:
+    def __init__(
+        self, files: OpenFiles, directory: Path, base_offset: int, config: LogConfig, now_ms: int, suffix: str = ""
+    ) -> None:
+        """`suffix`: what all its files have behind their names, while it is not one of a log."""
         prefix = f"{directory}/{base_offset:020d}"
+        index_bytes = config.segment_index_bytes
         self.base_offset = base_offset
-        self.file = LazyFile(files, prefix + LOG_SUFFIX)
-        self.offset_index = OffsetIndex(files, prefix + INDEX_SUFFIX, base_offset, config.segment_index_bytes)
-        self.time_index = TimeIndex(files, prefix + TIME_INDEX_SUFFIX, base_offset, config.segment_index_bytes)
-        self.transactions = TransactionIndex(files, prefix + TRANSACTION_INDEX_SUFFIX)
+        self.file = LazyFile(files, prefix + LOG_SUFFIX + suffix)
+        self.offset_index = OffsetIndex(files, prefix + INDEX_SUFFIX + suffix, base_offset, index_bytes)
+        self.time_index = TimeIndex(files, prefix + TIME_INDEX_SUFFIX + suffix, base_offset, index_bytes)
+        self.transactions = TransactionIndex(files, prefix + TRANSACTION_INDEX_SUFFIX + suffix)
         self.size = 0
         self.is_checked = True
         """False of one that was found on the disk, until somebody has gone through its batches."""

@@ -15,6 +15,8 @@ from ottla.log.transaction_index import AbortedTransaction, aborted_within
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import BatchHeader
 
+NEVER_CUT = 2**63 - 1
+
 _REMEMBERED = 128
 # Bytes in which the last batches of a producer are looked for: tens of milliseconds, if they are full of small ones.
 _ON_THE_WAY = 1 << 20
@@ -34,7 +36,9 @@ class UncheckedSegmentError(KafkaError):
 class Segments(Sequence[Segment]):
     """Oldest first. Never empty but for a moment within the log's own methods. The last segment is `active`."""
 
-    __slots__ = ("_base_offsets", "_found_end_offset", "_older", "_recent", "_segments", "_set_aside", "active")
+    __slots__ = (
+        "_base_offsets", "_found_end_offset", "_older", "_recent", "_segments", "_set_aside", "active", "lowest_cut",
+    )  # fmt: skip
 
     def __init__(self, segments: Sequence[Segment], found_end_offset: int = 0) -> None:
         """`found_end_offset`: where the last one ends, as it was found."""
@@ -45,6 +49,8 @@ class Segments(Sequence[Segment]):
         self._older: dict[int, tuple[Segment, int]] = {}
         self._set_aside: list[str] = []
         self.active = segments[-1]
+        self.lowest_cut = NEVER_CUT
+        """The lowest offset to which the log was truncated since the cleaner last looked."""
         self.remember(found_end_offset, self.active, self.active.size)
 
     def __iter__(self) -> Iterator[Segment]:
@@ -101,6 +107,18 @@ class Segments(Sequence[Segment]):
         """Return the files of removed segments: to be deleted where the disk may be waited for. Each is told once."""
         paths, self._set_aside = self._set_aside, []
         return paths
+
+    def has_inactive(self, run: Sequence[Segment]) -> bool:
+        """Whether these very segments follow each other here, and none of them takes records."""
+        slot = self.floor_slot(run[0].base_offset)
+        return slot >= 0 and self._segments[slot : slot + len(run)] == run and slot + len(run) < len(self._segments)
+
+    def replace(self, run: Sequence[Segment], segment: Segment) -> None:
+        """Have one segment stand for several that follow each other; their files are the caller's matter."""
+        slot = self._segments.index(run[0])
+        self._segments[slot : slot + len(run)] = [segment]
+        self._base_offsets[slot : slot + len(run)] = [segment.base_offset]
+        self.forget()
 
     # Positions
 
