@@ -24,8 +24,8 @@ from ottla.wire.batch_header import (
     checksum,
 )
 from ottla.wire.compression import Compression, DecompressionError, compress, decompress_pieces
-from ottla.wire.record_scan import read_varint, read_varlong, record_spans
 from ottla.wire.record_builder import varint
+from ottla.wire.record_scan import read_varint, read_varlong, record_spans
 
 Span = tuple[int, int, int, int, int, int, bool]
 """What `record_spans` says of a record."""
