@@ -157,7 +157,8 @@ class _Cleaning:
         self.fill_map()
         map_seconds = time.monotonic() - self.started
         end_offset = self.offsets.latest_offset + 1
-        transactions = CleanedTransactions(aborted_transactions(self.directory, 0, end_offset))
+        # The last segment may reach beyond what the map knows of.
+        transactions = CleanedTransactions(aborted_transactions(self.directory, 0, job.end_offset))
         for group in group_segments([each for each in job.segments if each.base_offset < end_offset], job):
             self.write_group(group, transactions)
             yield CleanedGroup(group[0].base_offset, len(group))
@@ -255,7 +256,8 @@ class _Cleaning:
         is_spent = transactions.is_spent(header, batch) if header.is_control else transactions.is_aborted(header)
         horizon_ms = header.base_timestamp if header.has_delete_horizon else None
         goes = is_spent and (not header.is_control or (horizon_ms is not None and horizon_ms <= now_ms))
-        is_last = self.is_last_of_producer(header)
+        # By the last batch of all a later start knows where the log ended, should all behind it be lost.
+        is_last = header.next_offset == self.job.end_offset or self.is_last_of_producer(header)
         if goes and not is_last:
             return None
         records = batch_records(header, data, position)
