@@ -1,9 +1,11 @@
 """Compaction in brokers that serve."""
 
 import random
+import re
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from compat_tests.brokers import run_tool
 from compat_tests.clients import create_topic
 from ottla import Broker
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.raw import RawClient
+from tests.watch import Watch
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "40000", "min.cleanable.dirty.ratio": "0.01"}
@@ -21,6 +30,7 @@ TOPIC = "latest"
 KEYS = 50
 PATIENCE_S = 60.0
 UNANSWERED = 2000
+LONGEST_STALL_S = 0.05
 
 
 def wait_for(what: Callable[[], bool]) -> None:
@@ -49,6 +59,13 @@ def read_all(bootstrap: str) -> dict[int, tuple[bytes, bytes | None]]:
         message = consumer.poll(PATIENCE_S)
     consumer.close()
     return found
+
+
+@contextmanager
+def committer(bootstrap: str) -> Iterator[Consumer]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "enable.auto.commit": False})
+    yield consumer
+    consumer.close()
 
 
 class Writes:
@@ -106,6 +123,23 @@ def log_of(broker: Broker) -> Path:
     return path
 
 
+def let_it_be_cleaned(bootstrap: str) -> None:
+    """Set the ratio that a log was created without."""
+    ratio = AlterableConfig(name="min.cleanable.dirty.ratio", config_operation=0, value="0.01")
+    topic = AlterConfigsResource(resource_type=2, resource_name=TOPIC, configs=[ratio])
+    with RawClient(bootstrap, PATIENCE_S) as client:
+        client.ask(IncrementalAlterConfigsRequest(resources=[topic], validate_only=False), 1)
+
+
+def children(pid: int) -> list[str]:
+    """The processes that a process has started, from any of its threads."""
+    return [pid for path in Path(f"/proc/{pid}/task").glob("*/children") for pid in path.read_text().split()]
+
+
+def have_ended(pids: Sequence[str]) -> bool:
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
 def stored_bytes(directory: Path) -> int:
     """Of the segments that there are."""
     sizes = []
@@ -136,6 +170,41 @@ def test_a_log_stays_small_and_kafkas_tool_finds_nothing_wrong_with_it(seed: int
         assert "not monotonic" not in said
 
 
+def test_kafkas_compaction_tester_finds_the_newest_values() -> None:
+    with Broker(**QUICK, log_segment_bytes=30_000, log_cleaner_min_cleanable_ratio=0.01) as broker:
+        arguments = ("--messages", "20000", "--duplicates", "20", "--percent-deletes", "10", "--sleep", "2")
+        tester = "org.apache.kafka.tools.LogCompactionTester"
+        said = run_tool(tester, "--bootstrap-server", broker.bootstrap, *arguments, timeout_s=120)
+        assert "Data verification is completed" in said
+        consumed = re.search(r"20000 rows of data produced, (\d+) rows of data consumed", said)
+        assert consumed is not None
+        assert int(consumed[1]) < 10_000, said
+
+
+def test_a_cleaner_at_full_speed_stalls_nobody() -> None:
+    config = {**COMPACTED, "segment.bytes": "20000000", "min.cleanable.dirty.ratio": "1.0"}
+    stalls: list[float] = []
+    # The machine may be busy with something else; a stall comes every time.
+    while len(stalls) < 3 and min(stalls, default=1.0) > LONGEST_STALL_S:
+        with Broker(**QUICK) as broker:
+            create_topic(broker.bootstrap, TOPIC, config=config)
+            producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5})
+            for number in range(60_000):
+                producer.produce(TOPIC, key=b"%d" % (number % 20_000), value=bytes(1000))
+                producer.poll(0)
+                if not number % 5000:
+                    producer.flush()
+            assert producer.flush(PATIENCE_S) == 0
+            before = broker.output
+            with Watch(broker.bootstrap, broker.pid) as watch:
+                let_it_be_cleaned(broker.bootstrap)
+                wait_for(lambda: stored_bytes(log_of(broker)) < 45_000_000)
+            assert watch.answers > 10
+            stalls.append(watch.longest_stall)
+            assert "watchdog" not in broker.output.removeprefix(before)
+    assert min(stalls) <= LONGEST_STALL_S, stalls
+
+
 def test_a_broker_that_is_killed_while_it_cleans_keeps_the_newest_values(
     trials: int, seed: int, tell: Callable[[str], None]
 ) -> None:
@@ -150,7 +219,9 @@ def test_a_broker_that_is_killed_while_it_cleans_keeps_the_newest_values(
             delay_s = chance.uniform(0.3, 1.5)
             while time.monotonic() - began < delay_s:
                 writes.write(200)
+            cleaner = children(broker.pid)
             broker.kill()
+            wait_for(partial(have_ended, cleaner))
             amid += bool([path for path in log_of(broker).iterdir() if path.suffix in (".cleaned", ".swap")])
             broker.start()
             writes.flush()
@@ -163,16 +234,15 @@ def test_a_broker_that_is_killed_while_it_cleans_keeps_the_newest_values(
 
 def test_committed_offsets_survive_and_a_restart_reads_few_of_them() -> None:
     config: dict[str, Any] = {**QUICK, "offsets_topic_num_partitions": 1, "offsets_topic_segment_bytes": 20_000}
-    config |= {"log_cleaner_min_cleanable_ratio": 0.01}
-    with Broker(**config) as broker:
-        create_topic(broker.bootstrap, TOPIC, config=COMPACTED)
-        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", "enable.auto.commit": False})
-        for number in range(1, 1001):
-            consumer.commit(offsets=[TopicPartition(TOPIC, 0, number)], asynchronous=False)
+    with Broker(**config, log_cleaner_min_cleanable_ratio=0.01) as broker:
+        create_topic(broker.bootstrap, TOPIC)
+        with committer(broker.bootstrap) as consumer:
+            for number in range(1, 1001):
+                consumer.commit(offsets=[TopicPartition(TOPIC, 0, number)], asynchronous=False)
         (directory,) = broker.folder.glob("**/__consumer_offsets-0")
         wait_for(lambda: stored_bytes(directory) < 25_000)
         broker.kill()
         broker.start()
-        (found,) = consumer.committed([TopicPartition(TOPIC, 0)], PATIENCE_S)
+        with committer(broker.bootstrap) as consumer:
+            (found,) = consumer.committed([TopicPartition(TOPIC, 0)], PATIENCE_S)
         assert found.offset == 1000
-        consumer.close()
