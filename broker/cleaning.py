@@ -153,13 +153,18 @@ class Cleaning:
                     filthiest = _Chosen(topic_partition, log, dirt)
             if not count % _LOOKED_AT_AT_ONCE:
                 await trio.lowlevel.checkpoint()
-        for gone in [each for each, (log, _) in self._clean_to.items() if self._logs.get(each) is not log]:
-            del self._clean_to[gone]
+        self._forget_the_gone()
         if self._written() != before:
             await self._checkpoint()
         if filthiest is None or filthiest.topic_partition in self._busy:
             return None
         return filthiest if self._is_current(filthiest) else None
+
+    def _forget_the_gone(self) -> None:
+        for topic_partition in [each for each, (log, _) in self._clean_to.items() if self._logs.get(each) is not log]:
+            del self._clean_to[topic_partition]
+        for topic_partition in [each for each, log in self._uncleanable.items() if self._logs.get(each) is not log]:
+            del self._uncleanable[topic_partition]
 
     def _dirt_of(self, topic_partition: TopicPartition, log: PartitionLog, now_ms: int) -> Dirt | None:
         """What is to be cleaned of a log, if that is due."""
@@ -276,7 +281,10 @@ class Cleaning:
     async def _remove_later(self, paths: Sequence[str]) -> None:
         """Remove replaced files once nobody can want them, after a start at the latest."""
         await trio.sleep(int(self._config()["log.segment.delete.delay.ms"]) / 1000)
-        await self._offload(_remove, paths)
+        try:
+            await self._offload(_remove, paths)
+        except OSError as error:
+            logger.error("Replaced files are left for the next start to remove: %s", error)
 
     # Checkpoints
 

@@ -31,7 +31,7 @@ class Pace:
     """Slows down to so many bytes a second, and ends the process when whoever started it has gone."""
 
     def __init__(self, bytes_per_second: float) -> None:
-        self._bytes_per_second = bytes_per_second
+        self._bytes_per_second = max(1.0, bytes_per_second)
         self._due = time.monotonic()
 
     def __call__(self, count: int) -> None:
