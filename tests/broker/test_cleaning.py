@@ -15,6 +15,7 @@ from ottla.log.checkpoint import CLEANER_OFFSET_FILE, read_offsets, write_offset
 from ottla.log.cleaner import CleaningJob, CorruptLogError, clean
 from ottla.log.cleaner_process import Outcome
 from ottla.log.config import LogConfig
+from ottla.log.segment import Segment
 from ottla.wire.record_batch import validate_produced
 from ottla.wire.types import TopicPartition
 from tests.broker.replicas import NOW_MS, TOPIC, House, batch
@@ -161,6 +162,18 @@ def _start_later(house: House) -> None:
     house.replicas.partition(*KEY).log.truncate_fully_and_start_at(100)
 
 
+def _truncate_and_grow(house: House) -> None:
+    """The segments are the same ones, but not what is in them."""
+    house.replicas.partition(*KEY).log.truncate_to(house.replicas.partition(*KEY).log.active_base_offset)
+    append(house, 20)
+
+
+def _lose_the_oldest(house: House) -> None:
+    """As retention does."""
+    segments = house.replicas.partition(*KEY).log.segments
+    segments.replace(segments[:2], segments[1])
+
+
 def _compact_no_more(house: House) -> None:
     house.replicas.partition(*KEY).log.config = LogConfig()
 
@@ -174,7 +187,9 @@ def _fail(house: House) -> None:
     house.replicas.partition(*KEY).make_offline()
 
 
-@pytest.mark.parametrize("change", [_truncate, _start_later, _compact_no_more, _delete, _fail])
+@pytest.mark.parametrize(
+    "change", [_truncate, _truncate_and_grow, _start_later, _lose_the_oldest, _compact_no_more, _delete, _fail]
+)
 async def test_a_cleaning_of_a_log_that_changes_is_void(
     house: House,
     autojump_clock: trio.testing.MockClock,
@@ -182,19 +197,23 @@ async def test_a_cleaning_of_a_log_that_changes_is_void(
     change: Callable[[House], None],
 ) -> None:
     append(house, 20)
-    changed: list[list[int]] = []
+    changed: list[list[Segment]] = []
     log = house.replicas.partition(*KEY).log
 
     def before(outcome: Outcome) -> None:
         if not changed:
             change(house)
-            changed.append([segment.base_offset for segment in log.segments])
+            changed.append(list(log.segments))
 
     worker = HereAndNow(before, at_most=1)
     nursery.start_soon(cleaning(house, worker).run)
     await trio.sleep(1)
     assert len(worker.jobs) == 1
-    assert [segment.base_offset for segment in log.segments] == changed[0]
+    # These very ones.
+    assert list(log.segments) == changed[0]
+    assert [each for each in house.replicas.partitions.values() if each.is_offline] == (
+        [house.replicas.partition(*KEY)] if change is _fail else []
+    )
     assert worker.closed
     assert not (house.path / CLEANER_OFFSET_FILE).exists()
     nursery.cancel_scope.cancel()
