@@ -1,40 +1,26 @@
 """Which transactions of a log that is being compacted were aborted, and which of their markers may go.
 
-Owns the reading of .txnindex files and the state of transactions while batches go by, oldest first. Must not know keys.
-Counterpart in Kafka: CleanedTransactionMetadata, AbortedTxn.
+Owns the state of transactions while batches go by, oldest first. Must not know keys.
+Counterpart in Kafka: CleanedTransactionMetadata.
 """
 
 from pathlib import Path
-from struct import Struct
-from typing import Final, NamedTuple
 
+from ottla.log.open_files import OpenFiles
+from ottla.log.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTransaction, TransactionIndex
 from ottla.wire.record_batch import BatchHeader, ControlType, control_type
-
-TXN_INDEX_SUFFIX: Final = ".txnindex"
-_ENTRY = Struct(">hqqqq")
-
-
-class AbortedTransaction(NamedTuple):
-    """An entry of a .txnindex file; `last_offset` is that of the marker."""
-
-    version: int
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
-
-    def encode(self) -> bytes:
-        """As it stands in the file."""
-        return _ENTRY.pack(*self)
 
 
 def aborted_transactions(directory: Path, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-    """Those of a log that reach into a range of offsets, the end exclusive, by their first offsets."""
+    """Those of a log that reach into a range of offsets, the end exclusive, by their first offsets.
+
+    CorruptIndexError if a file that tells of them is damaged.
+    """
     found = set()
-    for path in directory.glob("*" + TXN_INDEX_SUFFIX):
-        data = path.read_bytes()
-        whole = len(data) - len(data) % _ENTRY.size
-        found |= {AbortedTransaction(*fields) for fields in _ENTRY.iter_unpack(data[:whole])}
+    for path in directory.glob("*" + TRANSACTION_INDEX_SUFFIX):
+        index = TransactionIndex(OpenFiles(), str(path))
+        index.load()
+        found |= set(index.entries)
     reaching = (each for each in found if each.last_offset >= start_offset and each.first_offset < end_offset)
     return sorted(reaching, key=lambda each: each.first_offset)
 

@@ -11,14 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ottla.log.cleaned_transactions import (
-    TXN_INDEX_SUFFIX,
-    AbortedTransaction,
-    CleanedTransactions,
-    aborted_transactions,
-)
+from ottla.log.cleaned_transactions import CleanedTransactions, aborted_transactions
 from ottla.log.config import LogConfig
-from ottla.log.index import MAX_RELATIVE_OFFSET
+from ottla.log.index import MAX_RELATIVE_OFFSET, CorruptIndexError
 from ottla.log.offset_map import OffsetMap
 from ottla.log.open_files import OpenFiles
 from ottla.log.segment import LOG_SUFFIX, Segment
@@ -100,6 +95,9 @@ def clean(job: CleaningJob, pace: Pace) -> Iterator[CleanedGroup | CleaningStats
     try:
         remove_cleaned(Path(job.directory))
         yield from _Cleaning(job, pace).run()
+    except CorruptIndexError as error:
+        remove_cleaned(Path(job.directory))
+        raise CorruptLogError(str(error)) from error
     except BaseException:
         remove_cleaned(Path(job.directory))
         raise
@@ -331,9 +329,10 @@ class _Cleaning:
                     self.write(segment, out, headers)
         self.write(segment, out, headers)
         segment.become_inactive()
+        for transaction in transactions.kept[already_kept:]:
+            segment.transactions.append(transaction)
         for file in segment.unsynced_files():
             os.fsync(file.fd)
-        self.write_transactions(segment.base_offset, transactions.kept[already_kept:])
         self.keep_time_of(group[-1], segment)
         segment.release()
 
@@ -348,15 +347,6 @@ class _Cleaning:
         self.pace(len(out))
         out.clear()
         headers.clear()
-
-    def write_transactions(self, base_offset: int, kept: Sequence[AbortedTransaction]) -> None:
-        """The index of aborted transactions of a new segment, where there are any."""
-        path = self.directory / f"{base_offset:020d}{TXN_INDEX_SUFFIX}{CLEANED_SUFFIX}"
-        if kept:
-            with path.open("xb") as file:
-                file.write(b"".join(each.encode() for each in kept))
-                file.flush()
-                os.fsync(file.fileno())
 
     def keep_time_of(self, last: SourceSegment, segment: Segment) -> None:
         """Files are as old as the newest that they stand for: Kafka goes by that."""

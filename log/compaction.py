@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from ottla.log.cleanable import Dirt
-from ottla.log.cleaned_transactions import TXN_INDEX_SUFFIX
 from ottla.log.cleaner import CLEANED_SUFFIX, CleaningJob, SourceSegment
 from ottla.log.open_files import OpenFiles
 from ottla.log.partition_log import PartitionLog
 from ottla.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from ottla.log.transaction_index import TRANSACTION_INDEX_SUFFIX
 
 SWAP_SUFFIX: Final = ".swap"
 DELETED_SUFFIX: Final = ".deleted"
-_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 
 class CleanerLimits(NamedTuple):
@@ -73,6 +73,7 @@ def swap(log: PartitionLog, files: OpenFiles, old: Sequence[Segment], now_ms: in
         deleted += _rename(each, "", DELETED_SUFFIX)
     _rename(segment, SWAP_SUFFIX, "")
     segment.load()
+    segment.transactions.load()
     log.segments.replace(old, segment)
     log.producers.remove_stray_snapshots(each.base_offset for each in log.segments)
     return deleted

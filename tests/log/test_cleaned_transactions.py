@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from ottla.log.cleaned_transactions import AbortedTransaction, aborted_transactions
+from ottla.log.cleaned_transactions import aborted_transactions
+from ottla.log.open_files import OpenFiles
 from ottla.log.partition_log import PartitionLog
+from ottla.log.transaction_index import AbortedTransaction, TransactionIndex
 from ottla.wire.record_batch import (
     ControlType,
     NewRecord,
@@ -59,8 +61,7 @@ def test_aborted_records_go_at_once_and_markers_in_their_time(tmp_path: Path) ->
     end(log, 1, ControlType.COMMIT)  # 2
     write(log, 2, 1, b"b")  # 3, aborted; the last batch of its producer
     end(log, 2, ControlType.ABORT)  # 4
-    aborted = AbortedTransaction(0, 2, 1, 4, 0)
-    (tmp_path / f"{0:020d}.txnindex").write_bytes(aborted.encode())
+    (aborted,) = log.segments[0].transactions.entries
     log.roll(NOW_MS)
     clean_log(log, now_ms=LATER_MS)
     assert contents(log) == [(0, 1, False), (2, 1, False), (3, 0, False), (4, 1, False)]
@@ -99,9 +100,12 @@ def test_the_marker_of_a_committed_transaction_goes_after_its_records(tmp_path: 
 
 
 def test_transactions_are_found_by_the_offsets_they_reach_over(tmp_path: Path) -> None:
-    first, second = AbortedTransaction(0, 1, 5, 20, 0), AbortedTransaction(0, 2, 2, 9, 0)
-    (tmp_path / "a.txnindex").write_bytes(first.encode() + b"cut")
-    (tmp_path / "b.txnindex").write_bytes(first.encode() + second.encode())
+    first, second = AbortedTransaction(1, 5, 20, 21), AbortedTransaction(2, 2, 9, 10)
+    for name, entries in (("a", [first]), ("b", [second, first])):
+        index = TransactionIndex(OpenFiles(), str(tmp_path / f"{name}.txnindex"))
+        for entry in entries:
+            index.append(entry)
+        index.release()
     assert aborted_transactions(tmp_path, 0, 100) == [second, first]
     assert aborted_transactions(tmp_path, 10, 100) == [first]
     assert aborted_transactions(tmp_path, 0, 5) == [second]
