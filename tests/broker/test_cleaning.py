@@ -16,7 +16,7 @@ from ottla.log.cleaner import CleaningJob, CorruptLogError, clean
 from ottla.log.cleaner_process import Outcome
 from ottla.log.config import LogConfig
 from ottla.log.segment import Segment
-from ottla.wire.record_batch import validate_produced
+from ottla.wire.record_batch import HEADER_SIZE, validate_produced
 from ottla.wire.types import TopicPartition
 from tests.broker.replicas import NOW_MS, TOPIC, House, batch
 
@@ -103,7 +103,7 @@ async def test_a_dirty_log_is_cleaned_and_not_again(
     nursery.start_soon(cleaning(house, worker).run)
     await trio.sleep(1)
     log = house.replicas.partition(*KEY).log
-    assert [segment.size > 0 for segment in log.segments] == [False, False, True, True]
+    assert [segment.size > HEADER_SIZE for segment in log.segments] == [False, False, True, True]
     assert checkpoint(house) == {KEY: active}
     assert files(house, ".deleted")
     await trio.sleep(10 * MINUTE)
