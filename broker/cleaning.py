@@ -17,12 +17,12 @@ import trio
 from ottla.broker.cleaner_child import CleanerChild, CleanerEnded
 from ottla.broker.clock import Clock, Offload
 from ottla.broker.partition import Partition
-from ottla.log.checkpoint import sync_directory
+from ottla.log.checkpoint import sync_directory, write_checkpoints
 from ottla.log.cleanable import Dirt, find_dirt, first_dirty_offset
 from ottla.log.cleaner import CleaningJob, CleaningStats, CorruptLogError
 from ottla.log.cleaner_process import Outcome
 from ottla.log.compaction import CleanerLimits, cleaning_job, swap
-from ottla.log.manager import LogManager, write_checkpoints
+from ottla.log.manager import LogManager
 from ottla.log.offset_map import keys_that_fit
 from ottla.log.partition_log import PartitionLog
 from ottla.log.segments import NEVER_CUT
@@ -260,9 +260,11 @@ class Cleaning:
 
     def _disk_failed(self, topic_partition: TopicPartition, error: Exception) -> None:
         """Nobody knows which of a log's files are whole, nor which are there."""
-        bug = None if isinstance(error, OSError) else error
         partition = self._replicas.partitions[topic_partition]
-        self._replicas.take_offline(partition, f"it cannot be cleaned: {error}", bug)
+        if isinstance(error, OSError):
+            self._logs.failures.failed(partition.log.directory.parent, error, "compacting a log of")
+        else:
+            self._replicas.take_offline(partition, f"it cannot be cleaned: {error}", error)
 
     def _is_current(self, chosen: _Chosen) -> bool:
         """Whether the log is what it was when it was chosen, and still to be cleaned."""
@@ -292,10 +294,7 @@ class Cleaning:
         return {topic_partition: offset for topic_partition, (_, offset) in self._clean_to.items()}
 
     async def _checkpoint(self) -> None:
-        try:
-            await self._offload(write_checkpoints, self._logs.cleaner_offsets(self._written()))
-        except OSError as error:
-            logger.error("Failed to write the checkpoint of the cleaner: %s", error)
+        self._logs.not_written(await self._offload(write_checkpoints, self._logs.cleaner_offsets(self._written())))
 
 
 def _remove(paths: Sequence[str]) -> None:

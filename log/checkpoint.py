@@ -22,6 +22,8 @@ LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE = "partition.metadata"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 
+OffsetsByFile = Mapping[Path, Mapping[TopicPartition, int]]
+
 _VERSION = 0
 _UUID_BYTES = 16
 
@@ -85,6 +87,17 @@ def write_offsets(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
     """One offset a partition."""
     text = _text([f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items()])
     replace_file(path, text.encode())
+
+
+def write_checkpoints(offsets: OffsetsByFile) -> dict[Path, OSError]:
+    """Write checkpoint files as a manager planned them; may run in a worker thread. Returns which failed, and how."""
+    failed = {}
+    for path, by_partition in offsets.items():
+        try:
+            write_offsets(path, by_partition)
+        except OSError as error:
+            failed[path] = error
+    return failed
 
 
 def read_offsets(path: Path) -> dict[TopicPartition, int]:

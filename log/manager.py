@@ -22,17 +22,18 @@ from ottla.log.checkpoint import (
     LOG_START_OFFSET_FILE,
     RECOVERY_POINT_FILE,
     CorruptCheckpointError,
+    OffsetsByFile,
     read_offsets,
     take_clean_shutdown,
+    write_checkpoints,
     write_clean_shutdown,
-    write_offsets,
 )
 from ottla.log.config import LogConfig
-from ottla.log.directory_failures import DirectoryFailures, NoLogDirectoryError
+from ottla.log.directory_failures import DirectoryFailures, NoLogDirectoryError, storage_error
 from ottla.log.meta_properties import DirectoryLocks, check_meta_properties
 from ottla.log.new_log import NewLog
 from ottla.log.open_files import OpenFiles
-from ottla.log.partition_log import PartitionLog, storage_error
+from ottla.log.partition_log import PartitionLog
 from ottla.log.recovery import LoadOptions
 from ottla.log.recovery_process import recover_ahead
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -56,7 +57,6 @@ _DUPLICATE = (
     "deleting one of the two directories for this partition. It is recommended to delete the partition in the log "
     "directory that is known to have failed recently."
 )
-OffsetsByFile = Mapping[Path, Mapping[TopicPartition, int]]
 
 
 class DuplicateLogError(Exception):
@@ -101,17 +101,6 @@ def remove_directories(directories: Iterable[Path]) -> None:
     """Remove the files of deleted logs; for a worker thread."""
     for directory in directories:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def write_checkpoints(offsets: OffsetsByFile) -> dict[Path, OSError]:
-    """Write checkpoint files as a manager planned them; may run in a worker thread. Returns which failed, and how."""
-    failed = {}
-    for path, by_partition in offsets.items():
-        try:
-            write_offsets(path, by_partition)
-        except OSError as error:
-            failed[path] = error
-    return failed
 
 
 class LogManager:
@@ -258,7 +247,8 @@ class LogManager:
             log = logs[topic_partition] = self.open(topic_partition, path, options)
             self.log_counts[directory] += 1
             logger.info(
-                "Loaded %s with %d segments, log start offset %d and log end offset %d in %d ms (%d/%d completed in %s)",
+                "Loaded %s with %d segments, log start offset %d and log end offset %d in %d ms "
+                "(%d/%d completed in %s)",
                 path,
                 len(log.segments),
                 log.log_start_offset,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ottla.log.append_info import LogAppendInfo, UnexpectedAppendOffsetError
 from ottla.log.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
+from ottla.log.directory_failures import storage_error
 from ottla.log.flushing import Flushes, FlushJob
 from ottla.log.leader_epochs import EpochEndOffset
 from ottla.log.open_files import FileRegion, OpenFile, OpenFiles
@@ -32,11 +33,6 @@ from ottla.wire.types import TopicPartition
 _NO_TIME = -1
 # A read up to this size is copied: that takes fewer system calls than to send it from its file.
 _SMALL = 1 << 16
-
-
-def storage_error(error: OSError) -> KafkaError:
-    """A disk that fails, as an answer."""
-    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
 
 class PartitionLog:

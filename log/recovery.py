@@ -255,7 +255,7 @@ def _tell_loss(segment: Segment, log_end_offset: int, recovery_point: int) -> No
 
 
 def _must_hold_something(segment: Segment, options: LoadOptions) -> bool:
-    """Compaction leaves segments without a batch; otherwise there are none, and what was in it never came to the disk."""
+    """Compaction leaves segments without a batch. What was in any other never came to the disk."""
     return not options.config.compact and segment.base_offset >= options.recovery_point
 
 

@@ -30,7 +30,7 @@ def _crashed(directory: Path, batches: int = 50, torn: int = 0) -> None:
 
 
 def _job(directory: Path, recovery_point: int = 0) -> RecoveryJob:
-    return RecoveryJob(str(directory), NOW_MS, 0, recovery_point, 86_400_000, 100, 10 << 20)
+    return RecoveryJob(str(directory), NOW_MS, 0, recovery_point, 86_400_000, 100, 10 << 20, ["delete"])
 
 
 def _files(directory: Path) -> dict[str, bytes]:
