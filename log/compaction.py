@@ -73,6 +73,7 @@ def swap(log: PartitionLog, files: OpenFiles, old: Sequence[Segment], now_ms: in
         deleted += _rename(each, "", DELETED_SUFFIX)
     _rename(segment, SWAP_SUFFIX, "")
     segment.load()
+    segment.is_checked = True  # whoever wrote it has read all that is in it
     segment.transactions.load()
     log.segments.replace(old, segment)
     log.producers.remove_stray_snapshots(each.base_offset for each in log.segments)

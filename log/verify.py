@@ -6,6 +6,7 @@ DumpLogSegments looks at one file at a time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -73,17 +74,17 @@ def verify(
         if not path.is_dir() or not (_is_partition(path) or _is_log_directory(path)):
             raise NotALogDirectoryError(f"{path} is neither a log directory nor that of a partition")
     parents = {path.absolute().parent if _is_partition(path) else path for path in paths}
-    # A broker makes the file of its lock: without one there is nobody to be locked out.
-    locks = DirectoryLocks(sorted(parent for parent in parents if (parent / LOCK_FILE).exists()))
-    try:
+    with ExitStack() as stack:
+        for parent in parents:
+            # A broker makes the file of its lock: without one there is nobody to be locked out.
+            if (parent / LOCK_FILE).exists():
+                stack.callback(DirectoryLocks([parent]).release)
         total = Summary(0, 0, 0, 0)
         for path in paths:
             directory, partitions = (path.parent, [path]) if _is_partition(path) else (path, _partitions(path))
             found = _Directory(directory, partitions, say, repair, progress).run()
             total = Summary(*map(sum, zip(total, found, strict=True)))
         return total
-    finally:
-        locks.release()
 
 
 def _is_partition(path: Path) -> bool:

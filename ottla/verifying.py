@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
+from ottla.log.directory_failures import NoLogDirectoryError
 from ottla.log.meta_properties import DirectoryInUse
 from ottla.log.verify import NotALogDirectoryError, size_of, verify
 
@@ -20,7 +21,7 @@ def run(directories: Sequence[Path], repair: bool) -> int:
     try:
         with _progress(size_of(directories)) as progress:
             summary = verify(directories, _say, repair=repair, progress=progress)
-    except (DirectoryInUse, NotALogDirectoryError, OSError) as error:
+    except (DirectoryInUse, NoLogDirectoryError, NotALogDirectoryError, OSError) as error:
         sys.stderr.write(f"ottla: {error}\n")
         return 1
     _say(str(summary))

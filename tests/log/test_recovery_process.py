@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log import manager as log_manager
+from ottla.log import recovery_process
 from ottla.log.manager import LogManager
 from ottla.log.recovery_process import RecoveryJob, bytes_to_scan, recover_in_processes
 from ottla.wire.record_batch import ProducedBatch
@@ -74,7 +74,7 @@ def test_a_start_after_a_crash_uses_them_and_takes_nothing_for_flushed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, processes: int
 ) -> None:
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(log_manager, "WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(recovery_process, "WORTH_A_PROCESS", 1)
     directory = tmp_path / "data"
     directory.mkdir()
     for number in range(3):
