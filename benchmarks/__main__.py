@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from benchmarks import clusters, codecs, footprint, groups
+from benchmarks import clusters, codecs, compaction, footprint, groups
 from benchmarks.machine_memory import touch_free_memory
 from benchmarks.workloads import WORKLOADS, Workload
 from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only workloads whose name contains this")
     parser.add_argument("--output", type=Path, default=None, help="write the table to this file")
     arguments = parser.parse_args()
-    workloads = tuple(w for w in (*WORKLOADS, *groups.WORKLOADS) if arguments.only in w.name)
+    workloads = tuple(w for w in (*WORKLOADS, *groups.WORKLOADS, *compaction.WORKLOADS) if arguments.only in w.name)
     figures: Figures = defaultdict(list)
     for system in SYSTEMS * arguments.rounds if workloads else ():
         measure(system, workloads, figures)

@@ -14,6 +14,7 @@ import trio
 from ottla.broker.apis import build_apis
 from ottla.broker.authorizer import Access
 from ottla.broker.bindings import Parts, client_handlers, control_handlers, controller_handlers
+from ottla.broker.cleaning import CLEANER_KEYS, Cleaning
 from ottla.broker.clock import Clock, Offload
 from ottla.broker.config import BrokerConfig
 from ottla.broker.connection_limits import CONNECTION_CONFIG, ConnectionLimits
@@ -116,6 +117,7 @@ class Assembly:
             identity.broker_id, self._metadata, LocalPeer(controller_handlers(parts)), self._peer_to_controller
         )
         self._isr_changes = self._isr_changes_of(self._to_controller)
+        self._cleaning = Cleaning(self.replicas, lambda: dynamic.current.values)
         self.server = self._server(parts, limits)
         self._subscribe()
 
@@ -125,6 +127,7 @@ class Assembly:
         self._dynamic.subscribe([UNCLEAN_KEY], self._controller.unclean_election_changed)
         self._dynamic.subscribe(["num.replica.fetchers"], self._followers.reconfigured)
         self._dynamic.subscribe(THROTTLE_CONFIG, self._throttle)
+        self._dynamic.subscribe(CLEANER_KEYS, self._cleaning.reconfigured)
 
     async def start(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Register, and return when the controller has told this broker its partitions."""
@@ -140,6 +143,7 @@ class Assembly:
         await self._nursery.start(self._controller.run, self.session)
         self._nursery.start_soon(self._isr_changes.run)
         self._nursery.start_soon(self._housekeeping.run)
+        self._nursery.start_soon(self._cleaning.run)
 
     async def leave(self) -> None:
         """Have others lead what is led here, if there are any."""

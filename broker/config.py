@@ -92,6 +92,15 @@ class BrokerConfig:
         at_least(0),
         doc="The highest number that may be set by hand; those that are taken from the counter begin above it.",
     )
+    num_recovery_threads_per_data_dir = ConfigKey(
+        "num.recovery.threads.per.data.dir",
+        ConfigType.INT,
+        1,
+        at_least(1),
+        doc="How many logs of a directory are recovered at a time at a start after a crash, each by a process.",
+        importance=Importance.HIGH,
+        dynamic="cluster-wide",
+    )
     broker_rack = ConfigKey[str | None](
         "broker.rack", ConfigType.STRING, None, doc="The rack of this broker, told to clients."
     )

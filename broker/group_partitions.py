@@ -22,6 +22,7 @@ from ottla.broker.replica_manager import ReplicaManager
 from ottla.coordinator.config import read_group_config
 from ottla.coordinator.open_transactions import OpenTransactions
 from ottla.coordinator.runtime import GroupCoordinator
+from ottla.log.segments import UncheckedSegmentError
 from ottla.wire.compression import Compression
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import (
@@ -208,12 +209,18 @@ class GroupPartitions:
         total = 0
         transactions = OpenTransactions()
         while offset < log.log_end_offset:
-            region = log.read(offset, self._load_buffer_size, log.log_end_offset, min_one_message=True, may_copy=False)
+            try:
+                end = log.log_end_offset
+                region = log.read(offset, self._load_buffer_size, end, min_one_message=True, may_copy=False)
+            except UncheckedSegmentError as unchecked:
+                await self._replicas.segment_checks.finish(partition, unchecked)
+                self._check_wanted(partition, leader_epoch)
+                continue
             read = region if isinstance(region, bytes | bytearray) else await self._replicas.offload(region.read)
-            count, end = await self._replay(partition, leader_epoch, memoryview(read), transactions)
-            if end <= offset:
+            count, following = await self._replay(partition, leader_epoch, memoryview(read), transactions)
+            if following <= offset:
                 raise CorruptBatch(f"No batch at offset {offset}")
-            offset = end
+            offset = following
             total += count
         for producer_id in transactions:
             # Its offsets are in the log for whoever will end it.

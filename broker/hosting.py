@@ -9,11 +9,13 @@ from typing import Protocol
 from ottla.broker.clock import Clock, Offload, StartSoon
 from ottla.broker.offset_signal import OffsetSignal
 from ottla.broker.partition import Partition
+from ottla.log.manager import LogManager
 
 
 class Hosting(Protocol):
     """The partitions that are hosted, and the means of whoever hosts them."""
 
+    logs: LogManager
     clock: Clock
     signal: OffsetSignal
     offload: Offload

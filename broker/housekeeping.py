@@ -12,7 +12,8 @@ from typing import Any, Final
 import trio
 
 from ottla.broker.clock import Clock, Offload, Slice, StartSoon
-from ottla.log.manager import LogManager, remove_directories, write_checkpoints
+from ottla.log.checkpoint import write_checkpoints
+from ottla.log.manager import LogManager, remove_directories
 from ottla.wire.errors import KafkaError
 from ottla.wire.types import TopicPartition
 

@@ -22,6 +22,7 @@ from ottla.log.future_logs import create_future, delete_future, future_name, rep
 from ottla.log.manager import rename_directories
 from ottla.log.open_files import FileRegion
 from ottla.log.partition_log import PartitionLog
+from ottla.log.segments import UncheckedSegmentError
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 
@@ -150,7 +151,11 @@ class LogDirMoves:
                 await trio.sleep(_THROTTLED_SECONDS)
                 continue
             end = source.log_end_offset
-            region = source.read(future.log_end_offset, _CHUNK_BYTES, end, min_one_message=True, may_copy=False)
+            try:
+                region = source.read(future.log_end_offset, _CHUNK_BYTES, end, min_one_message=True, may_copy=False)
+            except UncheckedSegmentError as unchecked:
+                await self._replicas.segment_checks.finish(partition, unchecked)
+                continue
             if not isinstance(region, FileRegion):
                 # There are offsets without records at the end, until more come.
                 await trio.sleep(_RETRY_SECONDS)

@@ -146,7 +146,8 @@ class Node:
         if self._has_own_store:
             logs.failures.vital = config.log_dirs[0]
         try:
-            await self._offload(logs.load, self._clock.now_ms())
+            processes = dynamic.current.values["num.recovery.threads.per.data.dir"]
+            await self._offload(logs.load, self._clock.now_ms(), processes)
         except BaseException:
             logs.abandon()
             raise

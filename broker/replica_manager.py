@@ -28,6 +28,7 @@ from ottla.broker.replica_stops import RoleListener, stop_replicas
 from ottla.broker.replication_quota import ReplicationQuota
 from ottla.broker.request_context import Deferred
 from ottla.broker.role_changes import RoleChanges
+from ottla.broker.segment_checks import SegmentChecks
 from ottla.broker.turns import Turn
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.config import LogConfig
@@ -85,7 +86,7 @@ class ReplicaManager:
         self.offload = offload
         self.start_soon = start_soon
         self.broker_id = broker_id
-        self.group_commit = GroupCommit(self)
+        self.group_commit, self.segment_checks = GroupCommit(self), SegmentChecks(self)
         self.turn = Turn()
         self.signal = OffsetSignal(self.turn)
         # Keys are plain tuples in look-ups: a TopicPartition equals one.
@@ -253,7 +254,7 @@ class ReplicaManager:
                 may_copy=may_copy,
             )
         except KafkaError as error:
-            return ReadResult(error.code)
+            return self.segment_checks.answer(partition, error)
 
     def _closest(self, partition: Partition, reader: Reader, fetch_offset: int) -> int:
         def rack_of(broker_id: int) -> str | None:

@@ -48,7 +48,6 @@ IDLE_CONFIG = ConfigDef(
         ConfigKey("background.threads", ConfigType.INT, 10, _POSITIVE, _NO_THREADS, _HIGH, _CLUSTER_WIDE),
         ConfigKey("num.io.threads", ConfigType.INT, 8, _POSITIVE, _NO_THREADS, _HIGH, _CLUSTER_WIDE),
         ConfigKey("num.network.threads", ConfigType.INT, 3, _POSITIVE, _NO_THREADS, _HIGH, _CLUSTER_WIDE),
-        ConfigKey("num.recovery.threads.per.data.dir", ConfigType.INT, 1, _POSITIVE, _NO_THREADS, _HIGH, _CLUSTER_WIDE),
         ConfigKey("remote.fetch.max.wait.ms", ConfigType.INT, 500, _POSITIVE, _NO_REMOTE, _MEDIUM, _CLUSTER_WIDE),
         ConfigKey("remote.list.offsets.request.timeout.ms", ConfigType.LONG, 30_000, _POSITIVE, _NO_REMOTE, _MEDIUM,
                   _CLUSTER_WIDE),

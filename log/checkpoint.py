@@ -22,6 +22,8 @@ LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE = "partition.metadata"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 
+OffsetsByFile = Mapping[Path, Mapping[TopicPartition, int]]
+
 _VERSION = 0
 _UUID_BYTES = 16
 
@@ -87,6 +89,17 @@ def write_offsets(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
     replace_file(path, text.encode())
 
 
+def write_checkpoints(offsets: OffsetsByFile) -> dict[Path, OSError]:
+    """Write checkpoint files as a manager planned them; may run in a worker thread. Returns which failed, and how."""
+    failed = {}
+    for path, by_partition in offsets.items():
+        try:
+            write_offsets(path, by_partition)
+        except OSError as error:
+            failed[path] = error
+    return failed
+
+
 def read_offsets(path: Path) -> dict[TopicPartition, int]:
     """What `write_offsets` wrote; CorruptCheckpointError where it is not that."""
     offsets = {}
@@ -150,6 +163,8 @@ def read_partition_metadata(path: Path) -> bytes | None:
         text = path.read_text("utf-8")
     except FileNotFoundError:
         return None
+    except UnicodeDecodeError as error:
+        raise CorruptCheckpointError(f"{path} is not text: {error}") from None
     if not text:
         return None
     try:

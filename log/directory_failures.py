@@ -10,10 +10,17 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
+from ottla.wire.errors import ErrorCode, KafkaError
+
 # What the process or the system lacks. It may have it again in a moment, and no disk has failed.
 _NOT_THE_DISKS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 logger = logging.getLogger("org.apache.kafka.storage.internals.log.LogDirFailureChannel")
+
+
+def storage_error(error: OSError) -> KafkaError:
+    """A disk that fails, as an answer."""
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
 
 class NoLogDirectoryError(Exception):

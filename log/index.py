@@ -73,6 +73,11 @@ class _Index:
         """The file is elsewhere now."""
         self._file.path = path
 
+    @property
+    def size(self) -> int:
+        """Bytes of all entries."""
+        return self.entries * self._ENTRY.size
+
     def create(self) -> None:
         """A new, empty file for an active segment, as long as it may ever become."""
         os.ftruncate(self._file.create().fd, self.max_entries * self._ENTRY.size)
@@ -128,6 +133,25 @@ class _Index:
         os.ftruncate(fd, max(self.max_entries, entries) * self._ENTRY.size)
         self._reset(entries)
         self.unsynced = True
+
+    def replace_entries(self, count: int, entries: bytes) -> None:
+        """Put others in the place of the first `count` entries, which were found to be wrong; those behind stay."""
+        self.write_tail()
+        file = self._file.open()
+        size = self._ENTRY.size
+        behind = os.pread(file.fd, (self.entries - count) * size, count * size)
+        length = os.fstat(file.fd).st_size
+        total = len(entries) // size + self.entries - count
+        os.ftruncate(file.fd, 0)
+        os.pwrite(file.fd, entries + behind, 0)
+        os.ftruncate(file.fd, total * size if length == self.entries * size else max(length, total * size))
+        self._reset(total)
+        self.unsynced = True
+        self._take_last()
+
+    def _take_last(self) -> None:
+        """Remember what the last entry says, if there is one."""
+        raise NotImplementedError
 
     def entry_bytes(self, slot: int) -> bytes:
         """One entry as it stands in the file."""
@@ -217,12 +241,11 @@ class OffsetIndex(_Index):
     def load(self) -> None:
         """As for both; the last entry must be one that an append could have made."""
         super().load()
-        self.last_offset = self.base_offset
+        self._take_last()
         if self.entries:
-            relative, position = _OFFSET_ENTRY.unpack(self.entry_bytes(self.entries - 1))
+            relative, position = self.last_offset - self.base_offset, self.last_position()
             if relative < 0 or position <= 0:
                 raise CorruptIndexError(f"{self.path}: last entry has offset {relative} at position {position}")
-            self.last_offset = self.base_offset + relative
 
     def append(self, offset: int, position: int) -> None:
         """Note where the batch ending with `offset` starts. A full index takes no more; the segment rolls then."""
@@ -271,9 +294,12 @@ class OffsetIndex(_Index):
     def truncate_entries(self, entries: int) -> None:
         """Keep the first `entries`."""
         super().truncate_entries(entries)
+        self._take_last()
+
+    def _take_last(self) -> None:
         self.last_offset = self.base_offset
-        if entries:
-            self.last_offset += _OFFSET_ENTRY.unpack(self.entry_bytes(entries - 1))[0]
+        if self.entries:
+            self.last_offset += _OFFSET_ENTRY.unpack(self.entry_bytes(self.entries - 1))[0]
 
 
 class TimeIndex(_Index):
@@ -299,15 +325,14 @@ class TimeIndex(_Index):
     def load(self) -> None:
         """As for both; the last entry must be one that an append could have made."""
         super().load()
-        self.last_entry = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        self._take_last()
         if self.entries:
-            first, last = self.entry(0), self.entry(self.entries - 1)
+            first, last = self.entry(0), self.last_entry
             rises = self.entries == 1 or last.timestamp > first.timestamp
             # Zeros are what a power cut leaves of an entry: the batches are asked, lest they look old enough to delete.
             is_lost = last == (0, self.base_offset)
             if is_lost or not rises or last.timestamp < 0 or last.offset < self.base_offset:
                 raise CorruptIndexError(f"{self.path}: last entry is {last}, first is {first}")
-            self.last_entry = last
 
     def entry(self, slot: int) -> TimestampOffset:
         """One entry, its offset absolute."""
@@ -333,4 +358,8 @@ class TimeIndex(_Index):
     def truncate_entries(self, entries: int) -> None:
         """Keep the first `entries`."""
         super().truncate_entries(entries)
+        self._take_last()
+
+    def _take_last(self) -> None:
+        entries = self.entries
         self.last_entry = self.entry(entries - 1) if entries else TimestampOffset(NO_TIMESTAMP, self.base_offset)

@@ -9,7 +9,8 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -21,18 +22,20 @@ from ottla.log.checkpoint import (
     LOG_START_OFFSET_FILE,
     RECOVERY_POINT_FILE,
     CorruptCheckpointError,
+    OffsetsByFile,
     read_offsets,
     take_clean_shutdown,
+    write_checkpoints,
     write_clean_shutdown,
-    write_offsets,
 )
 from ottla.log.config import LogConfig
-from ottla.log.directory_failures import DirectoryFailures, NoLogDirectoryError
+from ottla.log.directory_failures import DirectoryFailures, NoLogDirectoryError, storage_error
 from ottla.log.meta_properties import DirectoryLocks, check_meta_properties
 from ottla.log.new_log import NewLog
 from ottla.log.open_files import OpenFiles
-from ottla.log.partition_log import PartitionLog, storage_error
+from ottla.log.partition_log import PartitionLog
 from ottla.log.recovery import LoadOptions
+from ottla.log.recovery_process import recover_ahead
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 
@@ -54,7 +57,6 @@ _DUPLICATE = (
     "deleting one of the two directories for this partition. It is recommended to delete the partition in the log "
     "directory that is known to have failed recently."
 )
-OffsetsByFile = Mapping[Path, Mapping[TopicPartition, int]]
 
 
 class DuplicateLogError(Exception):
@@ -99,17 +101,6 @@ def remove_directories(directories: Iterable[Path]) -> None:
     """Remove the files of deleted logs; for a worker thread."""
     for directory in directories:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def write_checkpoints(offsets: OffsetsByFile) -> dict[Path, OSError]:
-    """Write checkpoint files as a manager planned them; may run in a worker thread. Returns which failed, and how."""
-    failed = {}
-    for path, by_partition in offsets.items():
-        try:
-            write_offsets(path, by_partition)
-        except OSError as error:
-            failed[path] = error
-    return failed
 
 
 class LogManager:
@@ -191,23 +182,37 @@ class LogManager:
 
     # Loading
 
-    def load(self, now_ms: int) -> None:
-        """Open all logs; recover those of directories that were not shut down cleanly. Takes its time."""
+    def load(self, now_ms: int, recovery_processes: int = 1) -> None:
+        """Open all logs; recover those of directories that were not shut down cleanly. Takes its time.
+
+        `recovery_processes`: how many logs of a directory are recovered at a time; a single one is, here.
+        """
         started = time.monotonic()
+        found: dict[Path, dict[Path, LoadOptions]] = {}
         for directory in self.online:
-            try:
-                self._load(directory, now_ms)
-            except OSError as error:
-                self.failures.failed(directory, error, "loading")
-                if directory not in self.failures.offline:
-                    raise
+            with self._loading(directory):
+                found[directory] = self._find_logs(directory, now_ms)
+        recovered = recover_ahead(list(found.values()), recovery_processes)
+        for directory, logs in found.items():
+            with self._loading(directory):
+                self._open_logs(directory, logs, recovered)
         for directory in self.failures.offline:
             self.close_failed(directory)
         if not self.failures.offline:
             self._end_replacements()
         logger.info("Loaded %d logs in %d ms", len(self.logs), (time.monotonic() - started) * 1000)
 
-    def _load(self, directory: Path, now_ms: int) -> None:
+    @contextmanager
+    def _loading(self, directory: Path) -> Iterator[None]:
+        """A disk that fails meanwhile ends its directory."""
+        try:
+            yield
+        except OSError as error:
+            self.failures.failed(directory, error, "loading")
+            if directory not in self.failures.offline:
+                raise
+
+    def _find_logs(self, directory: Path, now_ms: int) -> dict[Path, LoadOptions]:
         clean = take_clean_shutdown(directory)
         recovery_points = _read_or_none(directory / RECOVERY_POINT_FILE)
         log_start_offsets = _read_or_none(directory / LOG_START_OFFSET_FILE)
@@ -215,33 +220,45 @@ class LogManager:
         paths = sorted(path for path in directory.iterdir() if path.is_dir())
         how = "as they were shut down cleanly" if clean else "recovering them, as there was no clean shutdown"
         logger.info("Loading %d logs from %s, %s", len(paths), directory, how)
+        found = {}
         for path in paths:
+            topic_partition = self._identify(path)
+            if topic_partition is not None:
+                found[path] = LoadOptions(
+                    self._topic_config(topic_partition.topic),
+                    now_ms,
+                    log_start_offsets.get(topic_partition, 0),
+                    recovery_points.get(topic_partition, 0),
+                    clean,
+                    self._producer_id_expiration_ms,
+                    was_compacted=topic_partition in compacted,
+                )
+        return found
+
+    def _open_logs(self, directory: Path, found: Mapping[Path, LoadOptions], recovered: Collection[str]) -> None:
+        for count, (path, options) in enumerate(found.items(), 1):
+            began = time.monotonic()
             future = _FUTURE.fullmatch(path.name)
-            topic_partition = self._identify(path) if future is None else parse_directory_name(future[1])
-            if topic_partition is None:
-                continue
             logs = self.logs if future is None else self.futures
+            topic_partition = parse_directory_name(path.name if future is None else future[1])
+            assert topic_partition is not None
             if topic_partition in logs:
                 raise DuplicateLogError(_DUPLICATE.format(topic_partition, path, logs[topic_partition].directory))
-            options = LoadOptions(
-                self._topic_config(topic_partition.topic),
-                now_ms,
-                log_start_offsets.get(topic_partition, 0),
-                recovery_points.get(topic_partition, 0),
-                clean,
-                self._producer_id_expiration_ms,
-                was_compacted=topic_partition in compacted,
-            )
-            began = time.monotonic()
+            if str(path) in recovered:
+                options = options._replace(clean=True, recovered=True)
             log = logs[topic_partition] = self.open(topic_partition, path, options)
             self.log_counts[directory] += 1
             logger.info(
-                "Loaded %s with %d segments, log start offset %d and log end offset %d in %d ms",
+                "Loaded %s with %d segments, log start offset %d and log end offset %d in %d ms "
+                "(%d/%d completed in %s)",
                 path,
                 len(log.segments),
                 log.log_start_offset,
                 log.log_end_offset,
                 (time.monotonic() - began) * 1000,
+                count,
+                len(found),
+                directory,
             )
 
     def _end_replacements(self) -> None:
@@ -266,7 +283,8 @@ class LogManager:
         if path.name.endswith(DELETE_SUFFIX):
             self._deleted.append(path)
             return None
-        topic_partition = parse_directory_name(path.name)
+        future = _FUTURE.fullmatch(path.name)
+        topic_partition = parse_directory_name(path.name if future is None else future[1])
         if topic_partition is not None and topic_partition.topic == KRAFT_METADATA_TOPIC:
             return None
         if topic_partition is None or path.name.endswith(_STRAY_SUFFIX):
@@ -387,8 +405,11 @@ class LogManager:
 
     def high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> OffsetsByFile:
         """What `write_high_watermarks` writes."""
-        found = ((self.logs[each], offset) for each, offset in offsets.items() if each in self.logs)
-        return self._by_file(HIGH_WATERMARK_FILE, found)
+        return self._by_file(HIGH_WATERMARK_FILE, self._with_log(offsets))
+
+    def cleaner_offsets(self, offsets: Mapping[TopicPartition, int]) -> OffsetsByFile:
+        """Up to where logs are compacted, to be written."""
+        return self._by_file(CLEANER_OFFSET_FILE, self._with_log(offsets))
 
     def checkpoint_recovery_points(self) -> None:
         """Note up to where each log is flushed."""
@@ -408,14 +429,25 @@ class LogManager:
             self.failures.failed(path.parent, error, f"writing {path.name} of")
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
-        """As they were last noted, for all partitions. What is noted beside another directory's log is of old."""
+        """As they were last noted, for all partitions."""
+        return self._read(HIGH_WATERMARK_FILE)
+
+    def read_cleaner_offsets(self) -> dict[TopicPartition, int]:
+        """As they were last noted, for all logs that were ever compacted."""
+        return self._read(CLEANER_OFFSET_FILE)
+
+    def _read(self, name: str) -> dict[TopicPartition, int]:
+        """What is noted beside another directory's log is of old."""
         found: dict[TopicPartition, int] = {}
         for directory in self.online:
-            for topic_partition, offset in _read_or_none(directory / HIGH_WATERMARK_FILE).items():
+            for topic_partition, offset in _read_or_none(directory / name).items():
                 log = self.logs.get(topic_partition)
                 if log is not None and log.directory.parent == directory:
                     found[topic_partition] = offset
         return found
+
+    def _with_log(self, offsets: Mapping[TopicPartition, int]) -> Iterator[tuple[PartitionLog, int]]:
+        return ((self.logs[each], offset) for each, offset in offsets.items() if each in self.logs)
 
     def _by_file(self, name: str, offsets: Iterable[tuple[PartitionLog, int]]) -> OffsetsByFile:
         planned: dict[Path, dict[TopicPartition, int]] = {directory / name: {} for directory in self.online}

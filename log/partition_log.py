@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ottla.log.append_info import LogAppendInfo, UnexpectedAppendOffsetError
 from ottla.log.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
+from ottla.log.directory_failures import storage_error
 from ottla.log.flushing import Flushes, FlushJob
 from ottla.log.leader_epochs import EpochEndOffset
 from ottla.log.open_files import FileRegion, OpenFile, OpenFiles
@@ -32,11 +33,6 @@ from ottla.wire.types import TopicPartition
 _NO_TIME = -1
 # A read up to this size is copied: that takes fewer system calls than to send it from its file.
 _SMALL = 1 << 16
-
-
-def storage_error(error: OSError) -> KafkaError:
-    """A disk that fails, as an answer."""
-    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
 
 class PartitionLog:
@@ -66,7 +62,7 @@ class PartitionLog:
         self.log_end_offset = loaded.log_end_offset
         self.recovery_point = loaded.recovery_point
         self._files = files
-        self.segments = Segments(loaded.segments)
+        self.segments = Segments(loaded.segments, loaded.log_end_offset)
         self._flushes = Flushes()
         self._new = options.new
         if options.new is None:
@@ -323,6 +319,8 @@ class PartitionLog:
             segment, position = found
             at_end = end_offset_exclusive >= self.log_end_offset
             end = segment.size if at_end else self.segments.end_position(segment, end_offset_exclusive)
+            if segment.damage is not None:
+                end = segment.readable_end(position, end)
             length = min(end - position, max_bytes)
             if may_copy and HEADER_SIZE <= length <= _SMALL:
                 batches = self.segments.read_small(segment, position, length)
@@ -419,6 +417,7 @@ class PartitionLog:
         self.log_end_offset = log_end_offset
         self.log_start_offset = log_start_offset
         self.recovery_point = min(self.recovery_point, log_end_offset)
+        self.segments.lowest_cut = min(self.segments.lowest_cut, log_end_offset)
         self._discard_flushes()
 
     def increment_log_start_offset(self, offset: int) -> None:

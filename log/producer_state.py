@@ -49,6 +49,11 @@ class BatchMetadata(NamedTuple):
         return (self.last_sequence - self.offset_delta) & _MAX_SEQUENCE
 
     @property
+    def following_sequence(self) -> int:
+        """What the producer's next batch begins with."""
+        return (self.last_sequence + 1) & _MAX_SEQUENCE
+
+    @property
     def first_offset(self) -> int:
         """The offset that was answered."""
         return self.last_offset - self.offset_delta

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from ottla.log.batch_order import certain_batches
 from ottla.log.checkpoint import (
     LEADER_EPOCH_FILE,
     PARTITION_METADATA_FILE,
@@ -20,7 +21,8 @@ from ottla.log.checkpoint import (
     read_partition_metadata,
 )
 from ottla.log.config import LogConfig
-from ottla.log.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, CorruptIndexError
+from ottla.log.crc import crc_of_range
+from ottla.log.index import MAX_RELATIVE_OFFSET, CorruptIndexError
 from ottla.log.leader_epochs import LeaderEpochs
 from ottla.log.new_log import NewLog
 from ottla.log.open_files import OpenFiles
@@ -52,6 +54,8 @@ class LoadOptions(NamedTuple):
     recovery_point: int = 0
     clean: bool = True
     producer_id_expiration_ms: int = 86_400_000
+    recovered: bool = False
+    """Another process has scanned it just now: nothing needs to be scanned, and nothing is flushed by that."""
     new: NewLog | None = None
     """What a log that has no files yet is to be."""
     was_compacted: bool = False
@@ -88,16 +92,16 @@ def load_log(directory: Path, files: OpenFiles, options: LoadOptions) -> LoadedL
     recover_from = _first_to_recover(segments, options)
     for segment in segments[:recover_from]:
         _load_or_rebuild(segment)
-    if not epochs.entries and not options.clean:
-        # The file of a log that crashed may be lost; each batch knows its epoch.
+    if not epochs.entries:
+        # The file may be lost; each batch knows its epoch.
         for segment in segments[:recover_from]:
-            for _, header in segment.headers(0):
+            for _, header in _readable_headers(segment, segment.base_offset):
                 _note_epoch(epochs, header)
     if recover_from < len(segments):
         _recover(segments, recover_from, epochs, producers, options)
     log_end_offset = segments[-1].next_offset()[0] if segments else options.log_start_offset
     if segments and log_end_offset < options.log_start_offset:
-        logger.warning("%s ends at %d, before its log start offset: it starts anew", directory, log_end_offset)
+        logger.error("%s ends at %d, before its log start offset: it starts anew", directory, log_end_offset)
         for segment in segments:
             segment.delete()
         segments.clear()
@@ -116,9 +120,19 @@ def load_log(directory: Path, files: OpenFiles, options: LoadOptions) -> LoadedL
     epochs.truncate_from_start(log_start_offset)
     producers.remove_stray_snapshots(segment.base_offset for segment in segments)
     rebuild_producers(producers, segments, log_start_offset, log_end_offset, options.now_ms)
-    recovery_point = log_end_offset if options.clean else min(options.recovery_point, log_end_offset)
-    topic_id = read_partition_metadata(directory / PARTITION_METADATA_FILE)
+    flushed = options.clean and not options.recovered
+    recovery_point = log_end_offset if flushed else min(options.recovery_point, log_end_offset)
+    topic_id = _load_topic_id(directory)
     return LoadedLog(segments, log_start_offset, log_end_offset, recovery_point, epochs, producers, topic_id)
+
+
+def _load_topic_id(directory: Path) -> bytes | None:
+    """None where the file cannot be read, too: the controller tells the id again."""
+    try:
+        return read_partition_metadata(directory / PARTITION_METADATA_FILE)
+    except CorruptCheckpointError as error:
+        logger.error("%s", error)
+        return None
 
 
 def _load_epochs(directory: Path) -> LeaderEpochs:
@@ -150,7 +164,10 @@ def _find_segments(directory: Path, files: OpenFiles, options: LoadOptions) -> l
 
 
 def _first_to_recover(segments: Sequence[Segment], options: LoadOptions) -> int:
-    """Which segments need the scan: all from the recovery point on, or the last one if it is not as a log ends."""
+    """Which segments need the scan: all from the recovery point on, or the last one if it is not as a log ends.
+
+    After a clean shutdown the log ends where it was flushed to: its last batch may say where it stands, no other one.
+    """
     if not options.clean:
         below = [slot for slot, segment in enumerate(segments) if segment.base_offset <= options.recovery_point]
         return below[-1] if below else 0
@@ -158,21 +175,29 @@ def _first_to_recover(segments: Sequence[Segment], options: LoadOptions) -> int:
         last = segments[-1]
         _load_or_rebuild(last)
         try:
-            if last.next_offset()[1] == last.size:
+            log_end_offset, end = last.next_offset()
+            if end == last.size and (options.recovered or options.recovery_point in (0, log_end_offset)):
                 return len(segments)
         except KafkaError as error:
             logger.warning("%s", error)
-        logger.warning("%s does not end with a whole batch in spite of a clean shutdown", last.file.path)
+        logger.warning("%s does not end as the log ended at its clean shutdown", last.file.path)
         return len(segments) - 1
     return 0
 
 
 def _load_or_rebuild(segment: Segment) -> None:
+    """Take over a segment. If its indexes have to be made anew and it is damaged, it stays and is read up to there."""
     try:
         segment.load()
     except (FileNotFoundError, CorruptIndexError) as error:
         logger.warning("Rebuilding the indexes of %s: %s", segment.file.path, error)
-        recover_segment(segment, None, None)
+        whole = scan_segment(segment)
+        segment.become_inactive()
+        if segment.size < whole:
+            # It is served as far as it is sound: a check of its headers will find where that ends.
+            logger.error("%s has no valid batch at position %d of %d", segment.file.path, segment.size, whole)
+            segment.size = segment.found_bytes = whole
+            segment.is_checked = False
 
 
 def _recover(
@@ -189,16 +214,45 @@ def _recover(
         segment = segments[slot]
         producers.end_offset = max(producers.end_offset, segment.base_offset)
         producers.take_snapshot(sync=False)
-        logger.info("Recovering %s, segment %d of %d to recover", segment.file.path, slot - first + 1, count)
-        cut = recover_segment(segment, epochs, producers)
-        is_lost = not segment.size and slot + 1 < len(segments) and _must_hold_something(segment, options)
+        logger.info(
+            "Recovering unflushed segment %d. %d/%d recovered for %s.",
+            segment.base_offset,
+            slot - first,
+            count,
+            Path(segment.file.path).parent.name,
+        )
+        is_last = slot + 1 == len(segments)
+        end_offset = None if is_last else segments[slot + 1].base_offset
+        cut = recover_segment(segment, epochs, producers, end_offset, options.recovery_point if is_last else None)
+        is_lost = not segment.size and not is_last and _must_hold_something(segment, options)
         if cut or is_lost:
-            logger.warning("Cut %d bytes behind the last valid batch of %s", cut, segment.file.path)
+            _tell_cut(segment, cut, segments[slot + 1 :], options.recovery_point)
             for later in segments[slot + 1 :]:
-                logger.warning("Removing %s, which follows a bad batch", later.file.path)
                 later.delete()
             del segments[slot + 1 :]
             return
+    log_end_offset = segments[-1].next_offset()[0]
+    if log_end_offset < options.recovery_point:
+        _tell_loss(segments[-1], log_end_offset, options.recovery_point)
+
+
+def _tell_cut(segment: Segment, cut: int, later: Sequence[Segment], recovery_point: int) -> None:
+    """Say what goes. What was flushed and goes all the same is an error: the disk did not keep it."""
+    logger.warning("Cut %d bytes behind the last valid batch of %s", cut, segment.file.path)
+    for each in later:
+        logger.warning("Removing %s, which follows a bad batch", each.file.path)
+    log_end_offset = segment.next_offset()[0]
+    if log_end_offset < recovery_point:
+        _tell_loss(segment, log_end_offset, recovery_point)
+
+
+def _tell_loss(segment: Segment, log_end_offset: int, recovery_point: int) -> None:
+    logger.error(
+        "%s: offsets %d to %d were flushed and cannot be read any more: the log ends before them now",
+        segment.file.path,
+        log_end_offset,
+        recovery_point - 1,
+    )
 
 
 def _must_hold_something(segment: Segment, options: LoadOptions) -> bool:
@@ -207,28 +261,15 @@ def _must_hold_something(segment: Segment, options: LoadOptions) -> bool:
     return not is_compacted and segment.base_offset >= options.recovery_point
 
 
-def recover_segment(segment: Segment, epochs: LeaderEpochs | None, producers: ProducerState | None) -> int:
-    """Check every batch, cut the file behind the last valid one and make the indexes anew; returns the bytes cut.
-
-    Epochs and producers learn from the batches unless they are None.
-    """
-    segment.load_size()
-    whole = segment.size
-    segment.offset_index.create()
-    segment.time_index.create()
-    segment.size = 0
-    segment.bytes_since_index = 0
-    segment.max_timestamp, segment.offset_of_max_timestamp = NO_TIMESTAMP, segment.base_offset
-    if producers is not None:
-        segment.transactions.delete()
-    for position, header in _valid_batches(segment, whole):
-        segment.added(header.size, header.last_offset, header.max_timestamp)
-        if epochs is not None and producers is not None:
-            _note_epoch(epochs, header)
-            aborted = replay(producers, header, segment, position)
-            if aborted is not None:
-                segment.transactions.append(aborted)
-    cut = whole - segment.size
+def recover_segment(
+    segment: Segment,
+    epochs: LeaderEpochs | None = None,
+    producers: ProducerState | None = None,
+    end_offset: int | None = None,
+    boundary: int | None = None,
+) -> int:
+    """Check every batch, cut the file behind the last valid one and make the indexes anew; returns the bytes cut."""
+    cut = scan_segment(segment, epochs, producers, end_offset, boundary) - segment.size
     if cut:
         _refuse_old_format(segment, cut)
         segment.truncate_file(segment.size)
@@ -236,13 +277,42 @@ def recover_segment(segment: Segment, epochs: LeaderEpochs | None, producers: Pr
     return cut
 
 
-def _valid_batches(segment: Segment, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Positions and headers up to the first batch that is not whole, not intact or not where it should be."""
+def scan_segment(
+    segment: Segment,
+    epochs: LeaderEpochs | None = None,
+    producers: ProducerState | None = None,
+    end_offset: int | None = None,
+    boundary: int | None = None,
+) -> int:
+    """Check every batch and make the indexes anew; returns the size of the file, of which `size` is valid.
+
+    Epochs and producers learn from the batches unless they are None. `end_offset`: where the next segment begins;
+    `boundary`: an offset at which a batch ended.
+    """
+    segment.load_size()
+    whole = segment.size
+    segment.start_anew()
+    if producers is not None:
+        segment.transactions.delete()
+    highest = segment.base_offset + MAX_RELATIVE_OFFSET
+    if end_offset is not None:
+        highest = min(highest, end_offset - 1)
+    for position, header in certain_batches(_intact_batches(segment, whole), segment.base_offset, highest, boundary):
+        segment.added(header.size, header.last_offset, header.max_timestamp)
+        if epochs is not None and producers is not None:
+            _note_epoch(epochs, header)
+            aborted = replay(producers, header, segment, position)
+            if aborted is not None:
+                segment.transactions.append(aborted)
+    return whole
+
+
+def _intact_batches(segment: Segment, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Positions and headers up to the first batch that is not whole or not intact."""
     fd = segment.file.open().fd
     buffer = bytearray(_CHUNK)
     view = memoryview(buffer)
     start = filled = position = 0
-    lowest, highest = segment.base_offset, segment.base_offset + MAX_RELATIVE_OFFSET
     unpack = HEADER.unpack_from
     while position + HEADER_SIZE <= end:
         at = position - start
@@ -258,26 +328,12 @@ def _valid_batches(segment: Segment, end: int) -> Iterator[tuple[int, BatchHeade
         crc = (
             crc32c(view[at + ATTRIBUTES_POSITION : at + size])
             if whole
-            else _crc_of_range(fd, position + ATTRIBUTES_POSITION, position + size)
+            else crc_of_range(fd, position + ATTRIBUTES_POSITION, position + size)
         )
-        last_offset = header.base_offset + header.last_offset_delta
-        if header.magic != MAGIC or crc != header.crc or not lowest <= header.base_offset <= last_offset <= highest:
+        if header.magic != MAGIC or crc != header.crc:
             return
         yield position, header
-        lowest = last_offset + 1
         position += size
-
-
-def _crc_of_range(fd: int, start: int, end: int) -> int:
-    """CRC-32C of a batch larger than the buffer, piece by piece."""
-    crc = 0
-    while start < end:
-        piece = os.pread(fd, min(_CHUNK, end - start), start)
-        if not piece:
-            return -1
-        crc = crc32c(piece, crc)
-        start += len(piece)
-    return crc
 
 
 def _refuse_old_format(segment: Segment, cut: int) -> None:
@@ -310,11 +366,20 @@ def rebuild_producers(
             producers.end_offset = max(segment.base_offset, from_offset, log_start_offset)
             if segment.base_offset in worth_a_snapshot:
                 producers.take_snapshot(sync=True)
-            found = segment.find(producers.end_offset)
-            for position, header in segment.headers(found) if found is not None else ():
+            for position, header in _readable_headers(segment, producers.end_offset):
                 replay(producers, header, segment, position)
     producers.end_offset = log_end_offset
     producers.take_snapshot(sync=True)
+
+
+def _readable_headers(segment: Segment, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    """The batches from `offset` on. What is damaged ends them: it was flushed, and it is served as damaged."""
+    try:
+        position = segment.find(offset)
+        if position is not None:
+            yield from segment.headers(position)
+    except KafkaError as error:
+        logger.error("%s cannot be read to its end: %s", segment.file.path, error)
 
 
 def replay(producers: ProducerState, header: BatchHeader, segment: Segment, position: int) -> AbortedTransaction | None:
@@ -340,7 +405,7 @@ def _load_transactions(directory: Path, segments: Sequence[Segment]) -> None:
         producers = ProducerState(directory, snapshots=())
         for segment in segments:
             segment.transactions.delete()
-            for position, header in segment.headers(0):
+            for position, header in _readable_headers(segment, segment.base_offset):
                 aborted = replay(producers, header, segment, position)
                 if aborted is not None:
                     segment.transactions.append(aborted)

@@ -39,30 +39,48 @@ class TimestampAndOffset(NamedTuple):
     leader_epoch: int
 
 
+class Damage(NamedTuple):
+    """A part of a segment that cannot be read, since no batch is where one should begin: from where to where."""
+
+    start: int
+    start_offset: int
+    end: int
+    end_offset: int
+
+
 class Segment:
     """Offsets from `base_offset` on. `size` is what the log's state counts; bytes behind it are not there."""
 
     __slots__ = (
-        "_first_timestamp", "_index_interval", "base_offset", "bytes_since_index", "created_ms", "file",
-        "max_timestamp", "offset_index", "offset_of_max_timestamp", "roll_jitter_ms", "size", "time_index",
-        "transactions", "unsynced",
+        "_first_timestamp", "base_offset", "bytes_since_index", "created_ms", "damage", "file", "found_bytes",
+        "index_interval_bytes", "is_checked", "max_timestamp", "offset_index", "offset_of_max_timestamp",
+        "roll_jitter_ms", "size", "time_index", "transactions", "unsynced",
     )  # fmt: skip
 
-    def __init__(self, files: OpenFiles, directory: Path, base_offset: int, config: LogConfig, now_ms: int) -> None:
+    def __init__(
+        self, files: OpenFiles, directory: Path, base_offset: int, config: LogConfig, now_ms: int, suffix: str = ""
+    ) -> None:
+        """`suffix`: what all its files have behind their names, while it is not one of a log."""
         prefix = f"{directory}/{base_offset:020d}"
+        index_bytes = config.segment_index_bytes
         self.base_offset = base_offset
-        self.file = LazyFile(files, prefix + LOG_SUFFIX)
-        self.offset_index = OffsetIndex(files, prefix + INDEX_SUFFIX, base_offset, config.segment_index_bytes)
-        self.time_index = TimeIndex(files, prefix + TIME_INDEX_SUFFIX, base_offset, config.segment_index_bytes)
-        self.transactions = TransactionIndex(files, prefix + TRANSACTION_INDEX_SUFFIX)
+        self.file = LazyFile(files, prefix + LOG_SUFFIX + suffix)
+        self.offset_index = OffsetIndex(files, prefix + INDEX_SUFFIX + suffix, base_offset, index_bytes)
+        self.time_index = TimeIndex(files, prefix + TIME_INDEX_SUFFIX + suffix, base_offset, index_bytes)
+        self.transactions = TransactionIndex(files, prefix + TRANSACTION_INDEX_SUFFIX + suffix)
         self.size = 0
+        self.is_checked = True
+        """False of one that was found on the disk, until somebody has gone through its batches."""
+        self.found_bytes = 0
+        """How much of it was found there, and not written or gone through by this process."""
+        self.damage: Damage | None = None
         self.unsynced = False
         self.bytes_since_index = 0
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = base_offset
         self.created_ms = now_ms
         self.roll_jitter_ms = config.random_segment_jitter_ms()
-        self._index_interval = config.index_interval_bytes
+        self.index_interval_bytes = config.index_interval_bytes
         self._first_timestamp: int | None = None
 
     def __repr__(self) -> str:
@@ -98,6 +116,19 @@ class Segment:
         if self.size and not self.time_index.entries and self.first_timestamp() >= 0:
             raise CorruptIndexError(f"{self.time_index.path} has no entry for its segment")
         self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last_entry
+        self.found_bytes = self.size
+        self.is_checked = not self.size
+
+    def start_anew(self) -> None:
+        """Forget all batches, for who checks and adds them one by one."""
+        self.offset_index.create()
+        self.time_index.create()
+        self.size = 0
+        self.bytes_since_index = 0
+        self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
+        self.is_checked = True
+        self.found_bytes = 0
+        self.damage = None
 
     def load_size(self) -> None:
         """Take over the log file alone."""
@@ -217,7 +248,7 @@ class Segment:
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.offset_of_max_timestamp = last_offset
-        if self.bytes_since_index > self._index_interval:
+        if self.bytes_since_index > self.index_interval_bytes:
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
             self.bytes_since_index = 0
@@ -230,6 +261,8 @@ class Segment:
     def find(self, offset: int) -> int | None:
         """Position of the batch with `offset`, or the first behind it; None if there is no such."""
         position = self.offset_index.position_for(offset)
+        if self.damage is not None:
+            position = self._beside_damage(self.damage, offset, position)
         fd = self.file.open().fd
         end = self.size
         block = b""
@@ -250,6 +283,24 @@ class Segment:
             position += length + LOG_OVERHEAD
         return None
 
+    def _beside_damage(self, damage: Damage, offset: int, position: int) -> int:
+        if damage.start_offset <= offset < damage.end_offset:
+            raise self._damaged(damage)
+        return max(position, damage.end) if offset >= damage.end_offset else position
+
+    def readable_end(self, position: int, end: int) -> int:
+        """How far one may read who begins at `position` and would read to `end`. CORRUPT_MESSAGE if it is damaged."""
+        damage = self.damage
+        if damage is None or position >= damage.end:
+            return end
+        if position >= damage.start:
+            raise self._damaged(damage)
+        return min(end, damage.start)
+
+    def _damaged(self, damage: Damage) -> KafkaError:
+        detail = f"{self.file.path} is damaged between positions {damage.start} and {damage.end}"
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, detail)
+
     def batch_size(self, position: int) -> int:
         """The size of the batch that starts at `position`."""
         return LOG_OVERHEAD + int(_LENGTH.unpack(os.pread(self.file.open().fd, _LENGTH.size, position))[0])
@@ -265,20 +316,7 @@ class Segment:
 
     def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         """Positions and headers of the batches from `position` on, up to the end of the segment."""
-        file = self.file.open()
-        block = b""
-        block_start = position
-        while position + HEADER_SIZE <= self.size:
-            at = position - block_start
-            if at + HEADER_SIZE > len(block):
-                block = os.pread(file.fd, _READ_AHEAD, position)
-                block_start = position
-                at = 0
-            header = parse_header(block, at)
-            if position + header.size > self.size:
-                return
-            yield position, header
-            position += header.size
+        return iter_headers(self.file.open(), position, self.size)
 
     def headers_before(self, offset: int, at_most: int) -> Iterator[BatchHeader]:
         """The headers of batches before the one with `offset`, of the last `at_most` bytes or somewhat more."""
@@ -342,6 +380,7 @@ class Segment:
         """Cut the log file."""
         os.ftruncate(self.file.open().fd, size)
         self.size = size
+        self.found_bytes = min(self.found_bytes, size)
         self.unsynced = True
         if not size:
             self._first_timestamp = None
@@ -363,6 +402,23 @@ def set_aside(paths: Sequence[str]) -> list[str]:
             os.rename(path, path + DELETED_SUFFIX)  # noqa: PTH104 - paths are plain strings here
             renamed.append(path + DELETED_SUFFIX)
     return renamed
+
+
+def iter_headers(file: OpenFile, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Positions and headers of the batches that lie between two positions. CorruptBatch where there is none."""
+    block = b""
+    block_start = position
+    while position + HEADER_SIZE <= end:
+        at = position - block_start
+        if at + HEADER_SIZE > len(block):
+            block = os.pread(file.fd, _READ_AHEAD, position)
+            block_start = position
+            at = 0
+        header = parse_header(block, at)
+        if position + header.size > end:
+            return
+        yield position, header
+        position += header.size
 
 
 def end_of_batches(data: bytearray) -> tuple[int, int | None]:

@@ -4,31 +4,54 @@ Owns the order and the memory of positions. Must not know what the offsets are u
 Counterpart in Kafka: LogSegments; the memory replaces LogOffsetMetadata.
 """
 
+import logging
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import overload
 
-from ottla.log.segment import Segment, TimestampAndOffset, end_of_batches
+from ottla.log.segment import Damage, Segment, TimestampAndOffset, end_of_batches
+from ottla.log.segment_check import CheckOutcome, SegmentCheck
 from ottla.log.transaction_index import AbortedTransaction, aborted_within
+from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import BatchHeader
+
+NEVER_CUT = 2**63 - 1
 
 _REMEMBERED = 128
 # Bytes in which the last batches of a producer are looked for: tens of milliseconds, if they are full of small ones.
 _ON_THE_WAY = 1 << 20
 
 
+logger = logging.getLogger("kafka.log.LogSegment")
+
+
+class UncheckedSegmentError(KafkaError):
+    """A segment was found on the disk, and nobody has gone through it yet. Who meets this has that done, and waits."""
+
+    def __init__(self, segment: Segment) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, f"{segment.file.path} is still to be checked")
+        self.segment = segment
+
+
 class Segments(Sequence[Segment]):
     """Oldest first. Never empty but for a moment within the log's own methods. The last segment is `active`."""
 
-    __slots__ = ("_base_offsets", "_older", "_recent", "_segments", "_set_aside", "active")
+    __slots__ = (
+        "_base_offsets", "_found_end_offset", "_older", "_recent", "_segments", "_set_aside", "active", "lowest_cut",
+    )  # fmt: skip
 
-    def __init__(self, segments: Sequence[Segment]) -> None:
+    def __init__(self, segments: Sequence[Segment], found_end_offset: int = 0) -> None:
+        """`found_end_offset`: where the last one ends, as it was found."""
+        self._found_end_offset = found_end_offset
         self._segments = list(segments)
         self._base_offsets = [segment.base_offset for segment in segments]
         self._recent: dict[int, tuple[Segment, int]] = {}
         self._older: dict[int, tuple[Segment, int]] = {}
         self._set_aside: list[str] = []
         self.active = segments[-1]
+        self.lowest_cut = NEVER_CUT
+        """The lowest offset to which the log was truncated since the cleaner last looked."""
+        self.remember(found_end_offset, self.active, self.active.size)
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -85,6 +108,18 @@ class Segments(Sequence[Segment]):
         paths, self._set_aside = self._set_aside, []
         return paths
 
+    def has_inactive(self, run: Sequence[Segment]) -> bool:
+        """Whether these very segments follow each other here, and none of them takes records."""
+        slot = self.floor_slot(run[0].base_offset)
+        return slot >= 0 and self._segments[slot : slot + len(run)] == run and slot + len(run) < len(self._segments)
+
+    def replace(self, run: Sequence[Segment], segment: Segment) -> None:
+        """Have one segment stand for several that follow each other; their files are the caller's matter."""
+        slot = self._segments.index(run[0])
+        self._segments[slot : slot + len(run)] = [segment]
+        self._base_offsets[slot : slot + len(run)] = [segment.base_offset]
+        self.forget()
+
     # Positions
 
     def remember(self, offset: int, segment: Segment, position: int) -> None:
@@ -107,6 +142,7 @@ class Segments(Sequence[Segment]):
             return remembered
         for slot in range(self.floor_slot(offset), len(self._segments)):
             segment = self._segments[slot]
+            _require_check(segment)
             position = segment.find(offset)
             if position is not None:
                 return segment, position
@@ -117,6 +153,9 @@ class Segments(Sequence[Segment]):
 
     def end_position(self, segment: Segment, end_offset: int) -> int:
         """How far a segment may be read by who must not see `end_offset`."""
+        damage = segment.damage
+        if damage is not None and damage.start_offset <= end_offset < damage.end_offset:
+            return damage.start
         if segment is not self.active and end_offset >= self._base_offsets[self.floor_slot(segment.base_offset) + 1]:
             return segment.size
         remembered = self._remembered(end_offset)
@@ -173,12 +212,57 @@ class Segments(Sequence[Segment]):
         upper = segment.offset_index.offset_from(position + size)
         return aborted_within(later, offset, end_offset if upper is None else min(end_offset, upper))
 
+    # Checking what was found
+
+    def check_job(self, segment: Segment) -> SegmentCheck:
+        """What is to be run before a segment is served that nobody has gone through yet."""
+        slot = self.floor_slot(segment.base_offset)
+        end_offset = self._base_offsets[slot + 1] if slot + 1 < len(self) else self._found_end_offset
+        segment.offset_index.write_tail()
+        segment.time_index.write_tail()
+        return SegmentCheck(
+            segment.file.open().duplicate(),
+            segment.offset_index.duplicate(),
+            segment.time_index.duplicate(),
+            segment.offset_index.entries,
+            segment.time_index.entries,
+            segment.base_offset,
+            segment.found_bytes,
+            min(end_offset, self._found_end_offset),
+            segment.max_timestamp,
+            segment.index_interval_bytes,
+        )
+
+    def checked(self, segment: Segment, job: SegmentCheck, outcome: CheckOutcome) -> None:
+        """A job has run. One that was cut meanwhile is to be gone through anew."""
+        if segment.is_checked or segment.found_bytes != job.size:
+            return
+        path = segment.file.path
+        if outcome.sound_bytes < job.size:
+            segment.damage = Damage(outcome.sound_bytes, outcome.end_offset, job.size, job.end_offset)
+            logger.error(
+                "%s is damaged: no batch is where one should be at position %d of %d. Offsets %d to %d cannot be read",
+                path,
+                outcome.sound_bytes,
+                job.size,
+                outcome.end_offset,
+                job.end_offset - 1,
+            )
+        if outcome.offset_entries is not None:
+            logger.warning("%s contradicts its segment and is made anew", segment.offset_index.path)
+            segment.offset_index.replace_entries(job.offset_entries, outcome.offset_entries)
+        if outcome.time_entries is not None:
+            logger.warning("%s contradicts its segment and is made anew", segment.time_index.path)
+            segment.time_index.replace_entries(job.time_entries, outcome.time_entries)
+        segment.is_checked = True
+
     # Timestamps
 
     def offset_for_timestamp(self, timestamp_ms: int, start_offset: int) -> TimestampAndOffset | None:
         """The first record from `start_offset` on that is not older, None if there is none."""
         for segment in self._segments:
             if segment.max_timestamp >= timestamp_ms:
+                _require_sound(segment)
                 found = segment.offset_for_timestamp(timestamp_ms, start_offset)
                 if found is not None:
                     return found
@@ -187,4 +271,19 @@ class Segments(Sequence[Segment]):
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
         """The first record with the largest timestamp of all, None where there are no timestamps."""
         newest = max(self._segments, key=lambda segment: segment.max_timestamp)
-        return newest.find_max_timestamp() if newest.max_timestamp >= 0 else None
+        if newest.max_timestamp < 0:
+            return None
+        _require_sound(newest)
+        return newest.find_max_timestamp()
+
+
+def _require_check(segment: Segment) -> None:
+    if not segment.is_checked:
+        raise UncheckedSegmentError(segment)
+
+
+def _require_sound(segment: Segment) -> None:
+    """For a search that may come to any batch."""
+    _require_check(segment)
+    if segment.damage is not None:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{segment.file.path} is damaged from {segment.damage.start} on")

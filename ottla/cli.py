@@ -56,6 +56,19 @@ def serve(properties: Path | None, overrides: tuple[str, ...], log_format: str, 
     sys.exit(run(properties, pairs, os.environ, log_format, by_logger))
 
 
+@main.command()
+@click.argument("directories", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--repair", is_flag=True, help="Make anew what can be made from the batches; cut what was never flushed.")
+def verify(directories: tuple[Path, ...], repair: bool) -> None:
+    """Go through the data of a broker that does not run: log directories, or directories of partitions.
+
+    Those of Kafka are read, too. There is a line for each thing that is wrong; the exit code is 1 then, else 0.
+    """
+    from ottla import verifying
+
+    sys.exit(verifying.run(directories, repair))
+
+
 @main.group()
 def cluster() -> None:
     """Try several brokers on this machine."""

@@ -25,8 +25,9 @@ SUFFIX: Final = EXTENSION_SUFFIXES[0]
 PACKAGE: Final = Path(__file__).parent
 FOLDER: Final = PACKAGE / "_native"
 
-# What a record meets on its way in and out, and a commit on its way into a group. Not what declares messages: those are
-# classes that are looked into, and their compiled form does not tell what they were declared with.
+# What a record meets on its way in and out, a commit on its way into a group, and what goes through a log at a start or
+# before it is read. Not what declares messages: those are classes that are looked into, and their compiled form does
+# not tell what they were declared with.
 MODULES: Final = (
     "broker.apis",
     "broker.connection",
@@ -53,18 +54,26 @@ MODULES: Final = (
     "coordinator.runtime",
     "coordinator.timers",
     "log.append_info",
+    "log.batch_order",
+    "log.cleaned_transactions",
+    "log.cleaner",
     "log.flushing",
     "log.index",
+    "log.index_check",
     "log.leader_epochs",
+    "log.offset_map",
     "log.open_files",
     "log.partition_log",
     "log.producer_state",
+    "log.recovery",
     "log.segment",
+    "log.segment_check",
     "log.segments",
     "wire.batch_header",
     "wire.codec",
     "wire.framing",
     "wire.record_builder",
+    "wire.record_filter",
     "wire.record_reader",
     "wire.record_scan",
     "wire.record_validation",

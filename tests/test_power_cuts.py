@@ -137,11 +137,14 @@ def end_of(consumer: confluent_kafka.Consumer, partition: confluent_kafka.TopicP
             time.sleep(0.01)
 
 
-def wait_for_work(producers: Sequence[Producer], creator: Creator) -> None:
-    """A power cut proves something only if everybody was at work."""
+def wait_for_work(producers: Sequence[Producer], creator: Creator, short: Path) -> None:
+    """A power cut proves something only if everybody was at work: a segment of the `short` log was deleted, too."""
     deadline = time.monotonic() + PATIENCE_S
-    while not (creator.acknowledged and all(len(producer.acknowledged) > 100 for producer in producers)):
-        assert time.monotonic() < deadline, "nothing is acknowledged"
+    first = min(short.glob("*.log"))
+    while (
+        first.exists() or not creator.acknowledged or any(len(producer.acknowledged) <= 100 for producer in producers)
+    ):
+        assert time.monotonic() < deadline, "nothing is acknowledged, or deleted"
         time.sleep(0.01)
 
 
@@ -189,7 +192,7 @@ def test_a_power_cut_takes_only_what_was_never_flushed(
                 workers: list[Producer | Creator] = [*producers, creator]
                 for worker in workers:
                     worker.start()
-                wait_for_work(producers, creator)
+                wait_for_work(producers, creator, power.path / "log" / f"{SHORT}-0")
                 time.sleep(chance.uniform(0, 1))
                 # Without power nobody would be told of anything; ext4 may let an fsync succeed while it shuts down.
                 for worker in workers:

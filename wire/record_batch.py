@@ -19,7 +19,13 @@ from ottla.wire.batch_header import (
 from ottla.wire.compression import Compression
 from ottla.wire.recompression import recompressed, recompression_needs_offload
 from ottla.wire.record_builder import ControlType, NewRecord, Record, build_batch, build_control_batch
-from ottla.wire.record_reader import EndTransactionMarker, control_type, end_transaction_marker, iter_records
+from ottla.wire.record_reader import (
+    EndTransactionMarker,
+    check_records,
+    control_type,
+    end_transaction_marker,
+    iter_records,
+)
 from ottla.wire.record_validation import (
     InvalidRecordsError,
     ProducedBatch,
@@ -44,6 +50,7 @@ __all__ = [
     "TimestampType",
     "build_batch",
     "build_control_batch",
+    "check_records",
     "control_type",
     "crc_is_valid",
     "end_transaction_marker",

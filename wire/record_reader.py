@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ottla.wire.batch_header import HEADER_SIZE, BatchHeader, Buffer, CorruptBatch, TimestampType, parse_header
 from ottla.wire.compression import DecompressionError, decompress_pieces
 from ottla.wire.record_builder import CONTROL_KEY, MARKER_VALUE, ControlType, Record
-from ottla.wire.record_scan import PieceReader, read_varint, read_varlong
+from ottla.wire.record_scan import PieceReader, RecordScan, read_varint, read_varlong, scan_pieces
 
 
 class EndTransactionMarker(NamedTuple):
@@ -31,6 +31,25 @@ def iter_records(batch: Buffer) -> Iterator[Record]:
             yield record if append_time is None else record._replace(timestamp=append_time)
     except (ValueError, DecompressionError) as error:
         raise CorruptBatch(str(error)) from None
+
+
+def check_records(batch: Buffer) -> None:
+    """CorruptBatch if the records of a whole batch are not sound, or not what its header says."""
+    header = parse_header(batch)
+    if header.last_offset_delta < 0 or not 0 <= header.record_count <= header.last_offset_delta + 1:
+        raise CorruptBatch(f"{header.record_count} records where {header.last_offset_delta + 1} offsets are")
+    scan = RecordScan(header.record_count, False, 0, -(2**63), 2**63 - 1)
+    try:
+        scan_pieces(scan, decompress_pieces(header.compression, memoryview(batch)[HEADER_SIZE : header.size]))
+    except (ValueError, DecompressionError) as error:
+        raise CorruptBatch(str(error)) from None
+    if scan.in_order:
+        return
+    lowest = header.base_offset  # records that compaction took away leave gaps
+    for record in iter_records(batch):
+        if not lowest <= record.offset <= header.last_offset:
+            raise CorruptBatch(f"A record has offset {record.offset}, not {lowest} to {header.last_offset}")
+        lowest = record.offset + 1
 
 
 def _read_record(data: bytes, batch: BatchHeader) -> Record:

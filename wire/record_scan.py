@@ -147,6 +147,39 @@ def skip_headers(data: bytes, position: i64, end: i64) -> i64:
     return position
 
 
+def record_spans(data: bytes, position: i64, end: i64, count: i64) -> list[tuple[int, int, int, int, int, int, bool]]:
+    """Where the records of a decompressed batch lie, for whom their values do not matter.
+
+    Of each: start, end, timestamp delta, offset delta, start and end of the key (end -1: it has none), and whether it
+    has a value. ValueError if one is malformed, or if they do not end with `end`.
+    """
+    spans: list[tuple[int, int, int, int, int, int, bool]] = []
+    while count > 0:
+        start = position
+        length, position = read_varint(data, position, end)
+        record_end = position + length
+        if length < 0 or record_end > end:
+            raise ValueError(f"A record of {length} bytes")
+        timestamp_delta, position = read_varlong(data, position + 1, record_end)
+        offset_delta, position = read_varint(data, position, record_end)
+        key_size, key_start = read_varint(data, position, record_end)
+        key_end = key_start + key_size if key_size > 0 else key_start
+        value_size, position = read_varint(data, key_end, record_end)
+        if value_size > 0:
+            position += value_size
+        if skip_headers(data, position, record_end) != record_end:
+            raise ValueError(f"A record of {length} bytes whose fields end elsewhere")
+        has_value = value_size >= 0
+        if key_size < 0:
+            key_end = -1
+        spans.append((start, record_end, timestamp_delta, offset_delta, key_start, key_end, has_value))
+        position = record_end
+        count -= 1
+    if position != end:
+        raise ValueError("Bytes are left behind the last record")
+    return spans
+
+
 def renumber(data: bytes, position: i64, count: i64) -> bytearray:
     """Sound uncompressed records, numbered from 0 on."""
     out = bytearray()

@@ -12,10 +12,12 @@ from ottla.broker.partition import (
     LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
+    Partition,
 )
 from ottla.broker.reader import TO_HIGH_WATERMARK, TO_LAST_STABLE_OFFSET, TO_LOG_END
 from ottla.broker.replica_manager import ReplicaManager
-from ottla.broker.request_context import RequestContext
+from ottla.broker.request_context import Deferred, RequestContext
+from ottla.log.segments import UncheckedSegmentError
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -38,8 +40,40 @@ _DEBUGGER: Final = -2
 _READ_COMMITTED: Final = 1
 
 
-def handle(request: ListOffsetsRequest, context: RequestContext, *, replicas: ReplicaManager) -> ListOffsetsResponse:
-    """Look up each partition's offset."""
+Unchecked = list[tuple[Partition, UncheckedSegmentError]]
+
+
+def handle(
+    request: ListOffsetsRequest, context: RequestContext, *, replicas: ReplicaManager
+) -> ListOffsetsResponse | Deferred[ListOffsetsResponse]:
+    """Look up each partition's offset; once nobody has to go through a segment for that any more."""
+    unchecked: Unchecked = []
+    response = _look_up(request, context, replicas, unchecked)
+    if not unchecked:
+        return response
+    reply: Deferred[ListOffsetsResponse] = Deferred(applied=False)
+    replicas.start_soon(_look_up_checked, request, context, replicas, unchecked, reply)
+    return reply
+
+
+async def _look_up_checked(
+    request: ListOffsetsRequest,
+    context: RequestContext,
+    replicas: ReplicaManager,
+    unchecked: Unchecked,
+    reply: Deferred[ListOffsetsResponse],
+) -> None:
+    while unchecked and not reply.done:
+        for partition, error in unchecked:
+            await replicas.segment_checks.finish(partition, error)
+        unchecked.clear()
+        response = _look_up(request, context, replicas, unchecked)
+    reply.complete(response)
+
+
+def _look_up(
+    request: ListOffsetsRequest, context: RequestContext, replicas: ReplicaManager, unchecked: Unchecked
+) -> ListOffsetsResponse:
     version = context.api_version
     how_far = TO_LOG_END
     if not 0 <= request.isolation_level <= _READ_COMMITTED:
@@ -53,12 +87,16 @@ def handle(request: ListOffsetsRequest, context: RequestContext, *, replicas: Re
         if each.timestamp < 0 and version < _FIRST_VERSIONS.get(each.timestamp, version + 1):
             return _failed(index, ErrorCode.UNSUPPORTED_VERSION)
         try:
-            found = replicas.partition(topic, index).offset_for_timestamp(
+            partition = replicas.partition(topic, index)
+            found = partition.offset_for_timestamp(
                 each.timestamp,
                 how_far,
                 each.current_leader_epoch,
                 from_leader_only=request.replica_id != _DEBUGGER,
             )
+        except UncheckedSegmentError as error:
+            unchecked.append((partition, error))
+            return _failed(index, error.code)
         except KafkaError as error:
             code = error.code
             if code == ErrorCode.OFFSET_NOT_AVAILABLE and version < _NOT_AVAILABLE_FROM_VERSION:

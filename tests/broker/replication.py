@@ -20,6 +20,7 @@ from ottla.wire.messages.list_offsets import ListOffsetsRequest
 from ottla.wire.record_batch import iter_records, validate_produced
 from ottla.wire.schema import Request, Response
 from tests.broker.replicas import NOW_MS, TOPIC, House, batch, context
+from tests.log.building import checked
 
 
 class Way:
@@ -147,7 +148,7 @@ class Cluster:
         return [value for _, value in self.records(broker)]
 
     def records(self, broker: int) -> list[tuple[int, bytes]]:
-        log = self.partition(broker).log
+        log = checked(self.partition(broker).log)
         found, offset = [], log.log_start_offset
         while offset < log.log_end_offset:
             data = log.read(offset, 1 << 20, log.log_end_offset, True)

@@ -8,8 +8,15 @@ import trio.testing
 
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.old_segments import OldSegments
-from ottla.log.checkpoint import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE, read_offsets
-from ottla.log.manager import OffsetsByFile, Renaming, remove_directories, write_checkpoints
+from ottla.log.checkpoint import (
+    HIGH_WATERMARK_FILE,
+    LOG_START_OFFSET_FILE,
+    RECOVERY_POINT_FILE,
+    OffsetsByFile,
+    read_offsets,
+    write_checkpoints,
+)
+from ottla.log.manager import Renaming, remove_directories
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaTopicV1
 from ottla.wire.record_batch import validate_produced
 from ottla.wire.types import TopicPartition

@@ -82,8 +82,8 @@ async def test_a_start_after_a_kill_tells_what_is_recovered(tmp_path: Path, capl
         pass
     assert [re.sub(r"\d+ ms", "N ms", each.getMessage()).replace(str(tmp_path), "D") for each in caplog.records] == [
         "Loading 1 logs from D, recovering them, as there was no clean shutdown",
-        "Recovering D/t-0/00000000000000000000.log, segment 1 of 1 to recover",
-        "Loaded D/t-0 with 1 segments, log start offset 0 and log end offset 2 in N ms",
+        "Recovering unflushed segment 0. 0/1 recovered for t-0.",
+        "Loaded D/t-0 with 1 segments, log start offset 0 and log end offset 2 in N ms (1/1 completed in D)",
         "Loaded 1 logs in N ms",
         "Closed 1 logs",
     ]

@@ -59,7 +59,16 @@ def open_log(
     options = LoadOptions(
         LogConfig(**config), NOW_MS, log_start_offset=start, recovery_point=recovery_point, clean=clean
     )
-    return PartitionLog(TOPIC_PARTITION, directory, OpenFiles(8), options)
+    return checked(PartitionLog(TOPIC_PARTITION, directory, OpenFiles(8), options))
+
+
+def checked(log: PartitionLog) -> PartitionLog:
+    """The log, all of whose segments may be read: those that were found on the disk are gone through."""
+    for segment in log.segments:
+        if not segment.is_checked:
+            job = log.segments.check_job(segment)
+            log.segments.checked(segment, job, job.run())
+    return log
 
 
 def append(log: PartitionLog, *batches: ProducedBatch, epoch: int = 0, now_ms: int = NOW_MS) -> LogAppendInfo:

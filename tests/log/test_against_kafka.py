@@ -12,6 +12,7 @@ import pytest
 from compat_tests.brokers import run_tool
 from ottla.log.partition_log import PartitionLog
 from ottla.log.producer_snapshot import decode_snapshot
+from ottla.log.verify import verify
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import ControlType, ProducedBatch, build_control_batch
 
@@ -187,6 +188,7 @@ class Both:
         self.kafka.ask("close")
         self.log.close()
         assert _files(self.ours) == _files(self.theirs)
+        assert verify([self.ours, self.theirs], pytest.fail).is_sound
 
     def crash(self) -> None:
         self.kafka.ask("crash")

@@ -212,3 +212,30 @@ def test_an_unknown_level_is_one_clear_line(level: str) -> None:
 def test_an_override_without_a_value_is_one_clear_line() -> None:
     result = CliRunner().invoke(main, ["serve", "--override", "num.partitions"])
     assert (result.exit_code, result.output) == (1, "ottla: --override takes KEY=VALUE, not 'num.partitions'\n")
+
+
+def test_verify_tells_what_is_wrong_and_mends_it_if_asked_to(tmp_path: Path) -> None:
+    segment = tmp_path / "orders-0" / f"{0:020d}.log"
+    segment.parent.mkdir()
+    segment.write_bytes(b"")
+    runner = CliRunner()
+    broken = runner.invoke(main, ["verify", str(tmp_path)])
+    assert broken.exit_code == 1
+    assert broken.stdout == (
+        f"{segment.with_suffix('.index')}: is missing\n"
+        f"{segment.with_suffix('.timeindex')}: is missing\n"
+        "1 logs with 0 batches: 2 findings\n"
+    )
+    mended = runner.invoke(main, ["verify", "--repair", str(tmp_path)])
+    assert (mended.exit_code, mended.stdout.splitlines()[-1]) == (
+        0,
+        "1 logs with 0 batches: 2 findings, 2 of them mended",
+    )
+    sound = runner.invoke(main, ["verify", str(tmp_path)])
+    assert (sound.exit_code, sound.stdout, sound.stderr) == (0, "1 logs with 0 batches: 0 findings\n", "")
+
+
+def test_verify_refuses_what_is_no_log_directory(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["verify", str(tmp_path)])
+    assert done.exit_code == 1
+    assert done.stderr == f"ottla: {tmp_path} is neither a log directory nor that of a partition\n"

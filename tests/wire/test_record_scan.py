@@ -298,3 +298,40 @@ def test_a_reader_takes_and_skips_over_the_bounds_of_pieces(form: Form) -> None:
     assert reader.take(5) == bytes(range(40, 45))
     with pytest.raises(ValueError, match="too early"):
         reader.skip(56)
+
+
+def test_spans_say_where_records_and_keys_lie_and_which_have_values(form: Form) -> None:
+    data = record(0) + record(1, key=None) + record(2, value=None) + record(3, key=b"", value=b"")
+    spans = form.record_spans(data, 0, len(data), 4)
+    assert [(each[3], data[each[4] : each[5]] if each[5] >= 0 else None, each[6]) for each in spans] == [
+        (0, b"k", True),
+        (1, None, True),
+        (2, b"k", False),
+        (3, b"", True),
+    ]
+    assert b"".join(data[start:end] for start, end, *_ in spans) == data
+    with_headers = (
+        b"xx" + record(7, time=-12345678901, key=b"key" * 99, tail=varint(1) + sized(b"h") + sized(None)) + b"yy"
+    )
+    assert form.record_spans(with_headers, 2, len(with_headers) - 2, 1) == [
+        (2, len(with_headers) - 2, -12345678901, 7, 13, 310, True)
+    ]
+    assert form.record_spans(b"", 0, 0, 0) == []
+
+
+def test_spans_of_malformed_records_are_refused(form: Form) -> None:
+    sound = record(0, key=b"key", value=b"value", tail=varint(1) + sized(b"h") + sized(b"v"))
+    for length in range(len(sound)):
+        with pytest.raises(ValueError, match=r".+"):
+            form.record_spans(sound[:length], 0, length, 1)
+    for data, count in ((sound, 2), (sound + b"\0", 1), (b"\x01" + sound, 1), (sound, 0)):
+        with pytest.raises(ValueError, match=r".+"):
+            form.record_spans(data, 0, len(data), count)
+    for at in range(len(sound)):
+        for wrong in (0x7F, 0x80, 0xFF):
+            broken = sound[:at] + bytes([wrong]) + sound[at + 1 :]
+            try:
+                ((start, end, _, _, key_start, key_end, _),) = form.record_spans(broken, 0, len(broken), 1)
+            except ValueError:
+                continue
+            assert 0 <= start <= key_start <= max(key_start, key_end) <= end == len(broken)

@@ -60,6 +60,7 @@ def send(
         ],
     )
     response = list_offsets.handle(request, context(ApiKey.LIST_OFFSETS, version), replicas=house.replicas)
+    assert isinstance(response, ListOffsetsResponse)
     decoded = ListOffsetsResponse.decode(response.encode(version), version)
     assert [topic.name for topic in decoded.topics] == list(dict.fromkeys(topic for topic, _, _ in asked))
     return [

@@ -16,13 +16,17 @@ import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.server.storage.log.FetchIsolation;
 import org.apache.kafka.server.util.Scheduler;
+import org.apache.kafka.storage.internals.log.Cleaner;
 import org.apache.kafka.storage.internals.log.FetchDataInfo;
 import org.apache.kafka.storage.internals.log.LogAppendInfo;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
+import org.apache.kafka.storage.internals.log.LogToClean;
 import org.apache.kafka.storage.internals.log.ProducerStateEntry;
 import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
+import org.apache.kafka.storage.internals.log.SkimpyOffsetMap;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
+import org.apache.kafka.storage.internals.utils.Throttler;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 /** Kafka's log of one partition, driven line by line: "= answer", or "- exception" where Kafka throws. */
@@ -73,6 +77,8 @@ public class KafkaLog {
                     .orElse("none");
             case "read":
                 return read(Long.parseLong(words[1]), Integer.parseInt(words[2]), words[3].equals("whole"));
+            case "clean":
+                return clean(Long.parseLong(words[1]), Long.parseLong(words[2]), Integer.parseInt(words[3]));
             case "close":
                 log.close();
                 return "closed";
@@ -92,6 +98,17 @@ public class KafkaLog {
             directory, new LogConfig(config), 0L, recoveryPoint, new AtOnce(), new BrokerTopicStats(false), Time.SYSTEM,
             900_000, new ProducerStateManagerConfig(Integer.MAX_VALUE, false), Integer.MAX_VALUE,
             new LogDirFailureChannel(1), clean, Optional.empty());
+    }
+
+    /** Cleans up to the active segment with a map of so many keys; says where the next time begins. */
+    private static String clean(long firstDirtyOffset, long nowMs, int keys) throws Exception {
+        Throttler atFullSpeed = new Throttler(Double.MAX_VALUE, 300, "cleaner-io", "entries", Time.SYSTEM);
+        // Half full at most, lest it search for long; a slot takes 24 bytes.
+        Cleaner cleaner = new Cleaner(
+            0, new SkimpyOffsetMap(48 * keys), 1 << 18, 1 << 20, 0.5, atFullSpeed, Time.SYSTEM, partition -> { });
+        long firstUncleanableOffset = log.activeSegment().baseOffset();
+        LogToClean cleanable = new LogToClean(log, firstDirtyOffset, firstUncleanableOffset, false);
+        return Long.toString(cleaner.doClean(cleanable, nowMs).getKey());
     }
 
     private static MemoryRecords records(String hex) {

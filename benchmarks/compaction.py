@@ -1,0 +1,100 @@
+"""How fast a log is compacted: 150 MB of values of 1 KB, of which a seventh is left."""
+
+import random
+import time
+from pathlib import Path
+from typing import Final, cast
+
+from benchmarks.raw_client import drive
+from benchmarks.workloads import Workload, address
+from compat_tests.brokers import Broker
+from compat_tests.clients import create_topic
+from ottla.wire.codec import decode_response, encode_request
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from ottla.wire.record_batch import NewRecord, build_batch
+
+TOPIC: Final = "compacted"
+ALTER_VERSION: Final = 1
+PRODUCE_VERSION: Final = 9
+OF_TOPIC: Final = 2
+OF_BROKERS: Final = 4
+SEGMENT_BYTES: Final = 30_000_000
+BATCHES: Final = 2_500
+DIFFERENT: Final = 500
+A_BATCH: Final = 60
+KEYS: Final = 40_000
+PATIENCE_S: Final = 120.0
+
+
+def compaction(broker: Broker) -> float:
+    """MB a second, from the moment that a log may be compacted to the checkpoint that says it was."""
+    _set(broker, OF_BROKERS, "", "log.cleaner.backoff.ms", "50")
+    # A share that no log has more of.
+    config = {"cleanup.policy": "compact", "segment.bytes": str(SEGMENT_BYTES), "min.cleanable.dirty.ratio": "1.0"}
+    create_topic(broker.bootstrap, TOPIC, config=config)
+    _fill(broker)
+    directory = broker.data / "log"
+    size = sum(path.stat().st_size for path in sorted((directory / f"{TOPIC}-0").glob("*.log"))[:-1])
+    _set(broker, OF_TOPIC, TOPIC, "min.cleanable.dirty.ratio", "0.01")
+    began = time.perf_counter()
+    while not _is_noted(directory / "cleaner-offset-checkpoint"):
+        if time.perf_counter() - began > PATIENCE_S:
+            raise RuntimeError("the log is not compacted")
+        time.sleep(0.002)
+    return size / (time.perf_counter() - began) / 1e6
+
+
+def _is_noted(checkpoint: Path) -> bool:
+    return checkpoint.exists() and f"{TOPIC} 0 " in checkpoint.read_text()
+
+
+def _fill(broker: Broker) -> None:
+    chance = random.Random(1)
+    values = [chance.randbytes(1000) for _ in range(100)]
+    now_ms = time.time_ns() // 1_000_000
+    frames = []
+    for _ in range(DIFFERENT):
+        keys = (b"key-%09d" % chance.randrange(KEYS) for _ in range(A_BATCH))
+        batch = build_batch([NewRecord(key, chance.choice(values), now_ms) for key in keys])
+        topic = TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(index=0, records=bytes(batch))])
+        request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic])
+        frames.append(encode_request(PRODUCE_VERSION, 7, "bench", request))
+    written = 0
+
+    def count(reply: memoryview) -> None:
+        nonlocal written
+        _, response = decode_response(reply, ProduceRequest, PRODUCE_VERSION)
+        written += not any(
+            p.error_code for t in cast(ProduceResponse, response).responses for p in t.partition_responses
+        )
+
+    while written < BATCHES:
+        drive(address(broker), lambda _: frames, connections=1, in_flight=4, seconds=0.5, check=count)
+
+
+def _set(broker: Broker, kind: int, name: str, key: str, value: str) -> None:
+    resource = AlterConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[AlterableConfig(name=key, config_operation=0, value=value)],
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    errors: list[int] = []
+
+    def check(reply: memoryview) -> None:
+        _, response = decode_response(reply, IncrementalAlterConfigsRequest, ALTER_VERSION)
+        errors.extend(each.error_code for each in cast(IncrementalAlterConfigsResponse, response).responses)
+
+    frame = encode_request(ALTER_VERSION, 7, "bench", request)
+    drive(address(broker), lambda _: [frame], connections=1, in_flight=1, seconds=0.01, check=check)
+    if any(errors) or not errors:
+        raise RuntimeError(f"{key} cannot be set: {errors}")
+
+
+WORKLOADS: Final = (Workload("compaction, values of 1 KB", "MB/s", 0.5, True, compaction, True),)

@@ -1,0 +1,95 @@
+"""A log's side of compaction: what the cleaner is told, and how a cleaned segment takes the place of others.
+
+Owns the names that files have on the way, so that whenever the process ends a start finds either the old ones or the
+new one (`recovery` completes it). Must not know how a segment is cleaned.
+Counterparts in Kafka: LogToClean, LocalLog.replaceSegments.
+
+`.cleaned` is thrown away by a start, `.swap` takes its place. The log file is renamed first, since a start throws away
+the `.swap` files of a segment that has one `.cleaned` file still. `.deleted` ones go when nobody can want them.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from ottla.log.cleanable import Dirt
+from ottla.log.cleaner import CLEANED_SUFFIX, CleaningJob, SourceSegment
+from ottla.log.open_files import OpenFiles
+from ottla.log.partition_log import PartitionLog
+from ottla.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from ottla.log.transaction_index import TRANSACTION_INDEX_SUFFIX
+
+SWAP_SUFFIX: Final = ".swap"
+DELETED_SUFFIX: Final = ".deleted"
+_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+
+
+class CleanerLimits(NamedTuple):
+    """What one cleaner may take."""
+
+    max_keys: int
+    buffer_bytes: int
+
+
+def cleaning_job(
+    log: PartitionLog, dirt: Dirt, segments: Sequence[Segment], limits: CleanerLimits, now_ms: int
+) -> CleaningJob:
+    """What the cleaner needs to know; `segments` are all those before the end of the dirt."""
+    config = log.config
+    producers = {
+        producer_id: (entry.batches[-1].last_offset if entry.batches else -1, entry.producer_epoch)
+        for producer_id, entry in log.producers.entries.items()
+    }
+    return CleaningJob(
+        directory=str(log.directory),
+        segments=[
+            SourceSegment(each.base_offset, each.size, each.offset_index.size, each.time_index.size)
+            for each in segments
+        ],
+        first_dirty_offset=dirt.first_dirty_offset,
+        end_offset=dirt.first_uncleanable_offset,
+        producers=producers,
+        now_ms=now_ms,
+        delete_retention_ms=config.values["delete.retention.ms"],
+        segment_bytes=config.segment_bytes,
+        segment_index_bytes=config.segment_index_bytes,
+        index_interval_bytes=config.index_interval_bytes,
+        max_keys=limits.max_keys,
+        buffer_bytes=limits.buffer_bytes,
+    )
+
+
+def swap(log: PartitionLog, files: OpenFiles, old: Sequence[Segment], now_ms: int) -> list[str]:
+    """Put the cleaned segment in the place of `old`, whose first it is named after.
+
+    Returns the files to be removed when whoever reads from them is done. The directory is to be synced before that.
+    OSError leaves the log unusable: it has to be opened anew.
+    """
+    segment = Segment(files, log.directory, old[0].base_offset, log.config, now_ms)
+    _rename(segment, CLEANED_SUFFIX, SWAP_SUFFIX)
+    deleted = []
+    for each in old:
+        each.release()
+        deleted += _rename(each, "", DELETED_SUFFIX)
+    _rename(segment, SWAP_SUFFIX, "")
+    segment.load()
+    segment.is_checked = True  # whoever wrote it has read all that is in it
+    segment.transactions.load()
+    log.segments.replace(old, segment)
+    log.producers.remove_stray_snapshots(each.base_offset for each in log.segments)
+    return deleted
+
+
+def _rename(segment: Segment, before: str, after: str) -> list[str]:
+    """Give the files of a segment another suffix; returns their names then."""
+    stem = segment.file.path.removesuffix(LOG_SUFFIX)
+    renamed = []
+    for suffix in _SUFFIXES:
+        try:
+            os.rename(stem + suffix + before, stem + suffix + after)  # noqa: PTH104 - paths are plain strings here
+        except FileNotFoundError:
+            if suffix == LOG_SUFFIX:
+                raise
+            continue  # not every segment has every index
+        renamed.append(stem + suffix + after)
+    return renamed

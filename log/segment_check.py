@@ -1,0 +1,97 @@
+"""Going once through the batches of a segment that was found on the disk, before anything of it is served.
+
+Owns what is looked at: that the headers follow each other to the end of the file, that offsets rise and stay below the
+next segment's, and that the indexes point where they should. A checksum covers neither a batch's length nor its offset.
+Plain values: runs in a worker thread. Must not know who reads. Counterpart in Kafka: none; it serves what it finds.
+"""
+
+import os
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from ottla.log.batch_order import certain_batches
+from ottla.log.crc import crc_of_range
+from ottla.log.index import MAX_RELATIVE_OFFSET
+from ottla.log.index_check import OFFSET_ENTRY, TIME_ENTRY, IndexEntries, PositionCheck, TimeCheck
+from ottla.log.open_files import OpenFile
+from ottla.log.segment import iter_headers
+from ottla.wire.batch_header import ATTRIBUTES_POSITION
+from ottla.wire.record_batch import BatchHeader, CorruptBatch
+
+
+class CheckOutcome(NamedTuple):
+    """What was found."""
+
+    sound_bytes: int
+    """Up to here batches may be served; all of them where nothing is wrong."""
+    end_offset: int
+    """The first offset behind those."""
+    offset_entries: bytes | None
+    """What the offset index should hold, None if it does. What it holds need not be that, byte for byte."""
+    time_entries: bytes | None
+
+
+class SegmentCheck(NamedTuple):
+    """Made where the log lives; `run` anywhere."""
+
+    file: OpenFile
+    offset_index: OpenFile
+    time_index: OpenFile
+    offset_entries: int
+    """How many there are; more may come meanwhile."""
+    time_entries: int
+    base_offset: int
+    size: int
+    end_offset: int
+    """Where the next segment begins, or the log ends."""
+    max_timestamp: int
+    """What is known of newer timestamps than the time index tells, -1 if nothing is."""
+    index_interval_bytes: int
+
+    def run(self) -> CheckOutcome:
+        """Go through it."""
+        fd = self.file.fd
+        base_offset = self.base_offset
+        found = IndexEntries(base_offset, self.index_interval_bytes)
+        positions = PositionCheck(_entries(self.offset_index, self.offset_entries, OFFSET_ENTRY), base_offset)
+        times = TimeCheck(_entries(self.time_index, self.time_entries, TIME_ENTRY), base_offset)
+        sound_bytes, following = 0, base_offset
+        before: tuple[int, BatchHeader] | None = None
+        highest = min(self.end_offset - 1, base_offset + MAX_RELATIVE_OFFSET)
+        for position, header in certain_batches(self._headers(), base_offset, highest):
+            if header.base_offset > following and before is not None and not _is_intact(fd, *before):
+                break
+            positions.take(position, header)
+            times.take(header)
+            found.take(position, header)
+            before = position, header
+            sound_bytes, following = position + header.size, header.next_offset
+        # A batch that claims to be longer than it is swallows others: what follows it, or ought to, tells.
+        is_doubtful = sound_bytes < self.size or following < self.end_offset
+        if before is not None and is_doubtful and not _is_intact(fd, *before):
+            sound_bytes, following = before[0], before[1].base_offset
+        is_whole = sound_bytes == self.size
+        positions.end(following, is_whole)
+        times.end(following, is_whole, self.max_timestamp)
+        found.end()
+        return CheckOutcome(
+            sound_bytes,
+            following,
+            None if positions.wrong is None else bytes(found.offset_entries),
+            None if times.wrong is None else bytes(found.time_entries),
+        )
+
+    def _headers(self) -> Iterator[tuple[int, BatchHeader]]:
+        try:
+            yield from iter_headers(self.file, 0, self.size)
+        except CorruptBatch:
+            return
+
+
+def _entries(file: OpenFile, count: int, entry: Struct) -> bytes:
+    return os.pread(file.fd, count * entry.size, 0)
+
+
+def _is_intact(fd: int, position: int, header: BatchHeader) -> bool:
+    return crc_of_range(fd, position + ATTRIBUTES_POSITION, position + header.size) == header.crc
