@@ -20,12 +20,17 @@ TOOLS = "org.apache.kafka:kafka-tools:4.3.1"
 ZOOKEEPER_BROKER = "org.apache.kafka:kafka_2.13:3.9.2"
 ZOOKEEPER_TOOLS = "org.apache.kafka:kafka-tools:3.9.2"
 JACKSON = "com.fasterxml.jackson.core:jackson-databind:2.21.2"
-# Spark's Kafka source and sink with what its own installation lacks, each without what it depends on.
+# Spark's Kafka source and sink, Avro, Delta and a database, with what Spark's own installation lacks; each without what
+# it depends on.
 SPARK = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
     "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
     "org.apache.kafka:kafka-clients:3.9.2",
     "org.apache.commons:commons-pool2:2.13.1",
+    "org.apache.spark:spark-avro_2.13:4.1.1",
+    "io.delta:delta-spark_4.2_2.13:4.4.0",
+    "io.delta:delta-storage:4.4.0",
+    "org.xerial:sqlite-jdbc:3.50.3.0",
 )
 
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / "jars"
@@ -71,7 +76,7 @@ def classpath(coordinates: str) -> str:
 
 
 def spark_jars() -> list[Path]:
-    """Return what Spark needs beyond its own installation to speak with Kafka."""
+    """Return what Spark needs beyond its own installation."""
     return _resolved("spark", "".join(_dependency(each, ALONE) for each in SPARK))
 
 
@@ -103,8 +108,12 @@ def _resolved(name: str, dependencies: str) -> list[Path]:
     with (folder / "lock").open("w") as lock:  # test processes run side by side
         fcntl.flock(lock, fcntl.LOCK_EX)
         paths = _read(listing)
-        if not paths or not all(path.exists() for path in paths):
-            _resolve(dependencies, folder, listing)
+        pom = folder / "pom.xml"
+        wanted = POM.format(dependencies=dependencies)
+        is_the_same = pom.exists() and pom.read_text() == wanted
+        if not paths or not is_the_same or not all(path.exists() for path in paths):
+            pom.write_text(wanted)
+            _resolve(pom, listing)
             paths = _read(listing)
     return paths
 
@@ -114,14 +123,12 @@ def _read(listing: Path) -> list[Path]:
     return [Path(entry) for entry in text.split(os.pathsep) if entry]
 
 
-def _resolve(dependencies: str, folder: Path, listing: Path) -> None:
+def _resolve(pom: Path, listing: Path) -> None:
     mvn = require("mvn")
-    pom = folder / "pom.xml"
-    pom.write_text(POM.format(dependencies=dependencies))
     options = ["-q", "-B", "-f", str(pom), "-DincludeScope=runtime", f"-Dmdep.outputFile={listing}"]
     done = subprocess.run([mvn, *options, "dependency:build-classpath"], capture_output=True, text=True, timeout=600)
     if done.returncode:
-        raise RuntimeError(f"mvn could not fetch {dependencies}:\n{done.stdout}{done.stderr}")
+        raise RuntimeError(f"mvn could not fetch what {pom} says:\n{done.stdout}{done.stderr}")
 
 
 def main() -> None:

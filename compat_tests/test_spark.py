@@ -1,9 +1,8 @@
 """Spark's own Kafka source and sink, unchanged: batches and streams, all ways to say which records are wanted."""
 
 import json
-import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from confluent_kafka.cimpl import NewPartitions
 
 from compat_tests.brokers import Broker
 from compat_tests.clients import CONSUMERS, PATIENCE_S, PRODUCERS, Sent, create_topic
-from compat_tests.jars import require, spark_jars
 
 pytestmark = pytest.mark.slow
 
@@ -27,43 +25,6 @@ RECORDS = [
 SCHEMA = "key binary, value binary, headers array<struct<key: string, value: binary>>, partition int"
 # An hour ago, in milliseconds; what is older than a week may be deleted at any time.
 NOON = int(time.time()) * 1000 - 3_600_000
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Run one Spark for all tests here, in a JVM of its own that ends with them."""
-    require("java")
-    if not os.environ.get("CI"):
-        pytest.importorskip("pyspark", reason="pyspark is missing")
-    # Not above: who runs only the fast tests need not have it.
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
-    folder = tmp_path_factory.mktemp("spark")
-    settings = {
-        "spark.jars": ",".join(map(str, spark_jars())),
-        "spark.driver.memory": "512m",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        builder = SparkSession.builder.master("local[2]").appName("compat")
-        session = builder.config(map=settings).getOrCreate()
-    yield session
-    session.stop()
-    gateway: Any = SparkContext._gateway
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(30)
-    SparkContext._gateway = SparkContext._jvm = None
 
 
 class Kafka:

@@ -1,0 +1,60 @@
+"""A pytest plugin: one Spark for all tests of a process, in a JVM of its own that ends with them."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from compat_tests.jars import require, spark_jars
+
+GROUP = "spark"
+SETTINGS = {
+    "spark.driver.memory": "1g",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Run one Spark for all tests of this process."""
+    require("java")
+    if not os.environ.get("CI"):
+        pytest.importorskip("pyspark", reason="pyspark is missing")
+    # Not above: who runs only the fast tests need not have it.
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    folder = tmp_path_factory.mktemp("spark")
+    settings = {
+        **SETTINGS,
+        "spark.jars": ",".join(map(str, spark_jars())),
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        builder = SparkSession.builder.master("local[2]").appName("tests")
+        session = builder.config(map=settings).getOrCreate()
+    yield session
+    session.stop()
+    gateway: Any = SparkContext._gateway
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(30)
+    SparkContext._gateway = SparkContext._jvm = None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have all tests with Spark in one process, and all others of a file in one, where several processes run them."""
+    for item in items:
+        uses_spark = "spark" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group(GROUP if uses_spark else item.path.as_posix()))
