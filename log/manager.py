@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -36,6 +36,7 @@ from ottla.log.open_files import OpenFiles
 from ottla.log.partition_log import PartitionLog
 from ottla.log.recovery import LoadOptions
 from ottla.log.recovery_process import recover_ahead
+from ottla.log.recovery_progress import RecoveryProgress
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 
@@ -192,10 +193,11 @@ class LogManager:
         for directory in self.online:
             with self._loading(directory):
                 found[directory] = self._find_logs(directory, now_ms)
-        recovered = recover_ahead(list(found.values()), recovery_processes)
+        progress = RecoveryProgress(found.values())
+        recover_ahead(found.values(), recovery_processes, progress)
         for directory, logs in found.items():
             with self._loading(directory):
-                self._open_logs(directory, logs, recovered)
+                self._open_logs(directory, logs, progress)
         for directory in self.failures.offline:
             self.close_failed(directory)
         if not self.failures.offline:
@@ -235,7 +237,7 @@ class LogManager:
                 )
         return found
 
-    def _open_logs(self, directory: Path, found: Mapping[Path, LoadOptions], recovered: Collection[str]) -> None:
+    def _open_logs(self, directory: Path, found: Mapping[Path, LoadOptions], progress: RecoveryProgress) -> None:
         for count, (path, options) in enumerate(found.items(), 1):
             began = time.monotonic()
             future = _FUTURE.fullmatch(path.name)
@@ -244,10 +246,11 @@ class LogManager:
             assert topic_partition is not None
             if topic_partition in logs:
                 raise DuplicateLogError(_DUPLICATE.format(topic_partition, path, logs[topic_partition].directory))
-            if str(path) in recovered:
+            if progress.is_done(path):
                 options = options._replace(clean=True, recovered=True)
             log = logs[topic_partition] = self.open(topic_partition, path, options)
             self.log_counts[directory] += 1
+            progress.done(path)
             logger.info(
                 "Loaded %s with %d segments, log start offset %d and log end offset %d in %d ms "
                 "(%d/%d completed in %s)",

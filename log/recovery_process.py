@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from typing import NamedTuple
 from ottla.log.config import LogConfig
 from ottla.log.open_files import OpenFiles
 from ottla.log.recovery import LoadOptions, load_log
-from ottla.log.segment import LOG_SUFFIX
+from ottla.log.recovery_progress import RecoveryProgress
 
 WORTH_A_PROCESS = 64 << 20
 """Less than so many bytes are looked through in the time that processes take to start."""
@@ -71,31 +71,19 @@ class RecoveryJob(NamedTuple):
             segment.release()
 
 
-def bytes_to_scan(directory: Path, recovery_point: int) -> int:
-    """How much recovery has to look through: the segment with the recovery point, and all behind it."""
-    with os.scandir(directory) as entries:
-        sizes = {
-            int(stem): entry.stat().st_size
-            for entry in entries
-            if entry.name.endswith(LOG_SUFFIX) and (stem := entry.name.removesuffix(LOG_SUFFIX)).isdecimal()
-        }
-    first = max((offset for offset in sizes if offset <= recovery_point), default=0)
-    return sum(size for offset, size in sizes.items() if offset >= first)
-
-
-def recover_ahead(directories: Iterable[Mapping[Path, LoadOptions]], processes: int) -> set[str]:
-    """Have other processes recover logs, if that is wanted and worth it; returns where these logs are.
+def recover_ahead(
+    directories: Iterable[Mapping[Path, LoadOptions]], processes: int, progress: RecoveryProgress
+) -> None:
+    """Have other processes recover logs, if that is wanted and worth it.
 
     `directories`: the logs of each log directory; so many `processes` for each where there is something to recover.
     """
     unclean = [{path: each for path, each in found.items() if not each.clean} for found in directories]
     logs = [log for each in unclean for log in each.items()]
     processes *= sum(map(bool, unclean))
-    if processes < 2 or len(logs) < 2:
-        return set()
-    sizes = {path: bytes_to_scan(path, options.recovery_point) for path, options in logs}
-    if sum(sizes.values()) < WORTH_A_PROCESS:
-        return set()
+    sizes = progress.sizes
+    if processes < 2 or len(logs) < 2 or sum(sizes.values()) < WORTH_A_PROCESS:
+        return
     logs.sort(key=lambda log: -sizes[log[0]])  # none of the large ones is to begin when all others are done
     logger.info("%d logs are recovered by %d processes", len(logs), processes)
     jobs = [
@@ -112,16 +100,15 @@ def recover_ahead(directories: Iterable[Mapping[Path, LoadOptions]], processes: 
         )
         for path, options in logs
     ]
-    return recover_in_processes(jobs, processes)
+    recover_in_processes(jobs, processes, progress.done)
 
 
-def recover_in_processes(jobs: Iterable[RecoveryJob], processes: int) -> set[str]:
-    """Have logs recovered, so many at a time; returns the directories of those for which that is done.
+def recover_in_processes(jobs: Iterable[RecoveryJob], processes: int, recovered: Callable[[Path], None]) -> None:
+    """Have logs recovered, so many at a time; `recovered` is called with the directory of each.
 
-    One that is not among them is left to the caller: its process ended.
+    One for which it is not is left to the caller: its process ended.
     """
     waiting = deque(jobs)
-    done: set[str] = set()
     with ExitStack() as stack, selectors.DefaultSelector() as selector:
         for _ in range(min(processes, len(waiting))):
             child = _Child(stack.enter_context(_start()))
@@ -130,10 +117,10 @@ def recover_in_processes(jobs: Iterable[RecoveryJob], processes: int) -> set[str
         while selector.get_map():
             for key, _ in selector.select():
                 child = key.data
-                done |= child.take(waiting)
+                for path in child.take(waiting):
+                    recovered(path)
                 if child.job is None:
                     selector.unregister(child.answers)
-    return done
 
 
 def _start() -> "subprocess.Popen[bytes]":
@@ -161,23 +148,23 @@ class _Child:
             with suppress(BrokenPipeError):  # its answers will end, too
                 self._orders.write(f"{json.dumps(self.job)}\n".encode())
 
-    def take(self, waiting: deque[RecoveryJob]) -> set[str]:
+    def take(self, waiting: deque[RecoveryJob]) -> list[Path]:
         """Take in what it says, and give it the next log when it is done with one; returns that one's directory."""
         assert self.job is not None
         said = os.read(self.answers.fileno(), _READ_AT_ONCE)
         if not said:
             logger.error("The process that recovered %s has ended", self.job.directory)
             self.job = None
-            return set()
+            return []
         *lines, self._rest = (self._rest + said).split(b"\n")
-        done: set[str] = set()
+        done = []
         for line in lines:
             told = json.loads(line)
             if told:
                 name, level, message = told
                 logging.getLogger(name).log(level, "%s", message)
             else:
-                done.add(self.job.directory)
+                done.append(Path(self.job.directory))
                 self.give(waiting)
         return done
 

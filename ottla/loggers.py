@@ -36,6 +36,8 @@ MOST_CHARACTERS: Final = 16_384
 MOST_WAITING: Final = 1 << 20
 PATIENCE_SECONDS: Final = 1.0
 GATHER_SECONDS: Final = 0.01
+BAR: Final = 30
+REPLACE_LINE: Final = "\x1b[1A\x1b[2K"
 
 _LEVEL_NAMES: Final = {number: name for name, number in LEVELS.items()}
 
@@ -63,6 +65,24 @@ class TextFormatter(logging.Formatter):
         line = f"[{self.formatTime(record)}] {level} {printable(said(record))} ({record.name})"
         trace = _trace(self, record)
         return line if trace is None else "\n\t".join([line, *map(printable, trace.split("\n"))])
+
+
+class TerminalFormatter(TextFormatter):
+    """The same for eyes: a record with a `share` of something that takes its time is a bar, which the next replaces."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_below_a_bar = False
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, after what removes a bar."""
+        share = getattr(record, "share", None)
+        line = (
+            super().format(record) if share is None else f"[{'#' * int(share * BAR):{BAR}}] {printable(said(record))}"
+        )
+        line = f"{REPLACE_LINE}{line}" if self._is_below_a_bar else line
+        self._is_below_a_bar = share is not None
+        return line
 
 
 class JsonFormatter(logging.Formatter):
@@ -179,6 +199,6 @@ def set_up(fd: int, form: str, levels: Mapping[str, int]) -> LineWriter:
     logging.logProcesses = logging.logMultiprocessing = False
     for name, level in {**DEFAULT_LEVELS, **levels}.items():
         logging.getLogger(name).setLevel(level)
-    writer = LineWriter(fd, FORMATS[form]())
+    writer = LineWriter(fd, TerminalFormatter() if form == "text" and os.isatty(fd) else FORMATS[form]())
     logging.getLogger().addHandler(writer)
     return writer

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla import loggers
-from ottla.loggers import JsonFormatter, LineWriter, TextFormatter, printable
+from ottla.loggers import JsonFormatter, LineWriter, TerminalFormatter, TextFormatter, printable
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FORGED = "[2026-01-01 12:00:00,000] INFO all is well (kafka.server.KafkaServer)"
@@ -93,6 +93,18 @@ def test_an_endless_message_is_cut() -> None:
     line = TextFormatter().format(record("%s", "x" * 1_000_000))
     assert len(line) < 20_000
     assert "983616 characters more" in line
+
+
+def test_on_a_terminal_progress_is_a_bar_that_the_next_line_replaces() -> None:
+    formatter = TerminalFormatter()
+    half = record("half")
+    half.share = 0.5
+    ready = TextFormatter().format(record("ready"))
+    assert formatter.format(record("ready")) == ready
+    assert formatter.format(half) == f"[{'#' * 15:30}] half"
+    assert formatter.format(half) == f"\x1b[1A\x1b[2K[{'#' * 15:30}] half"
+    assert formatter.format(record("ready")) == f"\x1b[1A\x1b[2K{ready}"
+    assert formatter.format(record("ready")) == ready
 
 
 def test_as_json_a_line_is_one_object_with_its_traceback_in_a_field() -> None:
