@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from benchmarks import clusters, codecs, compaction, footprint, groups
+from benchmarks import clusters, codecs, compaction, footprint, groups, restarts
 from benchmarks.machine_memory import touch_free_memory
 from benchmarks.workloads import WORKLOADS, Workload
 from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
@@ -52,7 +52,8 @@ def rows_of_one(workloads: tuple[Workload, ...], figures: Figures) -> list[Measu
     """Return what was measured of one broker."""
     rows: list[Measured] = [(w.name, w.unit, w.bar, w.higher_is_better) for w in workloads]
     rows += [(STARTUP, "s", 0.25, False), (AT_REST, "MB", None, False), (AFTER_LOAD, "MB", 0.25, False)]
-    return rows + [(*row, False) for row in footprint.ROWS if (SYSTEMS[0].name, row.name) in figures]
+    few = (*footprint.ROWS, *restarts.ROWS)
+    return rows + [(*row, False) for row in few if (SYSTEMS[0].name, row.name) in figures]
 
 
 def table(rows: Sequence[Measured], systems: Sequence[type[Broker]], figures: Figures) -> list[str]:
@@ -102,6 +103,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="footprint-") as folder:
             for system in SYSTEMS * arguments.rounds:
                 add(system, footprint.measure(system, Path(folder)), figures)
+                add(system, restarts.measure(system, Path(folder)), figures)
     rows = table(rows_of_one(workloads, figures), SYSTEMS, figures) if workloads else []
     figures_of_three: Figures = defaultdict(list)
     if arguments.only in THREE_BROKERS:

@@ -28,7 +28,7 @@ class Row(NamedTuple):
 
     name: str
     unit: str
-    bar: float
+    bar: float | None
 
 
 ROWS = (
@@ -46,12 +46,12 @@ def measure(system: type[Broker], parent: Path) -> Iterator[tuple[Row, float]]:
     """
     with running(system, parent=parent) as broker:
         began = time.perf_counter()
-        _create(broker, 0)
+        create_many(broker, 0)
         yield ROWS[0], time.perf_counter() - began
         time.sleep(SETTLE_S)
         yield ROWS[1], broker.resident_bytes() / MB
         for number in range(FEW_TOPICS, MANY_TOPICS):
-            _create(broker, number)
+            create_many(broker, number)
         time.sleep(SETTLE_S)
         yield ROWS[2], broker.resident_bytes() / MB
     with running(system, parent=parent) as broker, _idle_clients(broker):
@@ -59,7 +59,8 @@ def measure(system: type[Broker], parent: Path) -> Iterator[tuple[Row, float]]:
         yield ROWS[3], broker.resident_bytes() / MB
 
 
-def _create(broker: Broker, number: int) -> None:
+def create_many(broker: Broker, number: int) -> None:
+    """Create a topic of many partitions."""
     create_topic(broker.bootstrap, f"many-{number}", PARTITIONS_A_TOPIC, patience_s=PATIENCE_S)
 
 

@@ -36,11 +36,13 @@ def address(broker: Broker) -> tuple[str, int]:
     return host, int(port)
 
 
-def _batch(records: int, now_ms: int) -> bytes:
+def batch_of(records: int, now_ms: int) -> bytes:
+    """A batch of records of 100 bytes."""
     return bytes(build_batch([NewRecord(value=b"x" * 100, timestamp=now_ms) for _ in range(records)]))
 
 
-def _produce_frame(topic: str, partition: int, batch: bytes) -> bytes:
+def produce_frame(topic: str, partition: int, batch: bytes) -> bytes:
+    """A request that waits for all replicas."""
     data = PartitionProduceData(index=partition, records=batch)
     request = ProduceRequest(
         acks=-1, timeout_ms=30000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
@@ -48,7 +50,8 @@ def _produce_frame(topic: str, partition: int, batch: bytes) -> bytes:
     return encode_request(PRODUCE_VERSION, 7, "bench", request)
 
 
-def _no_produce_error(reply: memoryview) -> None:
+def no_produce_error(reply: memoryview) -> None:
+    """Refuse a reply that says that a record was not written."""
     _, response = decode_response(reply, ProduceRequest, PRODUCE_VERSION)
     codes = [p.error_code for t in cast(ProduceResponse, response).responses for p in t.partition_responses]
     if not codes or any(codes):
@@ -78,12 +81,12 @@ def raw_produce(records: int, connections: int, in_flight: int, *, synced: bool 
     def measure(broker: Broker) -> float:
         topic = f"raw-produce-{records}-{partitions}"
         create_topic(broker.bootstrap, topic, partitions, {"flush.messages": "1"} if synced else None)
-        batch = _batch(records, _now_ms())
+        batch = batch_of(records, _now_ms())
 
         def load(seconds: float, check: Callable[[memoryview], None]) -> float:
             replies, _ = drive(
                 address(broker),
-                lambda connection: [_produce_frame(topic, connection % partitions, batch)],
+                lambda connection: [produce_frame(topic, connection % partitions, batch)],
                 connections=connections,
                 in_flight=in_flight,
                 seconds=seconds,
@@ -92,7 +95,7 @@ def raw_produce(records: int, connections: int, in_flight: int, *, synced: bool 
             return replies
 
         load(WARM_UP_SECONDS, lambda reply: None)
-        return load(SECONDS, sampled(_no_produce_error, 100))
+        return load(SECONDS, sampled(no_produce_error, 100))
 
     return measure
 
@@ -103,16 +106,16 @@ def raw_fetch(max_bytes: int) -> Callable[[Broker], float]:
     def measure(broker: Broker) -> float:
         topic = f"raw-fetch-{max_bytes}"
         create_topic(broker.bootstrap, topic)
-        batch = _batch(145, _now_ms())
+        batch = batch_of(145, _now_ms())
         batches = 4096
         written = 0
 
         def count(reply: memoryview) -> None:
             nonlocal written
-            _no_produce_error(reply)
+            no_produce_error(reply)
             written += 1
 
-        frame = _produce_frame(topic, 0, batch)
+        frame = produce_frame(topic, 0, batch)
         while written < batches:
             drive(address(broker), lambda _: [frame], connections=1, in_flight=4, seconds=0.5, check=count)
         per_fetch = max(1, max_bytes // len(batch))

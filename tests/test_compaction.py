@@ -20,8 +20,9 @@ from ottla.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.wire.record_batch import NewRecord, build_batch
 from tests.raw import RawClient
-from tests.watch import Watch
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "40000", "min.cleanable.dirty.ratio": "0.01"}
@@ -30,7 +31,8 @@ TOPIC = "latest"
 KEYS = 50
 PATIENCE_S = 60.0
 UNANSWERED = 2000
-LONGEST_STALL_S = 0.05
+BESIDE = "beside"
+MOST_TIMES_AS_LONG = 2.0
 
 
 def wait_for(what: Callable[[], bool]) -> None:
@@ -181,28 +183,52 @@ def test_kafkas_compaction_tester_finds_the_newest_values() -> None:
         assert int(consumed[1]) < 10_000, said
 
 
-def test_a_cleaner_at_full_speed_stalls_nobody() -> None:
-    config = {**COMPACTED, "segment.bytes": "20000000", "min.cleanable.dirty.ratio": "1.0"}
-    stalls: list[float] = []
-    # The machine may be busy with something else; a stall comes every time.
-    while len(stalls) < 3 and min(stalls, default=1.0) > LONGEST_STALL_S:
+def has_more_than(directory: Path, size: int) -> bool:
+    return stored_bytes(directory) > size
+
+
+def p99_of_produce(bootstrap: str, seconds: float, goes_on: Callable[[], bool]) -> float:
+    """Of records sent one after the other, for so many `seconds` at most, a hundredth waits at least so long."""
+    batch = bytes(build_batch([NewRecord(value=bytes(100), timestamp=time.time_ns() // 1_000_000)]))
+    topic = TopicProduceData(name=BESIDE, partition_data=[PartitionProduceData(index=0, records=batch)])
+    request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic])
+    waits: list[float] = []
+    end = time.monotonic() + seconds
+    with RawClient(bootstrap, PATIENCE_S) as client:
+        while time.monotonic() < end and (goes_on() or len(waits) < 500):
+            began = time.perf_counter()
+            response: Any = client.ask(request, 9)
+            waits.append(time.perf_counter() - began)
+            assert response.responses[0].partition_responses[0].error_code == 0
+            time.sleep(0.0005)
+    return sorted(waits)[len(waits) * 99 // 100]
+
+
+def test_a_cleaner_at_full_speed_lets_producers_wait_no_longer_than_twice_as_long(tell: Callable[[str], None]) -> None:
+    config = {**COMPACTED, "segment.bytes": "40000000", "min.cleanable.dirty.ratio": "1.0"}
+    shares: list[float] = []
+    # The machine may be busy with something else; what the cleaner costs comes every time.
+    while len(shares) < 5 and min(shares, default=9.0) > MOST_TIMES_AS_LONG:
         with Broker(**QUICK) as broker:
             create_topic(broker.bootstrap, TOPIC, config=config)
+            create_topic(broker.bootstrap, BESIDE)
             producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5})
-            for number in range(60_000):
-                producer.produce(TOPIC, key=b"%d" % (number % 20_000), value=bytes(1000))
+            for number in range(160_000):
+                producer.produce(TOPIC, key=b"%d" % (number % 40_000), value=bytes(1000))
                 producer.poll(0)
                 if not number % 5000:
                     producer.flush()
             assert producer.flush(PATIENCE_S) == 0
             before = broker.output
-            with Watch(broker.bootstrap, broker.pid) as watch:
-                let_it_be_cleaned(broker.bootstrap)
-                wait_for(lambda: stored_bytes(log_of(broker)) < 45_000_000)
-            assert watch.answers > 10
-            stalls.append(watch.longest_stall)
+            at_rest = p99_of_produce(broker.bootstrap, 2, lambda: True)
+            let_it_be_cleaned(broker.bootstrap)
+            is_dirty = partial(has_more_than, log_of(broker), 90_000_000)
+            while_it_cleans = p99_of_produce(broker.bootstrap, PATIENCE_S, is_dirty)
+            assert not is_dirty()
+            shares.append(while_it_cleans / at_rest)
+            tell(f"p99 of produce: {1000 * at_rest:.2f} ms at rest, {1000 * while_it_cleans:.2f} ms amid a cleaning")
             assert "watchdog" not in broker.output.removeprefix(before)
-    assert min(stalls) <= LONGEST_STALL_S, stalls
+    assert min(shares) <= MOST_TIMES_AS_LONG, shares
 
 
 def test_a_broker_that_is_killed_while_it_cleans_keeps_the_newest_values(
