@@ -221,6 +221,10 @@ class Cleaning:
     async def _carry_out(self, worker: Worker, chosen: _Chosen, lasting: trio.Nursery) -> CleaningStats:
         topic_partition, log, dirt = chosen
         logger.info("Beginning cleaning of log %s", topic_partition)
+        if self._clean_to.get(topic_partition, (None, 0))[0] is not log:
+            # A recovery that meets a segment without a batch has to know that this may be the cleaner's doing.
+            self._clean_to[topic_partition] = log, dirt.first_dirty_offset
+            await self._checkpoint()
         waiting = [each for each in log.segments if each.base_offset < dirt.first_uncleanable_offset]
         rate = self._config()["log.cleaner.io.max.bytes.per.second"] / self._config()["log.cleaner.threads"]
         await worker.begin(cleaning_job(log, dirt, waiting, self._limits(), self._clock.now_ms()), rate)

@@ -318,10 +318,8 @@ class _Cleaning:
         already_kept = len(transactions.kept)
         out = bytearray()
         headers: list[BatchHeader] = []
-        last: BatchHeader | None = None
         for source in group:
             for header, data, position in self.batches(source):
-                last = header
                 self.bytes_read += header.size
                 remains = self.remains(header, data, position, transactions)
                 if remains is not None:
@@ -329,11 +327,6 @@ class _Cleaning:
                     headers.append(parse_header(remains))
                 if len(out) >= _WRITTEN_AT_ONCE:
                     self.write(segment, out, headers)
-        if not (segment.size or out) and last is not None:
-            # A recovery takes a segment without any batch for one that was lost, with all that follows it. Kafka, which
-            # does not, leaves it empty.
-            out += emptied_batch(last)
-            headers.append(parse_header(out))
         self.write(segment, out, headers)
         segment.become_inactive()
         for transaction in transactions.kept[already_kept:]:

@@ -117,15 +117,11 @@ class History:
 
 
 def contents(directory: Path) -> list[tuple[Any, ...]]:
-    """By segment, all that its batches say; not from where they count timestamps, unless that is a horizon.
-
-    A segment with nothing but a batch without records counts as empty: Kafka leaves none in it.
-    """
+    """By segment, all that its batches say; not from where they count timestamps, unless that is a horizon."""
     found: list[tuple[Any, ...]] = []
     for path in sorted(directory.glob("*.log")):
         found.append((path.name,))
-        batches = list(iter_batches(memoryview(path.read_bytes())))
-        for header, batch in batches if len(batches) > 1 else [each for each in batches if each[0].record_count]:
+        for header, batch in iter_batches(memoryview(path.read_bytes())):
             records: list[Record] = list(iter_records(batch))
             fields = header._replace(batch_length=0, crc=0, base_timestamp=0)
             found.append((fields, header.base_timestamp if header.has_delete_horizon else None, records))

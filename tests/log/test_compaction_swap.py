@@ -60,7 +60,7 @@ def test_a_crash_at_any_step_leaves_a_log_that_opens_with_the_newest_records(
     log.release()
     sizes = set()
     for crash in range(crashes):
-        again = open_log(tmp_path / f"crash{crash}", clean=False, **CONFIG)
+        again = open_log(tmp_path / f"crash{crash}", clean=False, cleanup_policy=["compact"], **CONFIG)
         found = records_from(again)
         sizes.add(len(found))
         assert again.log_end_offset == 11
