@@ -242,7 +242,9 @@ def _aborted_transactions(side: Side) -> list[Any]:
     """What a consumer is told to pass over, from each offset on."""
     found = []
     for offset in range(0, 30, 3):
-        answer = side.ask("Fetch", 11, {**fetched("transactional", offset), "isolation_level": 1, "rack_id": ""})
+        # A broker that has just started may have to look at a segment before it shows it.
+        request = {**fetched("transactional", offset), "max_wait_ms": 5000, "min_bytes": 1}
+        answer = side.ask("Fetch", 11, {**request, "isolation_level": 1, "rack_id": ""})
         found.append(answer["responses"][0]["partitions"][0]["aborted_transactions"])
     assert any(found)
     return found
