@@ -51,7 +51,8 @@ def add(system: type[Broker], measured: Iterable[tuple[footprint.Row | clusters.
 def rows_of_one(workloads: tuple[Workload, ...], figures: Figures) -> list[Measured]:
     """Return what was measured of one broker."""
     rows: list[Measured] = [(w.name, w.unit, w.bar, w.higher_is_better) for w in workloads]
-    rows += [(STARTUP, "s", 0.25, False), (AT_REST, "MB", None, False), (AFTER_LOAD, "MB", 0.25, False)]
+    if workloads:
+        rows += [(STARTUP, "s", 0.25, False), (AT_REST, "MB", None, False), (AFTER_LOAD, "MB", 0.25, False)]
     few = (*footprint.ROWS, *restarts.ROWS)
     return rows + [(*row, False) for row in few if (SYSTEMS[0].name, row.name) in figures]
 
@@ -99,12 +100,12 @@ def main() -> None:
     figures: Figures = defaultdict(list)
     for system in SYSTEMS * arguments.rounds if workloads else ():
         measure(system, workloads, figures)
-    if not arguments.only:
-        with tempfile.TemporaryDirectory(prefix="footprint-") as folder:
-            for system in SYSTEMS * arguments.rounds:
-                add(system, footprint.measure(system, Path(folder)), figures)
-                add(system, restarts.measure(system, Path(folder)), figures)
-    rows = table(rows_of_one(workloads, figures), SYSTEMS, figures) if workloads else []
+    for few in (footprint, restarts):
+        if any(arguments.only in row.name for row in few.ROWS):
+            with tempfile.TemporaryDirectory(prefix="few-") as folder:
+                for system in SYSTEMS * arguments.rounds:
+                    add(system, few.measure(system, Path(folder)), figures)
+    rows = table(rows_of_one(workloads, figures), SYSTEMS, figures) if figures else []
     figures_of_three: Figures = defaultdict(list)
     if arguments.only in THREE_BROKERS:
         for system in clusters.SYSTEMS * arguments.rounds:

@@ -40,18 +40,19 @@ def compaction(broker: Broker) -> float:
     create_topic(broker.bootstrap, TOPIC, config=config)
     _fill(broker)
     directory = broker.data / "log"
-    size = sum(path.stat().st_size for path in sorted((directory / f"{TOPIC}-0").glob("*.log"))[:-1])
+    *cleanable, active = sorted((directory / f"{TOPIC}-0").glob("*.log"))
+    size = sum(path.stat().st_size for path in cleanable)
     _set(broker, OF_TOPIC, TOPIC, "min.cleanable.dirty.ratio", "0.01")
     began = time.perf_counter()
-    while not _is_noted(directory / "cleaner-offset-checkpoint"):
+    while not _is_noted(directory / "cleaner-offset-checkpoint", int(active.stem)):
         if time.perf_counter() - began > PATIENCE_S:
             raise RuntimeError("the log is not compacted")
         time.sleep(0.002)
     return size / (time.perf_counter() - began) / 1e6
 
 
-def _is_noted(checkpoint: Path) -> bool:
-    return checkpoint.exists() and f"{TOPIC} 0 " in checkpoint.read_text()
+def _is_noted(checkpoint: Path, offset: int) -> bool:
+    return checkpoint.exists() and f"{TOPIC} 0 {offset}" in checkpoint.read_text().splitlines()
 
 
 def _fill(broker: Broker) -> None:
