@@ -100,6 +100,14 @@ class Settings:
             raise self.wrong(key, f"is to be a table, not {table!r}")
         return Settings(found, self.file, f"{self.prefix}{below}")
 
+    def tables(self, key: str) -> list["Settings"]:
+        """A list of tables, each as a part; empty where there is none."""
+        value = self._values.get(key, [])
+        self._known.add(key)
+        if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
+            raise self.wrong(key, f"is to be a list of tables, not {value!r}")
+        return [Settings(each, self.file, f"{self.prefix}{key}[{slot}].") for slot, each in enumerate(value)]
+
     def all_texts(self) -> dict[str, str]:
         """Whatever there is, as texts: for keys that are handed on to somebody else, who knows them."""
         return {key: self.text(key) for key in self._values}

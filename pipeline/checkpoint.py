@@ -1,0 +1,94 @@
+"""The directory in which a job keeps where it is: Spark's own checkpoint, and what was said about where to begin.
+
+Owns the layout of that directory, the lock that keeps a job from running twice, and how it is moved. Must not know
+Spark: its checkpoint is read as the files that they are. Counterpart in Kafka: the offset storage topic of Connect.
+"""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+Offsets: TypeAlias = dict[str, dict[str, int]]
+"""By topic and partition, which is a text as in all of Spark's offsets."""
+
+_LOCK: Final = "lock"
+_START: Final = "start.json"
+_SPARK: Final = "spark"
+_VERSION_LINE: Final = "v1"
+
+
+class CheckpointError(Exception):
+    """A checkpoint that cannot be used; the text is one line that says why."""
+
+
+class Checkpoint:
+    """Where one job is."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    @property
+    def spark(self) -> Path:
+        """Spark's own."""
+        return self.directory / _SPARK
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """For as long as the block lasts nobody else runs the job, on this machine or on shared storage."""
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            fd = os.open(self.directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise CheckpointError(f"{self.directory}: {error.strerror}") from None
+        try:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise CheckpointError(f"{self.directory}: the job runs already") from None
+            yield
+        finally:
+            os.close(fd)
+
+    def start(self) -> Offsets | None:
+        """Where the job begins that was moved and has not run since; None where its file says it."""
+        path = self.directory / _START
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def move(self, offsets: Mapping[str, Mapping[str, int]]) -> None:
+        """Have the job begin anew at some offsets. What Spark noted is put aside, not thrown away."""
+        replaced = self.directory / (_START + ".tmp")
+        replaced.write_text(json.dumps(offsets))
+        # In this order: a crash between the two leaves the job where it was.
+        replaced.replace(self.directory / _START)
+        if self.spark.exists():
+            self.spark.rename(self.directory / f"{_SPARK}-until-{time.time_ns() // 1_000_000}")
+
+    def batch(self) -> int | None:
+        """The last batch that is done; None before the first one."""
+        return _last(self.spark / "commits")
+
+    def offsets(self) -> list[Offsets]:
+        """Up to where each topic source is done, in Spark's order; empty before the first batch."""
+        batch = self.batch()
+        return [] if batch is None else self._offsets_of(batch)
+
+    def _offsets_of(self, batch: int) -> list[Offsets]:
+        path = self.spark / "offsets" / str(batch)
+        try:
+            version, _, *sources = path.read_text().splitlines()
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{path} cannot be read: {error}") from None
+        if version != _VERSION_LINE:
+            raise CheckpointError(f"{path} has version {version!r}, which is unknown")
+        found = [json.loads(line) for line in sources if line.startswith("{")]
+        return [each for each in found if all(isinstance(of, dict) for of in each.values())]
+
+
+def _last(directory: Path) -> int | None:
+    names = (path.name for path in directory.iterdir()) if directory.is_dir() else ()
+    return max((int(name) for name in names if name.isdecimal()), default=None)

@@ -1,0 +1,72 @@
+"""Job files: TOML or Connect's .properties, which come to the same flat keys.
+
+Owns how tables become dotted keys, and what is said of a file that cannot be read. Must not know which keys there are.
+Counterpart in Kafka: the connector configurations of Connect.
+"""
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ottla.pipeline.settings import JobError, Settings
+
+# Lists of tables that stay such: their order counts. Connect's flat form writes them as JSON.
+_LISTS: Final = ("steps", "inputs")
+# Lists of named tables, which Connect writes as a list of names and dotted keys.
+_NAMED: Final = ("transforms", "predicates")
+
+
+def read_settings(path: Path) -> Settings:
+    """All keys of a job file."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not text"
+        raise JobError(f"{path}: {reason}") from None
+    if path.suffix == ".toml":
+        try:
+            return Settings(dict(_flat(tomllib.loads(text), str(path))), str(path))
+        except tomllib.TOMLDecodeError as error:
+            raise JobError(f"{path}: {error}") from None
+    if path.suffix == ".properties":
+        import javaproperties
+
+        try:
+            return of_texts(javaproperties.loads(text), str(path))
+        except ValueError as error:
+            raise JobError(f"{path}: {error}") from None
+    raise JobError(f"{path}: a job is a .toml or a .properties file")
+
+
+def of_texts(config: Mapping[str, str], file: str) -> Settings:
+    """The keys of a job in Connect's flat form."""
+    values: dict[str, object] = dict(config)
+    for key in _LISTS:
+        if key in config:
+            try:
+                values[key] = json.loads(config[key])
+            except ValueError as error:
+                raise JobError(f"{file}: {key} is to be a list of tables in JSON: {error}") from None
+    return Settings(values, file)
+
+
+def _flat(table: Mapping[str, Any], file: str, prefix: str = "") -> Iterator[tuple[str, object]]:
+    for key, value in table.items():
+        name = f"{prefix}{key}"
+        if name in _NAMED and isinstance(value, list) and value and isinstance(value[0], dict):
+            yield from _named(name, value, file)
+        elif isinstance(value, dict):
+            yield from _flat(value, file, f"{name}.")
+        else:
+            yield name, value
+
+
+def _named(key: str, tables: list[dict[str, Any]], file: str) -> Iterator[tuple[str, object]]:
+    names = [table.get("name") for table in tables]
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise JobError(f"{file}: each of {key} is to have a name of its own")
+    yield key, names
+    for table in tables:
+        yield from _flat({k: v for k, v in table.items() if k != "name"}, file, f"{key}.{table['name']}.")

@@ -1,0 +1,118 @@
+"""Offsets as a broker knows them: where topics begin and end, and how far a job is, as a consumer group of its own.
+
+Owns the admin client. Must not know checkpoints, nor Spark. Counterparts in Kafka: the offsets that Connect's sink
+tasks commit, ConsumerGroupCommand's --reset-offsets.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from ottla.pipeline.checkpoint import Offsets
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+_PATIENCE_MS: Final = 10_000
+_NOTHING_SO_LATE: Final = -1
+
+
+class UnreachableError(Exception):
+    """A broker that does not answer, or not as it should; the text is one line."""
+
+
+class Positions:
+    """Asks one cluster."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        # Not above: whoever only reads a job file need not wait for it.
+        from kafka.admin import KafkaAdminClient
+
+        with self._told():
+            self._admin: Any = KafkaAdminClient(
+                bootstrap_servers=bootstrap.split(","), client_id="ottla-pipeline", request_timeout_ms=_PATIENCE_MS
+            )
+
+    def close(self) -> None:
+        """Give the connections up."""
+        self._admin.close()
+
+    def commit(self, group: str, offsets: Offsets) -> None:
+        """Say how far a group is, which nobody may be a member of."""
+        from kafka.errors import NoError
+        from kafka.structs import OffsetAndMetadata
+
+        with self._told():
+            wanted = {each: OffsetAndMetadata(offset, "", -1) for each, offset in _partitions(offsets)}
+            if not wanted:
+                return
+            for partition, error in self._admin.alter_group_offsets(group, wanted).items():
+                if error is not NoError:
+                    raise UnreachableError(
+                        f"{self._bootstrap}: {group} cannot commit {partition.topic}-{partition.partition}: "
+                        f"{error.__name__}"
+                    )
+
+    def partitions(self, topics: Iterable[str]) -> list[tuple[str, int]]:
+        """All partitions of topics that have to be there."""
+        with self._told():
+            described = {each["name"]: each for each in self._admin.describe_topics(list(topics))}
+            missing = [name for name in topics if described.get(name, {"error_code": 3})["error_code"]]
+            if missing:
+                raise UnreachableError(f"{self._bootstrap} has no topic {', '.join(missing)}")
+            return [
+                (name, each["partition_index"]) for name, topic in described.items() for each in topic["partitions"]
+            ]
+
+    def topics(self) -> list[str]:
+        """The names of all topics."""
+        with self._told():
+            return sorted(self._admin.list_topics())
+
+    def at(self, partitions: Iterable[tuple[str, int]], timestamp: int) -> Offsets:
+        """Offsets at a time in milliseconds, or EARLIEST or LATEST; the end where nothing is so late."""
+        partitions = list(partitions)
+        found = self._listed(partitions, timestamp)
+        late = [each for each in partitions if found[each] == _NOTHING_SO_LATE]
+        if late:
+            found |= self._listed(late, LATEST)
+        offsets: Offsets = {}
+        for (topic, partition), offset in found.items():
+            offsets.setdefault(topic, {})[str(partition)] = offset
+        return offsets
+
+    def lag(self, offsets: Offsets) -> int:
+        """How many offsets are between these and the ends."""
+        ends = self._listed([(each.topic, each.partition) for each, _ in _partitions(offsets)], LATEST)
+        return sum(
+            max(0, ends[each.topic, each.partition] - offset)
+            for each, offset in _partitions(offsets)
+            if (each.topic, each.partition) in ends
+        )
+
+    def _listed(self, partitions: Iterable[tuple[str, int]], timestamp: int) -> dict[tuple[str, int], int]:
+        from kafka import TopicPartition
+
+        with self._told():
+            asked = {TopicPartition(topic, partition): timestamp for topic, partition in partitions}
+            found = self._admin.list_partition_offsets(asked) if asked else {}
+            return {(each.topic, each.partition): answer.offset for each, answer in found.items()}
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        from kafka.errors import KafkaError
+
+        try:
+            yield
+        except (KafkaError, OSError) as error:
+            raise UnreachableError(f"{self._bootstrap} does not answer: {error!s}".replace("\n", " ")) from None
+
+
+def _partitions(offsets: Mapping[str, Mapping[str, int]]) -> list[tuple[Any, int]]:
+    from kafka import TopicPartition
+
+    return [
+        (TopicPartition(topic, int(partition)), offset)
+        for topic, of in offsets.items()
+        for partition, offset in of.items()
+    ]
