@@ -225,7 +225,9 @@ class PartitionCheck:
             mend = partial(_write_index, path, found)
             size = (OFFSET_ENTRY if suffix == INDEX_SUFFIX else TIME_ENTRY).size
             if not path.exists():
-                self._find(path, None, "is missing", mend)
+                # Kafka makes them when something is appended.
+                if segment.size:
+                    self._find(path, None, "is missing", mend)
             elif check.wrong is not None:
                 self._find(path, check.wrong * size, "contradicts its segment", mend)
             elif segment.end_offset is not None and path.stat().st_size % size:

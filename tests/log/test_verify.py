@@ -190,6 +190,11 @@ def test_every_bit_that_flips_is_found(directory: Path, seed: int, trials: int) 
     assert _said(directory) == []
 
 
+def test_a_segment_without_a_batch_needs_no_index(directory: Path) -> None:
+    (directory / str(TOPIC_PARTITION) / f"{END:020d}.log").touch()
+    assert _said(directory) == []
+
+
 def test_one_partition_may_be_looked_at_alone(directory: Path) -> None:
     shutil.copytree(directory / str(TOPIC_PARTITION), directory / "other-0")
     (directory / "other-0" / f"{MIDDLE}.log").write_bytes(b"nonsense")
