@@ -44,11 +44,12 @@ bench: ## Apache Kafka and Ottla, side by side.
 		{ $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends python3-venv; }
 	@$(MAKE) --no-print-directory PYTHON=$(BENCH_PYTHON) VENV=.venv-bench measure
 
-measure: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp
+measure: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/spark.stamp
 	$(BIN)/python -m benchmarks --output docs/benchmarks.md
 
 docs: $(VENV)/run.stamp ## Write the documents that derive from the code.
 	$(BIN)/python -m ottla.broker.config_docs > docs/configuration.md
+	$(BIN)/python -m ottla.pipeline.transform_docs > docs/transforms.md
 
 $(VENV)/run.stamp: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
@@ -60,7 +61,7 @@ $(VENV)/run.stamp: pyproject.toml constraints.txt
 	@$(PIP) install --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/native.stamp: $(VENV)/run.stamp ottla/native.py ottla/build_native.py $(wildcard wire/*.py log/*.py coordinator/*.py broker/*.py broker/handlers/*.py)
+$(VENV)/native.stamp: $(VENV)/run.stamp ottla/native.py ottla/build_native.py $(wildcard wire/*.py log/*.py coordinator/*.py broker/*.py broker/handlers/*.py pipeline/*.py)
 	@if command -v $${CC:-cc} >/dev/null; then $(PIP) install $(BUILD_NEEDS); fi
 	@$(BIN)/python -m ottla.build_native --if-possible
 	@touch $@
@@ -69,7 +70,7 @@ $(VENV)/test.stamp: $(VENV)/run.stamp
 	@$(PIP) install --no-build-isolation --editable '.[test]'
 	@touch $@
 
-# Half a gigabyte, which only the tests of Spark's connector need.
+# Half a gigabyte, which only tests and measurements of Spark need.
 $(VENV)/spark.stamp: $(VENV)/test.stamp
 	@$(PIP) install --no-build-isolation --editable '.[spark]'
 	@touch $@

@@ -11,10 +11,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from benchmarks import clusters, codecs, compaction, footprint, groups, restarts
+from benchmarks import clusters, codecs, compaction, footprint, groups, restarts, spark
 from benchmarks.machine_memory import touch_free_memory
 from benchmarks.workloads import WORKLOADS, Workload
 from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
+from compat_tests.spark import running_spark
 
 SYSTEMS = (ApacheKafka, Ottla)
 MB = 1e6
@@ -46,6 +47,16 @@ def add(system: type[Broker], measured: Iterable[tuple[footprint.Row | clusters.
     for row, figure in measured:
         figures[system.name, row.name].append(figure)
         print(f"{system.name:9} {row.name:62} {figure:14,.2f} {row.unit}", flush=True)
+
+
+def measure_spark(rounds: int) -> Figures:
+    """Have one Spark read from all brokers."""
+    figures: Figures = defaultdict(list)
+    with tempfile.TemporaryDirectory(prefix="spark-") as folder, running_spark(Path(folder)) as session:
+        for system in SYSTEMS * rounds:
+            touch_free_memory()
+            add(system, spark.measure(system, session), figures)
+    return figures
 
 
 def rows_of_one(workloads: tuple[Workload, ...], figures: Figures) -> list[Measured]:
@@ -112,6 +123,8 @@ def main() -> None:
             touch_free_memory()
             add(system, clusters.measure(system), figures_of_three)
         rows += ["", f"## {THREE_BROKERS}", "", *table(clusters.ROWS, clusters.SYSTEMS, figures_of_three)]
+    if arguments.only in spark.TITLE:
+        rows += ["", f"## {spark.TITLE}", "", *spark.table(SYSTEMS, measure_spark(arguments.rounds))]
     print("\n".join(rows))
     if arguments.output:
         text = [

@@ -20,8 +20,10 @@ TOOLS = "org.apache.kafka:kafka-tools:4.3.1"
 ZOOKEEPER_BROKER = "org.apache.kafka:kafka_2.13:3.9.2"
 ZOOKEEPER_TOOLS = "org.apache.kafka:kafka-tools:3.9.2"
 JACKSON = "com.fasterxml.jackson.core:jackson-databind:2.21.2"
-# Spark's Kafka source and sink, Avro, Delta and a database, with what Spark's own installation lacks; each without what
-# it depends on.
+# Connect's transforms, and the converter that writes their records as JSON.
+CONNECT = ("org.apache.kafka:connect-transforms:3.9.2", "org.apache.kafka:connect-json:3.9.2")
+# Spark's Kafka source and sink, Avro, Delta and databases, with what Spark's own installation lacks, and Kafka Streams,
+# whose serializers are asked in Spark's JVM; each without what it depends on.
 SPARK = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
     "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
@@ -31,6 +33,8 @@ SPARK = (
     "io.delta:delta-spark_4.2_2.13:4.4.0",
     "io.delta:delta-storage:4.4.0",
     "org.xerial:sqlite-jdbc:3.50.3.0",
+    "org.postgresql:postgresql:42.7.7",
+    "org.apache.kafka:kafka-streams:3.9.2",
 )
 
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / "jars"
@@ -136,7 +140,7 @@ def main() -> None:
     if shutil.which("mvn") is None and not os.environ.get("CI"):
         sys.stderr.write("mvn is missing: tests against Apache Kafka are skipped\n")
         return
-    for coordinates in (*SPECIFICATIONS, JACKSON, BROKER, TOOLS, ZOOKEEPER_BROKER, ZOOKEEPER_TOOLS):
+    for coordinates in (*SPECIFICATIONS, JACKSON, BROKER, TOOLS, ZOOKEEPER_BROKER, ZOOKEEPER_TOOLS, *CONNECT):
         classpath(coordinates)
     spark_jars()
 

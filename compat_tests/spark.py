@@ -1,7 +1,10 @@
 """A pytest plugin: one Spark for all tests of a process, in a JVM of its own that ends with them."""
 
 import os
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,17 +26,13 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Run one Spark for all tests of this process."""
-    require("java")
-    if not os.environ.get("CI"):
-        pytest.importorskip("pyspark", reason="pyspark is missing")
+@contextmanager
+def running_spark(folder: Path) -> Iterator[Any]:
+    """Run one Spark, whose files are in a folder, for as long as the block lasts."""
     # Not above: who runs only the fast tests need not have it.
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    folder = tmp_path_factory.mktemp("spark")
     settings = {
         **SETTINGS,
         "spark.jars": ",".join(map(str, spark_jars())),
@@ -42,6 +41,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        # Else it is the first python3 of the path that runs what is written in Python.
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
         builder = SparkSession.builder.master("local[2]").appName("tests")
         session = builder.config(map=settings).getOrCreate()
     yield session
@@ -51,6 +52,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     gateway.proc.stdin.close()
     gateway.proc.wait(30)
     SparkContext._gateway = SparkContext._jvm = None
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Run one Spark for all tests of this process."""
+    require("java")
+    if not os.environ.get("CI"):
+        pytest.importorskip("pyspark", reason="pyspark is missing")
+    with running_spark(tmp_path_factory.mktemp("spark")) as session:
+        yield session
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -18,7 +18,8 @@ from ottla.native import FOLDER, GROUPS, LIBRARIES, MODULES, PACKAGE, SUFFIX, di
 
 # Nothing but our own modules is gone into: what others declare makes no difference to the code, and their types take
 # most of the time. At a higher level the compiler takes twice as long for two per cent.
-_CONFIG = "[mypy]\nignore_missing_imports = True\nfollow_imports = skip\n[mypy-ottla.*]\nfollow_imports = silent\n"
+_CONFIG = "[mypy]\nignore_missing_imports = True\nfollow_imports = skip\n"
+_CONFIG += "[mypy-ottla.*,librt.*]\nfollow_imports = silent\n"
 _SETUP = """
 import json, os, sys
 from mypyc.build import mypycify

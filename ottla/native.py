@@ -69,6 +69,7 @@ MODULES: Final = (
     "log.segment",
     "log.segment_check",
     "log.segments",
+    "pipeline.log_source_columns",
     "wire.batch_header",
     "wire.codec",
     "wire.framing",

@@ -17,6 +17,7 @@ from ottla.log.meta_properties import (
     DirectoryInUse,
     DirectoryLocks,
     InconsistentMetaPropertiesError,
+    is_locked,
     read_meta_properties,
 )
 from ottla.log.new_log import make_logs
@@ -68,6 +69,22 @@ def test_the_lock_is_of_the_kind_that_kafka_takes(tmp_path: Path) -> None:
     assert "BlockingIOError" in subprocess.run(command, capture_output=True, text=True).stderr
     manager.abandon()
     assert subprocess.run(command, capture_output=True).returncode == 0
+
+
+def test_whether_a_broker_has_a_directory_is_told_without_taking_its_lock(tmp_path: Path) -> None:
+    assert not is_locked(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    manager = _manager(tmp_path)
+    assert is_locked(tmp_path)
+    manager.abandon()
+    assert not is_locked(tmp_path)
+    code = "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); input()"
+    command = [sys.executable, "-c", code, str(tmp_path / ".lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as as_kafka_does:
+        assert as_kafka_does.stdout is not None
+        as_kafka_does.stdout.readline()
+        assert is_locked(tmp_path)
+        as_kafka_does.communicate("\n")
 
 
 def test_a_refused_directory_leaves_no_lock_on_the_others(tmp_path: Path) -> None:
