@@ -42,7 +42,7 @@ def cleaned(broker: Broker) -> int:
         while True:
             lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []
             for line in lines:
-                if line.startswith(f"{TOPIC} 0 "):
+                if line.startswith(f"{TOPIC} 0 ") and not line.endswith(" 0"):
                     return int(line.split()[2])
             assert time.monotonic() < deadline, broker.output()[-4000:]
             time.sleep(0.1)

@@ -117,6 +117,120 @@ def up(
     sys.exit(local_cluster.up(local_cluster.Plan(brokers, port, data, zookeeper, zookeeper_jars, cache, pairs)))
 
 
+_JOB = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="JOB")
+_CHECKPOINT = click.option(
+    "--checkpoint",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where the job keeps where it is. Default: .checkpoints/NAME beside its file.",
+)
+_MASTER = click.option("--master", metavar="URL", help="The Spark to run on. Default: one of its own, here.")
+_JARS = click.option(
+    "--jars",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Take Spark's jars from here. Otherwise mvn fetches them, once, or Spark itself does.",
+)
+_CONF = click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="Set one of Spark's keys.")
+_JOB_OVERRIDES = click.option(
+    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set one of the job's keys over its file."
+)
+
+
+@main.group()
+def pipeline() -> None:
+    """Run jobs on Spark that bring data into topics, through them and out of them. Needs ottla[spark]."""
+
+
+@pipeline.command("run")
+@_JOB
+@click.option("--once", is_flag=True, help="End when all is done that there is now.")
+@_JOB_OVERRIDES
+@click.option("--bootstrap-server", metavar="HOST:PORT", help="The brokers of a job that names none.")
+@_CHECKPOINT
+@_MASTER
+@_JARS
+@_CONF
+def run_job(
+    file: Path,
+    once: bool,
+    overrides: tuple[str, ...],
+    bootstrap_server: str | None,
+    checkpoint: Path | None,
+    master: str | None,
+    jars: Path | None,
+    conf: tuple[str, ...],
+) -> None:
+    """Run a job, until a signal says to stop."""
+    keys, pairs = dict(_pair(each, "--conf") for each in conf), dict(map(_pair, overrides))
+    from ottla import pipelines
+    from ottla.zookeeper_process import cache_folder
+
+    place = pipelines.Place(pairs, checkpoint, master, jars, keys, cache_folder(os.environ), bootstrap_server)
+    sys.exit(pipelines.run(file, place, once))
+
+
+@pipeline.command("validate")
+@_JOB
+@_JOB_OVERRIDES
+def validate_job(file: Path, overrides: tuple[str, ...]) -> None:
+    """Say what is wrong with a job, as far as its file tells."""
+    pairs = dict(map(_pair, overrides))
+    from ottla import pipelines
+
+    sys.exit(pipelines.validate(file, pipelines.Place(pairs)))
+
+
+@pipeline.command("status")
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@_JOB_OVERRIDES
+@_CHECKPOINT
+def status_of_jobs(files: tuple[Path, ...], overrides: tuple[str, ...], checkpoint: Path | None) -> None:
+    """Say how far jobs are, and how far behind."""
+    pairs = dict(map(_pair, overrides))
+    from ottla import pipelines
+
+    sys.exit(pipelines.status(files, pipelines.Place(pairs, checkpoint)))
+
+
+@pipeline.command("reset")
+@_JOB
+@click.option("--to", required=True, metavar="earliest|latest|TIME", help="Where it is to begin anew.")
+@_JOB_OVERRIDES
+@_CHECKPOINT
+def reset_job(file: Path, to: str, overrides: tuple[str, ...], checkpoint: Path | None) -> None:
+    """Move a job that does not run."""
+    pairs = dict(map(_pair, overrides))
+    from ottla import pipelines
+
+    sys.exit(pipelines.reset(file, pipelines.Place(pairs, checkpoint), to))
+
+
+@pipeline.command("serve")
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
+@click.option("--bootstrap-server", required=True, metavar="HOST:PORT", help="The brokers that keep what is said.")
+@click.option("--listen", default="127.0.0.1:8083", show_default=True, help="Where HTTP is answered; port 0 is any.")
+@click.option("--group-id", default="ottla-pipeline", show_default=True, help="Servers of one group share the jobs.")
+@_MASTER
+@_JARS
+@_CONF
+def serve_jobs(
+    directory: Path,
+    bootstrap_server: str,
+    listen: str,
+    group_id: str,
+    master: str | None,
+    jars: Path | None,
+    conf: tuple[str, ...],
+) -> None:
+    """Run many jobs, those of DIR and those that come by Connect's REST interface, until a signal says to stop."""
+    keys = dict(_pair(each, "--conf") for each in conf)
+    from ottla import pipelines
+
+    place = pipelines.Place(master=master, jars=jars, spark=keys)
+    sys.exit(pipelines.serve(directory, bootstrap_server, place, listen=listen, group_id=group_id))
+
+
 @main.group()
 def metadata() -> None:
     """Take a cluster's topics and configs out of its store, or bring them into one.
@@ -162,10 +276,10 @@ def _store_pairs(overrides: tuple[str, ...], zookeeper: str | None) -> dict[str,
     return dict(map(_pair, overrides)) | ({} if zookeeper is None else {"zookeeper.connect": zookeeper})
 
 
-def _pair(override: str) -> tuple[str, str]:
+def _pair(override: str, option: str = "--override") -> tuple[str, str]:
     name, equals, value = override.partition("=")
     if not equals or not name.strip():
-        _refuse(f"--override takes KEY=VALUE, not {override!r}")
+        _refuse(f"{option} takes KEY=VALUE, not {override!r}")
     return name.strip(), value
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 Offsets: TypeAlias = dict[str, dict[str, int]]
 """By topic and partition, which is a text as in all of Spark's offsets."""
@@ -20,6 +20,7 @@ _LOCK: Final = "lock"
 _START: Final = "start.json"
 _SPARK: Final = "spark"
 _VERSION_LINE: Final = "v1"
+_NOTHING: Final = "-"
 
 
 class CheckpointError(Exception):
@@ -68,25 +69,40 @@ class Checkpoint:
         if self.spark.exists():
             self.spark.rename(self.directory / f"{_SPARK}-until-{time.time_ns() // 1_000_000}")
 
+    def query_id(self) -> str:
+        """What Spark calls the query; another one after the job was moved."""
+        return str(json.loads((self.spark / "metadata").read_text())["id"])
+
     def batch(self) -> int | None:
         """The last batch that is done; None before the first one."""
         return _last(self.spark / "commits")
 
     def offsets(self) -> list[Offsets]:
         """Up to where each topic source is done, in Spark's order; empty before the first batch."""
-        batch = self.batch()
-        return [] if batch is None else self._offsets_of(batch)
+        return [end for _, end in self.ends() if are_of_topics(end)]
 
-    def _offsets_of(self, batch: int) -> list[Offsets]:
+    def ends(self) -> list[tuple[int, Any]]:
+        """Up to where each source is done, by its number; of one that had nothing to read nothing is known."""
+        batch = self.batch()
+        if batch is None:
+            return []
         path = self.spark / "offsets" / str(batch)
         try:
             version, _, *sources = path.read_text().splitlines()
+            if version != _VERSION_LINE:
+                raise CheckpointError(f"{path} is of the unknown version {version}")
+            return [(number, json.loads(end)) for number, end in enumerate(sources) if end != _NOTHING]
         except (OSError, ValueError) as error:
             raise CheckpointError(f"{path} cannot be read: {error}") from None
-        if version != _VERSION_LINE:
-            raise CheckpointError(f"{path} has version {version!r}, which is unknown")
-        found = [json.loads(line) for line in sources if line.startswith("{")]
-        return [each for each in found if all(isinstance(of, dict) for of in each.values())]
+
+
+def are_of_topics(end: Any) -> bool:
+    """Whether a source's end is that of Spark's Kafka source."""
+    return isinstance(end, dict) and bool(end) and all(map(_are_of_partitions, end.values()))
+
+
+def _are_of_partitions(of: Any) -> bool:
+    return isinstance(of, dict) and all(key.isdecimal() and isinstance(each, int) for key, each in of.items())
 
 
 def _last(directory: Path) -> int | None:

@@ -48,6 +48,7 @@ _RELEASES: Final = {
     "4.2": _Release(token_provider="4.0.0", avro="4.1.1"),
 }
 KAFKA, AVRO, DELTA, ICEBERG = "kafka", "avro", "delta", "iceberg"
+_DRIVERS: Final = {"sqlite": "org.xerial:sqlite-jdbc:3.50.3.0", "postgresql": "org.postgresql:postgresql:42.7.8"}
 
 
 def coordinates(needs: Iterable[str], spark: str) -> list[str]:
@@ -69,6 +70,7 @@ def coordinates(needs: Iterable[str], spark: str) -> list[str]:
         AVRO: [f"org.apache.spark:spark-avro_2.13:{release.avro or spark}"],
         DELTA: [f"io.delta:delta-spark_{minor}_2.13:{release.delta}", f"io.delta:delta-storage:{release.delta}"],
         ICEBERG: [f"org.apache.iceberg:iceberg-spark-runtime-{minor}_2.13:{release.iceberg}"],
+        **{name: [driver] for name, driver in _DRIVERS.items()},
     }
     return [each for need in sorted(set(needs)) for each in by_need[need]]
 

@@ -8,6 +8,7 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from ottla.pipeline.settings import JobError, Settings
@@ -18,8 +19,8 @@ _LISTS: Final = ("steps", "inputs")
 _NAMED: Final = ("transforms", "predicates")
 
 
-def read_settings(path: Path) -> Settings:
-    """All keys of a job file."""
+def read_settings(path: Path, overrides: Mapping[str, str] = MappingProxyType({})) -> Settings:
+    """All keys of a job file, and those that are said beside it, which count over it."""
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -27,14 +28,14 @@ def read_settings(path: Path) -> Settings:
         raise JobError(f"{path}: {reason}") from None
     if path.suffix == ".toml":
         try:
-            return Settings(dict(_flat(tomllib.loads(text), str(path))), str(path))
+            return _settings({**dict(_flat(tomllib.loads(text), str(path))), **overrides}, str(path))
         except tomllib.TOMLDecodeError as error:
             raise JobError(f"{path}: {error}") from None
     if path.suffix == ".properties":
         import javaproperties
 
         try:
-            return of_texts(javaproperties.loads(text), str(path))
+            return of_texts({**javaproperties.loads(text), **overrides}, str(path))
         except ValueError as error:
             raise JobError(f"{path}: {error}") from None
     raise JobError(f"{path}: a job is a .toml or a .properties file")
@@ -49,7 +50,26 @@ def of_texts(config: Mapping[str, str], file: str) -> Settings:
                 values[key] = json.loads(config[key])
             except ValueError as error:
                 raise JobError(f"{file}: {key} is to be a list of tables in JSON: {error}") from None
-    return Settings(values, file)
+    return _settings(values, file)
+
+
+def texts(settings: Settings) -> dict[str, str]:
+    """Connect's flat form of what a file says."""
+    return {key: json.dumps(value) if key in _LISTS else _text(value) for key, value in settings.values.items()}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(map(_text, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _settings(values: dict[str, object], file: str) -> Settings:
+    """The keys, of which `sql` is the short form of a step."""
+    query = values.pop("sql", None)
+    if query is not None and "steps" in values:
+        raise JobError(f"{file}: sql is a step, and cannot stand beside steps", "sql", "cannot stand beside steps")
+    return Settings(values if query is None else {**values, "steps": [{"kind": "sql", "query": query}]}, file)
 
 
 def _flat(table: Mapping[str, Any], file: str, prefix: str = "") -> Iterator[tuple[str, object]]:

@@ -4,8 +4,11 @@ Owns the admin client. Must not know checkpoints, nor Spark. Counterparts in Kaf
 tasks commit, ConsumerGroupCommand's --reset-offsets.
 """
 
+import socket
+import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import Any, Final
 
 from ottla.pipeline.checkpoint import Offsets
@@ -13,6 +16,7 @@ from ottla.pipeline.checkpoint import Offsets
 EARLIEST: Final = -2
 LATEST: Final = -1
 _PATIENCE_MS: Final = 10_000
+_AGAIN_AFTER_S: Final = 0.25
 _NOTHING_SO_LATE: Final = -1
 
 
@@ -28,6 +32,7 @@ class Positions:
         # Not above: whoever only reads a job file need not wait for it.
         from kafka.admin import KafkaAdminClient
 
+        _reach(bootstrap)
         with self._told():
             self._admin: Any = KafkaAdminClient(
                 bootstrap_servers=bootstrap.split(","), client_id="ottla-pipeline", request_timeout_ms=_PATIENCE_MS
@@ -37,8 +42,19 @@ class Positions:
         """Give the connections up."""
         self._admin.close()
 
-    def commit(self, group: str, offsets: Offsets) -> None:
-        """Say how far a group is, which nobody may be a member of."""
+    def commit(self, group: str, offsets: Offsets, patience_s: float = 0.0) -> None:
+        """Say how far a group is, which nobody may be a member of. A coordinator may take a while to be there."""
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                self._commit(group, offsets)
+                return
+            except UnreachableError:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(_AGAIN_AFTER_S)
+
+    def _commit(self, group: str, offsets: Offsets) -> None:
         from kafka.errors import NoError
         from kafka.structs import OffsetAndMetadata
 
@@ -64,10 +80,13 @@ class Positions:
                 (name, each["partition_index"]) for name, topic in described.items() for each in topic["partitions"]
             ]
 
-    def topics(self) -> list[str]:
-        """The names of all topics."""
-        with self._told():
-            return sorted(self._admin.list_topics())
+    def create(self, topic: str, partitions: int, configs: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Create a topic unless it is there."""
+        from kafka.admin import NewTopic
+        from kafka.errors import TopicAlreadyExistsError
+
+        with self._told(), suppress(TopicAlreadyExistsError):
+            self._admin.create_topics([NewTopic(topic, partitions, -1, topic_configs=dict(configs))])
 
     def at(self, partitions: Iterable[tuple[str, int]], timestamp: int) -> Offsets:
         """Offsets at a time in milliseconds, or EARLIEST or LATEST; the end where nothing is so late."""
@@ -106,6 +125,19 @@ class Positions:
             yield
         except (KafkaError, OSError) as error:
             raise UnreachableError(f"{self._bootstrap} does not answer: {error!s}".replace("\n", " ")) from None
+
+
+def _reach(bootstrap: str) -> None:
+    """Refuse brokers of which none listens: the client would try for half a minute."""
+    reason: object = "no address is given"
+    for address in bootstrap.split(","):
+        host, _, port = address.strip().rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), _PATIENCE_MS / 1000):
+                return
+        except (OSError, ValueError) as error:
+            reason = error
+    raise UnreachableError(f"{bootstrap} does not answer: {reason}")
 
 
 def _partitions(offsets: Mapping[str, Mapping[str, int]]) -> list[tuple[Any, int]]:

@@ -13,7 +13,12 @@ _NEAR: Final = 0.5
 
 
 class JobError(Exception):
-    """What is wrong with a job, in one line that names its file and the key."""
+    """What is wrong with a job, in one line that names its file and the key; and both of it apart."""
+
+    def __init__(self, line: str, key: str = "", reason: str = "") -> None:
+        super().__init__(line)
+        self.key = key
+        self.reason = reason or line
 
 
 class Settings:
@@ -25,15 +30,15 @@ class Settings:
     def __init__(self, values: Mapping[str, object], file: str, prefix: str = "") -> None:
         self.file = file
         self.prefix = prefix
-        self._values = values
+        self.values = values
         self._known: set[str] = set()
 
     def __contains__(self, key: str) -> bool:
-        return self._values.get(key) is not None
+        return self.values.get(key) is not None
 
     def keys(self) -> list[str]:
         """All keys, known or not."""
-        return list(self._values)
+        return list(self.values)
 
     def text(self, key: str, default: str | None = None) -> str:
         """A text; a key without a default has to be there."""
@@ -91,9 +96,9 @@ class Settings:
         """The keys below one: a table of TOML, or those that begin with `key.`; empty where there is nothing."""
         self._known.add(key)
         below = f"{key}."
-        found = {name.removeprefix(below): value for name, value in self._values.items() if name.startswith(below)}
+        found = {name.removeprefix(below): value for name, value in self.values.items() if name.startswith(below)}
         self._known |= {below + name for name in found}
-        table = self._values.get(key)
+        table = self.values.get(key)
         if isinstance(table, Mapping):
             found |= table
         elif table is not None and not found:
@@ -102,7 +107,7 @@ class Settings:
 
     def tables(self, key: str) -> list["Settings"]:
         """A list of tables, each as a part; empty where there is none."""
-        value = self._values.get(key, [])
+        value = self.values.get(key, [])
         self._known.add(key)
         if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
             raise self.wrong(key, f"is to be a list of tables, not {value!r}")
@@ -110,22 +115,22 @@ class Settings:
 
     def all_texts(self) -> dict[str, str]:
         """Whatever there is, as texts: for keys that are handed on to somebody else, who knows them."""
-        return {key: self.text(key) for key in self._values}
+        return {key: self.text(key) for key in self.values}
 
     def wrong(self, key: str, reason: str) -> JobError:
         """The error that says what is wrong with a key."""
-        return JobError(f"{self.file}: {self.prefix}{key} {reason}")
+        return JobError(f"{self.file}: {self.prefix}{key} {reason}", f"{self.prefix}{key}", reason)
 
     def finish(self) -> None:
         """Refuse what nobody asked for."""
-        for key in self._values:
+        for key in self.values:
             if key not in self._known:
                 near = difflib.get_close_matches(key, self._known, 1, _NEAR)
                 raise self.wrong(key, "is unknown" + (f"; did you mean {self.prefix}{near[0]}?" if near else ""))
 
     def _value(self, key: str, default: object) -> object:
         self._known.add(key)
-        value = self._values.get(key)
+        value = self.values.get(key)
         if value is None:
             value = default
         if value is None:

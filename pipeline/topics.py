@@ -1,19 +1,22 @@
 """Topics as source and sink of a job, through Spark's own connector.
 
-Owns the keys of both and their names in Spark. Must not know formats, nor how often a batch is written: what has to be
-written once goes through `transactional_sink`. Counterparts in Kafka: consumer and producer of a Connect worker.
+Owns the keys of both and their names in Spark. Must not know jobs, nor how it is done that records are written once
+(`transactional_sink`). Counterparts in Kafka: consumer and producer of a Connect worker.
 """
 
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from ottla.pipeline import jars
+from ottla.pipeline.formats import Format, read_format
 from ottla.pipeline.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BOOTSTRAP: Final = "bootstrap.servers"
+_AS_THEY_ARE: Final = ("binary", "string", "void")
 AT_LEAST_ONCE, EXACTLY_ONCE = "at-least-once", "exactly-once"
 _SUBSCRIPTIONS: Final = {"topics": "subscribe", "topics.regex": "subscribePattern", "partitions": "assign"}
 _LIMITS: Final = {
@@ -38,18 +41,21 @@ class TopicSource:
             ),
             "startingOffsets": _offsets(settings, "starting.offsets", "earliest"),
             **_subscription(settings),
-            **_consumer_keys(settings, "consumer"),
+            **_client_keys(settings, "consumer"),
         }
         self.options |= {name: settings.text(key) for key, name in _LIMITS.items() if key in settings}
         self.ending_offsets = _offsets(settings, "ending.offsets", "latest")
+        self.names = settings.texts("topics") if "topics" in settings else None
         settings.finish()
 
-    def load(self, spark: "SparkSession", starting_offsets: Mapping[str, Mapping[str, int]] | None) -> "DataFrame":
-        """All there is and will be, from given offsets on if a job was moved to some."""
-        options = dict(self.options)
-        if starting_offsets is not None:
-            options["startingOffsets"] = json.dumps(starting_offsets)
-        return spark.readStream.format("kafka").options(**options).load()
+    def load(
+        self, spark: "SparkSession", *, streaming: bool, start: Mapping[str, Mapping[str, int]] | None = None
+    ) -> "DataFrame":
+        """All there is and will be, from `start` on if a job was moved there; or all there is now."""
+        options = self.options if start is None else self.options | {"startingOffsets": json.dumps(start)}
+        if streaming:
+            return spark.readStream.format("kafka").options(**options).load()
+        return spark.read.format("kafka").options(**options, endingOffsets=self.ending_offsets).load()
 
 
 class TopicSink:
@@ -58,16 +64,38 @@ class TopicSink:
     def __init__(self, settings: Settings, bootstrap: str | None) -> None:
         self.bootstrap = settings.text(BOOTSTRAP, bootstrap)
         self.topic = settings.optional("topic")
-        self.delivery = settings.choice("delivery", (AT_LEAST_ONCE, EXACTLY_ONCE), AT_LEAST_ONCE)
+        self.is_once = settings.choice("delivery", (AT_LEAST_ONCE, EXACTLY_ONCE), AT_LEAST_ONCE) == EXACTLY_ONCE
         self.keeps_partitions = settings.truth("keep.partitions", default=False)
-        self.producer_keys = _consumer_keys(settings, "producer")
+        self._tasks = settings.integer("tasks", 1, least=1)
+        self._formats = {side: _format(settings, side) for side in ("key", "value")}
+        formats = [each for each in self._formats.values() if each is not None]
+        self.needs = [jars.KAFKA, *(need for each in formats for need in each.needs)]
+        self._producer_keys = _client_keys(settings, "producer")
+        if self.is_once and self.topic is None:
+            raise settings.wrong("topic", f"has to be there where delivery is {EXACTLY_ONCE}")
         settings.finish()
+
+    def check(self) -> None:
+        """Refuse what the brokers cannot do, before there are records."""
+        if self.is_once:
+            from ottla.pipeline.transactions import check_transactions
+
+            check_transactions(self.bootstrap)
+
+    def encoded(self, records: "DataFrame") -> "DataFrame":
+        """Records whose keys and values are bytes; what has no format is as it is, or JSON."""
+        for side, format_ in self._formats.items():
+            if format_ is not None:
+                records = format_.encode(records, side)
+            elif records.schema[side].dataType.typeName() not in _AS_THEY_ARE:
+                records = read_format(Settings({"type": "json"}, side)).encode(records, side)
+        return records
 
     @property
     def options(self) -> dict[str, str]:
         """What Spark's sink is told."""
         topic = {} if self.topic is None else {"topic": self.topic}
-        return {"kafka.bootstrap.servers": self.bootstrap, "includeHeaders": "true", **topic, **self.producer_keys}
+        return {"kafka.bootstrap.servers": self.bootstrap, "includeHeaders": "true", **topic, **self._producer_keys}
 
     def columns(self, records: "DataFrame") -> "DataFrame":
         """Of what there is, what a topic takes; a record's own topic and partition only where they are to be kept."""
@@ -76,9 +104,28 @@ class TopicSink:
         wanted += ["partition"] if self.keeps_partitions else []
         return records.select(*(each for each in wanted if each in records.columns))
 
-    def write(self, records: "DataFrame", query_id: str, batch_id: int) -> None:
-        """Write a batch; once more if it is written again."""
-        self.columns(records).write.format("kafka").options(**self.options).save()
+    def write(self, records: "DataFrame", query_id: str, batch_id: int, name: str) -> None:
+        """Write a batch, of which nothing is written twice where that was asked for."""
+        if not self.is_once:
+            self.columns(records).write.format("kafka").options(**self.options).save()
+            return
+        from ottla.pipeline import transactional_sink
+
+        transactional_sink.register(records.sparkSession)
+        # A task that comes again has the same rows: of the same partitions of the source, in their order.
+        spread = self.columns(transactional_sink.spread(records, self._tasks, "topic", "partition"))
+        own = {"topic": str(self.topic), "query": name, "tasks": str(self._tasks)}
+        writer = spread.write.format(transactional_sink.FORMAT).mode("append")
+        writer.options(**{"kafka.bootstrap.servers": self.bootstrap}, **self._producer_keys, **own).save()
+
+
+def _format(settings: Settings, side: str) -> Format | None:
+    part = settings.part(side)
+    if not part.keys():
+        return None
+    found = read_format(part)
+    found.check_writing()
+    return found
 
 
 def _subscription(settings: Settings) -> dict[str, str]:
@@ -107,6 +154,6 @@ def _offsets(settings: Settings, key: str, default: str) -> str:
     return text
 
 
-def _consumer_keys(settings: Settings, part: str) -> dict[str, str]:
+def _client_keys(settings: Settings, part: str) -> dict[str, str]:
     """Kafka's own keys of a client, handed on."""
     return {f"kafka.{key}": text for key, text in settings.part(part).all_texts().items()}

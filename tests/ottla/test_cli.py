@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.cli import main
+from ottla.wire.record_batch import NewRecord, build_batch
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
 HEAVY = ("trio", "construct", "asyncio", "ottla.broker", "ottla.wire", "ottla.log.")
@@ -217,22 +218,22 @@ def test_an_override_without_a_value_is_one_clear_line() -> None:
 def test_verify_tells_what_is_wrong_and_mends_it_if_asked_to(tmp_path: Path) -> None:
     segment = tmp_path / "orders-0" / f"{0:020d}.log"
     segment.parent.mkdir()
-    segment.write_bytes(b"")
+    segment.write_bytes(bytes(build_batch([NewRecord(value=b"v", timestamp=1)])))
     runner = CliRunner()
     broken = runner.invoke(main, ["verify", str(tmp_path)])
     assert broken.exit_code == 1
     assert broken.stdout == (
         f"{segment.with_suffix('.index')}: is missing\n"
         f"{segment.with_suffix('.timeindex')}: is missing\n"
-        "1 logs with 0 batches: 2 findings\n"
+        "1 logs with 1 batches: 2 findings\n"
     )
     mended = runner.invoke(main, ["verify", "--repair", str(tmp_path)])
     assert (mended.exit_code, mended.stdout.splitlines()[-1]) == (
         0,
-        "1 logs with 0 batches: 2 findings, 2 of them mended",
+        "1 logs with 1 batches: 2 findings, 2 of them mended",
     )
     sound = runner.invoke(main, ["verify", str(tmp_path)])
-    assert (sound.exit_code, sound.stdout, sound.stderr) == (0, "1 logs with 0 batches: 0 findings\n", "")
+    assert (sound.exit_code, sound.stdout, sound.stderr) == (0, "1 logs with 1 batches: 0 findings\n", "")
 
 
 def test_verify_refuses_what_is_no_log_directory(tmp_path: Path) -> None:

@@ -1,0 +1,197 @@
+"""Runs `ottla pipeline`: jobs on Spark, their progress on a terminal, and one clear line for whatever is wrong.
+
+Must not know what a job does. Counterparts: connect-standalone.sh, connect-distributed.sh.
+"""
+
+import logging
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from ottla.pipeline.checkpoint import Checkpoint, CheckpointError
+from ottla.pipeline.jars import NoJarsError
+from ottla.pipeline.job import Job, problems
+from ottla.pipeline.job_file import read_settings, texts
+from ottla.pipeline.positions import EARLIEST, LATEST, Positions, UnreachableError
+from ottla.pipeline.running import JobFailedError, Progress, Running
+from ottla.pipeline.session import NoSparkError, close_session, installed, open_session
+from ottla.pipeline.settings import JobError
+
+_PATIENCE_S = 10.0
+_REFUSALS = (JobError, CheckpointError, NoJarsError, NoSparkError, UnreachableError, JobFailedError)
+
+
+class Place(NamedTuple):
+    """Where a job runs, where it keeps where it is, and what is said beside its file."""
+
+    overrides: Mapping[str, str] = MappingProxyType({})
+    checkpoint: Path | None = None
+    master: str | None = None
+    jars: Path | None = None
+    spark: Mapping[str, str] = MappingProxyType({})
+    cache: Path = Path()
+    bootstrap: str | None = None
+    """The brokers of jobs that name none."""
+
+    def job(self, file: Path) -> Job:
+        """The job of a file."""
+        return Job(read_settings(file, self.overrides), self.bootstrap)
+
+    def kept(self, job: Job, file: Path) -> Checkpoint:
+        """Where a job keeps where it is."""
+        return Checkpoint(self.checkpoint or file.parent / ".checkpoints" / job.name)
+
+
+def run(file: Path, place: Place, once: bool) -> int:
+    """Run a job until it is done, or a signal says to stop; return the exit code."""
+    return _told(lambda: _run(file, place, once))
+
+
+def validate(file: Path, place: Place) -> int:
+    """Say whether a job can be run as far as its file tells."""
+
+    def check() -> None:
+        job = place.job(file)
+        sys.stdout.write(f"{file}: {job.name} can be run\n")
+
+    return _told(check)
+
+
+def status(files: Iterable[Path], place: Place) -> int:
+    """Say how far jobs are."""
+
+    def tell() -> None:
+        for file in files:
+            job = place.job(file)
+            sys.stdout.write(f"{job.name}: {_status(job, place.kept(job, file))}\n")
+
+    return _told(tell)
+
+
+def reset(file: Path, place: Place, to: str) -> int:
+    """Have a job that does not run begin anew, at its topics' earliest or latest offsets or at a time."""
+
+    def move() -> None:
+        job = place.job(file)
+        if job.source.topics is None or job.source.topics.names is None:
+            raise JobError(f"{file}: only a job whose source names its topics can be moved")
+        kept = place.kept(job, file)
+        with kept.locked(), closing(Positions(job.source.topics.bootstrap)) as positions:
+            partitions = positions.partitions(job.source.topics.names)
+            offsets = positions.at(partitions, {"earliest": EARLIEST, "latest": LATEST}.get(to) or _time_ms(to))
+            kept.move(offsets)
+            positions.commit(job.group, offsets, _PATIENCE_S)
+        for topic, of in offsets.items():
+            for partition, offset in sorted(of.items(), key=lambda each: int(each[0])):
+                sys.stdout.write(f"{topic}-{partition} {offset}\n")
+
+    return _told(move)
+
+
+def serve(directory: Path, bootstrap: str, place: Place, **more: Any) -> int:
+    """Run the jobs that a directory and Connect's clients name, until a signal says to stop; return the exit code."""
+    from ottla.pipeline.server.main import ServeOptions
+    from ottla.pipeline.server.main import serve as serve_jobs
+
+    command = [sys.executable, "-P", "-m", "ottla", "pipeline", "run"]
+    given = [*_given("--master", place.master), *_given("--jars", place.jars)]
+    given += ["--bootstrap-server", bootstrap]
+    given += [each for key, value in place.spark.items() for each in ("--conf", f"{key}={value}")]
+    return _told(
+        lambda: serve_jobs(
+            ServeOptions(
+                directory,
+                bootstrap,
+                lambda file, checkpoint: [*command, str(file), "--checkpoint", str(checkpoint), *given],
+                lambda config, name: problems(config, name, bootstrap),
+                lambda file: texts(read_settings(file)),
+                **more,
+            )
+        )
+    )
+
+
+def _given(option: str, value: object) -> list[str]:
+    return [] if value is None else [option, str(value)]
+
+
+def _run(file: Path, place: Place, once: bool) -> None:
+    job = place.job(file)
+    kept = place.kept(job, file)
+    installed()
+    job.check()
+    spark = open_session(
+        job.name,
+        job.needs(),
+        master=place.master,
+        given={**job.spark, **place.spark},
+        jar_folder=place.jars,
+        cache=place.cache,
+    )
+    try:
+        with _progress(job.name) as tell:
+            running = Running(job, kept, spark, tell)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: running.stop())
+            running.run(once=once)
+    finally:
+        close_session(spark)
+
+
+def _status(job: Job, kept: Checkpoint) -> str:
+    batch = kept.batch()
+    if batch is None:
+        return "has not run" if kept.start() is None else "was moved, and has not run since"
+    said = f"{batch + 1:,} batches are done"
+    offsets = kept.offsets()
+    if job.source.topics is None or not offsets:
+        return said
+    with closing(Positions(job.source.topics.bootstrap)) as positions:
+        return f"{said}, lag {positions.lag(offsets[0]):,}"
+
+
+def _time_ms(text: str) -> int:
+    from datetime import UTC, datetime
+
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise JobError(f"--to takes earliest, latest or a time such as 2026-01-31T12:00:00Z, not {text!r}") from None
+    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Callable[[Progress], None]]:
+    """A line that changes on a terminal; elsewhere one for each batch that had rows."""
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with Live(Text(f"{name}: waiting"), console=console, transient=True) as live:
+            yield lambda progress: live.update(Text(f"{name}: {progress}"))
+    else:
+
+        def tell(progress: Progress) -> None:
+            if progress.rows:
+                sys.stderr.write(f"{name}: {progress}\n")
+
+        yield tell
+
+
+def _told(work: Callable[[], int | None]) -> int:
+    # What matters of it is told by those who use it.
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    try:
+        return work() or 0
+    except _REFUSALS as error:
+        sys.stderr.write(f"ottla: {' '.join(str(error).split())}\n")
+        return 1
+    except OSError as error:
+        sys.stderr.write(f"ottla: {error.filename}: {error.strerror}\n" if error.filename else f"ottla: {error}\n")
+        return 1

@@ -1,0 +1,75 @@
+"""What every format is: bytes of a key or value become a typed column, and the other way round.
+
+Owns what becomes of rows that cannot be read or written. Must import without pyspark. Counterpart in Kafka: Converter.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from ottla.pipeline.record_frame import settled
+from ottla.pipeline.settings import Settings
+
+DataFrame = Any
+Column = Any
+STAGES = {"key": "KEY_CONVERTER", "value": "VALUE_CONVERTER"}
+_PARSED = "parsed"
+
+
+class Outcome(NamedTuple):
+    """A new column, and a text that is not null where a row has a problem; None where none has."""
+
+    value: Column
+    problem: Column | None
+
+
+class Format:
+    """One format, read and checked as far as that is possible without Spark."""
+
+    converter: ClassVar[str]
+    """The class of Connect that does the same; dead letters name it."""
+    needs: ClassVar[Sequence[str]] = ()
+    """What has to be among Spark's jars."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def check_reading(self) -> None:
+        """Refuse, before Spark starts, to read with these settings."""
+
+    def check_writing(self) -> None:
+        """Refuse, before Spark starts, to write with these settings."""
+
+    def decode(self, frame: DataFrame, column: str) -> DataFrame:
+        """Return the frame with bytes made typed values; a row that cannot be read gets an error, null stays null."""
+        from pyspark.sql import functions
+
+        self.check_reading()
+        raw = functions.when(functions.col("error").isNull(), functions.col(column))
+        # A column of its own, so that Spark parses once what is looked at many times.
+        parsed = frame.withColumn(_PARSED, self.parse(raw))
+        outcome = self.read(functions.col(column), functions.col(_PARSED))
+        return settled(parsed, column, *outcome, STAGES[column])
+
+    def encode(self, frame: DataFrame, column: str) -> DataFrame:
+        """Return the frame with values made bytes; a row that cannot be written gets an error, null stays null."""
+        from pyspark.sql import functions
+
+        self.check_writing()
+        field = frame.schema[column]
+        value = functions.when(functions.col("error").isNull(), functions.col(column))
+        if field.dataType.typeName() == "void":
+            return settled(frame, column, value.cast("binary"), None, STAGES[column])
+        outcome = self.write(value, field)
+        return settled(frame, column, *outcome, STAGES[column])
+
+    def parse(self, raw: Column) -> Column:
+        """Return what `read` looks at besides the bytes."""
+        return raw
+
+    def read(self, raw: Column, parsed: Column) -> Outcome:
+        """Return values and problems of bytes."""
+        raise NotImplementedError
+
+    def write(self, value: Column, field: Any) -> Outcome:
+        """Return bytes and problems of values; JobError where the field's type cannot be written at all."""
+        raise NotImplementedError

@@ -1,0 +1,122 @@
+"""One job: where records come from, what becomes of them, where they go, and how often.
+
+Owns the parts of a job and all that can be checked of them before Spark starts. Must not know how it is run.
+Counterparts in Kafka: a connector with its transforms, and the topology of a Streams application.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ottla.pipeline.dead_letters import read_errors
+from ottla.pipeline.feed import TOPIC, Feed
+from ottla.pipeline.job_file import of_texts
+from ottla.pipeline.mirror import MirrorSink
+from ottla.pipeline.positions import Positions
+from ottla.pipeline.settings import JobError, Settings
+from ottla.pipeline.sinks import SINKS, Sink, read_sink
+from ottla.pipeline.steps import read_inputs, read_steps
+from ottla.pipeline.topics import BOOTSTRAP, TopicSink
+from ottla.pipeline.transforms import read_transforms
+
+MIRROR: Final = "mirror"
+# What a connector has to have, and a job does without.
+_OF_CONNECT: Final = ("connector.class", "tasks.max")
+
+
+class Trigger(NamedTuple):
+    """When a batch is begun: as soon as it can be, every so often, or until all that there is now is done."""
+
+    processing_time: str | None = None
+    continuous: str | None = None
+    available_now: bool = False
+
+    def arguments(self) -> dict[str, object]:
+        """As PySpark's `trigger` takes them."""
+        if self.available_now:
+            return {"availableNow": True}
+        if self.continuous:
+            return {"continuous": self.continuous}
+        return {"processingTime": self.processing_time or "0 seconds"}
+
+
+class Job:
+    """What a job file says."""
+
+    def __init__(self, settings: Settings, bootstrap: str | None = None) -> None:
+        """`bootstrap`: the brokers of a job that names none."""
+        self.file = settings.file
+        self.name = settings.text("name", Path(settings.file).stem)
+        self.bootstrap = settings.optional(BOOTSTRAP) or bootstrap
+        for key in _OF_CONNECT:
+            settings.optional(key)
+        self.group = settings.text("group.id", f"ottla-pipeline-{self.name}")
+        self.spark = settings.part("spark").all_texts()
+        self.errors = read_errors(settings.part("errors"))
+        self.transforms = read_transforms(settings)
+        self.steps = read_steps(settings)
+        self.trigger = _trigger(settings.part("trigger"))
+        source, sink = settings.part("source"), settings.part("sink")
+        self.source = Feed(source, self.bootstrap)
+        self.inputs = [(each, Feed(each.settings, self.bootstrap)) for each in read_inputs(settings)]
+        self.sink = self._sink(sink, sink.choice("type", (TOPIC, MIRROR, *SINKS)))
+        self.dead_letters = self._dead_letters(settings)
+        settings.finish()
+        if self.trigger.continuous and not (self.source.topics and isinstance(self.sink, TopicSink)):
+            raise settings.wrong("trigger.continuous", "is for jobs from topics to topics")
+
+    def _sink(self, settings: Settings, kind: str) -> TopicSink | MirrorSink | Sink:
+        if kind == TOPIC:
+            return TopicSink(settings, self.bootstrap)
+        return MirrorSink(settings, self.bootstrap, self.source.topics) if kind == MIRROR else read_sink(settings)
+
+    def _dead_letters(self, settings: Settings) -> str | None:
+        """The brokers that have the topic of bad records, if there is one."""
+        if self.errors.topic is None:
+            return None
+        of_source = None if self.source.topics is None else self.source.topics.bootstrap
+        of_sink = self.sink.bootstrap if isinstance(self.sink, TopicSink | MirrorSink) else None
+        return settings.text(BOOTSTRAP, of_source or of_sink or self.bootstrap)
+
+    def needs(self) -> set[str]:
+        """Which of Spark's jars."""
+        feeds = [self.source, *(feed for _, feed in self.inputs)]
+        return {need for part in (self.sink, *feeds) for need in part.needs}
+
+    def check(self) -> None:
+        """Ask the brokers whether they are there and have what is wanted, before Spark takes its time to start."""
+        wanted: dict[str, set[str]] = {}
+        if isinstance(self.sink, TopicSink | MirrorSink):
+            wanted[self.sink.bootstrap] = set()
+        for topics in [self.source.topics, *(feed.topics for _, feed in self.inputs)]:
+            if topics is not None:
+                wanted.setdefault(topics.bootstrap, set()).update(topics.names or ())
+        for bootstrap, names in wanted.items():
+            positions = Positions(bootstrap)
+            try:
+                positions.partitions(sorted(names))
+            finally:
+                positions.close()
+        if isinstance(self.sink, TopicSink):
+            self.sink.check()
+
+
+def problems(config: Mapping[str, str], name: str, bootstrap: str | None = None) -> list[tuple[str, str]]:
+    """What is wrong with a job in Connect's flat form, the first thing of it: which key, and why."""
+    try:
+        Job(of_texts(config, name), bootstrap)
+    except JobError as error:
+        return [(error.key or "name", error.reason)]
+    return []
+
+
+def _trigger(settings: Settings) -> Trigger:
+    trigger = Trigger(
+        settings.optional("processing.time"),
+        settings.optional("continuous"),
+        settings.truth("available.now", default=False),
+    )
+    settings.finish()
+    if sum(map(bool, trigger)) > 1:
+        raise settings.wrong("continuous", "processing.time and available.now exclude each other")
+    return trigger

@@ -1,0 +1,116 @@
+"""The record frame: the columns in which records flow from a source to a sink.
+
+Owns how a frame is made, and how a row becomes one with an error. Must not know formats, transforms, sources and sinks.
+Counterparts in Kafka: ConnectRecord, ProcessingContext.
+"""
+
+from typing import Any, Final
+
+from ottla.pipeline.names import quoted
+
+DataFrame = Any
+Column = Any
+
+HEADERS: Final = "array<struct<key: string, value: binary>>"
+ERROR: Final = "struct<stage: string, class: string, message: string>"
+# What came from a topic, whatever becomes of the record: dead letters have it again.
+ORIGINAL: Final = f"struct<key: binary, value: binary, topic: string, headers: {HEADERS}>"
+COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "error", "original")
+DATA_EXCEPTION: Final = "org.apache.kafka.connect.errors.DataException"
+_OUTCOME: Final = "outcome"
+
+
+def from_kafka(frame: DataFrame) -> DataFrame:
+    """Return the record frame of what Spark's Kafka source reads; headers are there if it was told to include them."""
+    from pyspark.sql import functions
+
+    none = functions.array().cast(HEADERS)
+    headers = functions.coalesce("headers", none) if "headers" in frame.columns else none
+    return frame.select(
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "key",
+        "value",
+        headers.alias("headers"),
+        functions.lit(None).cast(ERROR).alias("error"),
+        functions.struct("key", "value", "topic", headers.alias("headers")).alias("original"),
+    )
+
+
+def from_values(frame: DataFrame, topic: str | None = None) -> DataFrame:
+    """Return the record frame of rows that come from no topic: each row is a value, without a key.
+
+    What dead letters have of such a row is its JSON; nobody computes it for rows without an error.
+    """
+    from pyspark.sql import functions
+
+    value = functions.struct(*(functions.col(quoted(name)) for name in frame.columns))
+    none = functions.array().cast(HEADERS)
+    original = functions.struct(
+        functions.lit(None).cast("binary").alias("key"),
+        functions.to_json(value, {"ignoreNullFields": "false"}).cast("binary").alias("value"),
+        functions.lit(None).cast("string").alias("topic"),
+        none.alias("headers"),
+    )
+    return frame.select(
+        functions.lit(topic).cast("string").alias("topic"),
+        functions.lit(None).cast("int").alias("partition"),
+        functions.lit(None).cast("bigint").alias("offset"),
+        functions.current_timestamp().alias("timestamp"),
+        functions.lit(None).cast("binary").alias("key"),
+        value.alias("value"),
+        none.alias("headers"),
+        functions.lit(None).cast(ERROR).alias("error"),
+        original.alias("original"),
+    )
+
+
+def unmoved(error: Column) -> Column:
+    """Return the same column, below which Spark moves no filter: it would compute anew there all that is looked at."""
+    from pyspark.sql import functions
+
+    # True, but not known to be the same each time.
+    return functions.when(functions.spark_partition_id() >= 0, error)
+
+
+def settled(frame: DataFrame, column: str, value: Column, problem: Column | None, stage: str) -> DataFrame:
+    """Return the frame with a column's new value; where there is a problem, a text, the row gets an error instead.
+
+    Rows that have an error already keep it; their column becomes null, for its type may have changed.
+    """
+    from pyspark.sql import functions
+
+    message = functions.lit(None).cast("string") if problem is None else problem
+    # A column of its own, so that Spark knows it for one thing that is looked at more than once.
+    frame = frame.withColumn(_OUTCOME, functions.struct(value.alias("value"), message.alias("message")))
+    value, message = (functions.col(_OUTCOME).getField(name) for name in ("value", "message"))
+    texts = {"stage": functions.lit(stage), "class": functions.lit(DATA_EXCEPTION), "message": message}
+    found = functions.struct(*(text.alias(name) for name, text in texts.items()))
+    columns = {
+        column: functions.when(functions.col("error").isNull() & message.isNull(), value),
+        "error": unmoved(functions.coalesce("error", functions.when(message.isNotNull(), found))),
+    }
+    return frame.select(*(columns.get(name, functions.col(name)).alias(name) for name in COLUMNS))
+
+
+def timed(frame: DataFrame, time: str | None) -> DataFrame:
+    """Return a frame whose timestamp is an SQL expression, where there is one."""
+    from pyspark.sql import functions
+
+    return frame if time is None else frame.withColumn("timestamp", functions.expr(time).cast("timestamp"))
+
+
+def without_errors(frame: DataFrame) -> DataFrame:
+    """Return a frame that has no bad rows, so that Spark knows it: it looks for none then."""
+    from pyspark.sql import functions
+
+    return frame.withColumn("error", functions.lit(None).cast(ERROR))
+
+
+def rows(frame: DataFrame) -> DataFrame:
+    """Return what a table or a file takes of records: the fields of their values, or else all of each record."""
+    if frame.schema["value"].dataType.typeName() == "struct":
+        return frame.select("value.*")
+    return frame.select(*(name for name in COLUMNS if name not in ("error", "original")))

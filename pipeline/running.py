@@ -1,0 +1,239 @@
+"""A job at work: the query that Spark runs for it, batch by batch, and what is told of it.
+
+Owns the way of records from the source to the sink, and when a batch counts. A batch that is run again after a crash
+writes nothing twice where its sink can tell that it was there: sinks know the query and the batch. Must not know files,
+terminals and servers. Counterparts in Kafka: WorkerSourceTask, WorkerSinkTask, KafkaStreams.
+"""
+
+import json
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ottla.pipeline import record_frame
+from ottla.pipeline.checkpoint import Checkpoint, Offsets
+from ottla.pipeline.job import Job
+from ottla.pipeline.mirror import MirrorSink
+from ottla.pipeline.positions import Positions, UnreachableError
+from ottla.pipeline.steps import apply_steps, output_mode
+from ottla.pipeline.topics import TopicSink
+from ottla.pipeline.transforms import apply_transforms
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+_NAMED: Final = re.compile(r"^(Caused by: )?([A-Za-z_]\w*\.)+\w*(Error|Exception): ")
+_LOOK_EVERY_S: Final = 0.25
+_POLL_EVERY_S: Final = 1.0
+_PATIENCE_S: Final = 10.0
+
+logger = logging.getLogger(__name__)
+
+
+class Progress(NamedTuple):
+    """How far a job is."""
+
+    batch: int
+    rows: int
+    rows_per_second: float
+    lag: int | None
+    """How many records wait in the source's topics; None for a source that is no topic."""
+
+    def __str__(self) -> str:
+        lag = "" if self.lag is None else f", lag {self.lag:,}"
+        return f"batch {self.batch:,}, {self.rows:,} rows, {self.rows_per_second:,.0f} rows/s{lag}"
+
+
+class JobFailedError(Exception):
+    """A job that ended because of something; the text is one line."""
+
+
+class Running:
+    """One run of a job."""
+
+    def __init__(
+        self, job: Job, checkpoint: Checkpoint, spark: "SparkSession", tell: Callable[[Progress], None]
+    ) -> None:
+        self._job = job
+        self._checkpoint = checkpoint
+        self._spark = spark
+        self._tell = tell
+        self._failure: BaseException | None = None
+        self._query_id = ""
+        self._is_stopped = False
+        self._owed: Offsets = {}
+        # Steps that keep state have to see a stream; all others see a batch, whose bad records were put aside.
+        self._streams = any(step.is_stateful for step in job.steps) or any(not each.is_table for each, _ in job.inputs)
+
+    def run(self, *, once: bool) -> None:
+        """Work until stopped, or until all is done that there is now. Raises JobFailedError."""
+        with self._checkpoint.locked():
+            positions = self._positions()
+            try:
+                self._owe(self._checkpoint.offsets())
+                query = self._start(once)
+                try:
+                    self._watch(query, positions)
+                finally:
+                    query.stop()
+            finally:
+                if positions is not None:
+                    positions.close()
+
+    def stop(self) -> None:
+        """End soon; a batch that is under way is run again at the next start."""
+        self._is_stopped = True
+
+    # The query
+
+    def _start(self, once: bool) -> "StreamingQuery":
+        job = self._job
+        trigger = {"availableNow": True} if once else job.trigger.arguments()
+        frame = self._frame()
+        if self._streams:
+            frame = apply_steps(frame, job.steps, self._inputs(self._spark))
+        writer = frame.writeStream.queryName(job.name).option("checkpointLocation", str(self._checkpoint.spark))
+        if job.trigger.continuous and not once:
+            assert isinstance(job.sink, TopicSink)
+            frame = job.sink.columns(job.errors.checked(job.sink.encoded(frame)))
+            writer = frame.writeStream.format("kafka").options(**job.sink.options)
+            writer = writer.option("checkpointLocation", str(self._checkpoint.spark))
+        else:
+            writer = writer.outputMode(output_mode(job.steps)).foreachBatch(self._write)
+        return writer.trigger(**trigger).start()
+
+    def _frame(self) -> "DataFrame":
+        checkpoint, start = str(self._checkpoint.spark), self._checkpoint.start()
+        frame = self._job.source.frame(self._spark, streaming=True, checkpoint=checkpoint, start=start)
+        return record_frame.timed(apply_transforms(frame, self._job.transforms), self._job.source.time)
+
+    def _inputs(self, spark: "SparkSession") -> Mapping[str, "DataFrame"]:
+        return {
+            each.name: each.prepare(record_frame.timed(feed.frame(spark, streaming=not each.is_table), feed.time))
+            for each, feed in self._job.inputs
+        }
+
+    def _write(self, batch: "DataFrame", batch_id: int) -> None:
+        """One batch; runs on a thread of Spark's."""
+        try:
+            self._write_batch(batch, batch_id)
+        except Exception as error:
+            self._failure = error
+            raise
+
+    def _write_batch(self, batch: "DataFrame", batch_id: int) -> None:
+        job = self._job
+        self._query_id = self._query_id or self._checkpoint.query_id()
+        if not job.steps or self._streams:
+            self._deliver(batch, batch_id)
+            return
+        with job.errors.split(batch) as (good, bad):
+            # A batch has a session of its own, and SQL sees no views of another.
+            inputs = self._inputs(good.sparkSession)
+            self._deliver(apply_steps(record_frame.without_errors(good), job.steps, inputs), batch_id)
+            self._put_aside(bad)
+
+    def _deliver(self, frame: "DataFrame", batch_id: int) -> None:
+        sink = self._job.sink
+        if isinstance(sink, TopicSink):
+            frame = sink.encoded(frame)
+        with self._job.errors.split(frame) as (good, bad):
+            if isinstance(sink, TopicSink):
+                sink.write(good, self._query_id, batch_id, self._job.name)
+            elif isinstance(sink, MirrorSink):
+                sink.write(good, self._query_id, batch_id)
+            else:
+                sink.write(record_frame.rows(good), self._query_id, batch_id)
+            self._put_aside(bad)
+
+    def _put_aside(self, bad: "DataFrame | None") -> None:
+        job = self._job
+        if bad is None:
+            return
+        job.errors.log(bad, job.name, {})
+        if job.errors.topic is not None:
+            letters = job.errors.dead_letters(bad, job.name, {})
+            brokers = {"kafka.bootstrap.servers": str(job.dead_letters), "includeHeaders": "true"}
+            letters.write.format("kafka").options(**brokers).save()
+
+    # What is told
+
+    def _positions(self) -> Positions | None:
+        topics = self._job.source.topics
+        return None if topics is None else Positions(topics.bootstrap)
+
+    def _watch(self, query: "StreamingQuery", positions: Positions | None) -> None:
+        told = -1
+        next_poll = 0.0
+        while query.isActive and not self._is_stopped:
+            time.sleep(_LOOK_EVERY_S)
+            now = time.monotonic()
+            if now >= next_poll:
+                next_poll = now + _POLL_EVERY_S
+                self._job.source.poll()
+            told = self._tell_since(query, positions, told)
+            self._commit(positions)
+        self._tell_since(query, positions, told)
+        self._commit(positions, _PATIENCE_S)
+        if not self._is_stopped and query.exception() is not None:
+            raise JobFailedError(_one_line(self._failure or query.exception()))
+
+    def _tell_since(self, query: "StreamingQuery", positions: Positions | None, told: int) -> int:
+        for progress in query.recentProgress:
+            batch = progress["batchId"]
+            if batch <= told:
+                continue
+            told = batch
+            offsets = [each for each in map(_offsets, progress["sources"]) if each is not None]
+            self._owe([end for end, _ in offsets])
+            lag = sum(_distance(end, latest) for end, latest in offsets) if positions is not None else None
+            self._tell(Progress(batch, progress["numInputRows"], progress["processedRowsPerSecond"] or 0.0, lag))
+        return told
+
+    def _owe(self, offsets: list[Offsets]) -> None:
+        """Offsets that those who look at consumer groups are to see."""
+        for each in offsets:
+            for topic, of in each.items():
+                self._owed.setdefault(topic, {}).update(of)
+
+    def _commit(self, positions: Positions | None, patience_s: float = 0.0) -> None:
+        """Show where the job is. Nothing depends on it: what cannot be committed now is the next time."""
+        if positions is None or not self._owed:
+            return
+        try:
+            positions.commit(self._job.group, self._owed, patience_s)
+            self._owed = {}
+        except UnreachableError as error:
+            logger.info("The offsets of %s are not committed: %s", self._job.name, error)
+
+
+def _offsets(source: Any) -> tuple[Offsets, Offsets] | None:
+    """Where a topic source is, and where its topics end."""
+    if not source["description"].startswith("KafkaV2"):
+        return None
+    end, latest = (_json(source[key]) for key in ("endOffset", "latestOffset"))
+    return None if end is None else (end, latest or end)
+
+
+def _json(text: Any) -> Any:
+    return json.loads(text) if isinstance(text, str) else text
+
+
+def _distance(start: Offsets, end: Offsets) -> int:
+    return sum(
+        max(0, offset - start.get(topic, {}).get(partition, 0))
+        for topic, of in end.items()
+        for partition, offset in of.items()
+    )
+
+
+def _one_line(error: BaseException | None) -> str:
+    """What an error says; of one that came through Spark, what it was at first."""
+    lines = str(error).strip().splitlines()
+    first = [line.strip() for line in lines if _NAMED.match(line.strip())]
+    if first:
+        return _NAMED.sub("", first[-1])
+    return lines[0] if lines else type(error).__name__

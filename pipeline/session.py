@@ -1,0 +1,93 @@
+"""The Spark that a job runs on: what has to be there before, and how it is set up.
+
+Owns Spark's own settings. Must not know what a job does. Counterpart in Kafka: the worker's configuration.
+"""
+
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.pipeline import jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOOPBACK: Final = "127.0.0.1"
+# Of what fails, who runs the job tells in one line; what else Spark says is for those who look into Spark.
+_LOGGING: Final = """\
+rootLogger.level = off
+"""
+_ALWAYS: Final = {
+    # Spark generates longer methods of several transforms; Java's compiler leaves those alone, at a tenth of the speed.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+# All of it is on this machine: nobody else is to reach it.
+_LOCAL: Final = {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK}
+_DELTA: Final = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+
+class NoSparkError(Exception):
+    """Spark that cannot be started; the text is one line that says why."""
+
+
+def installed() -> str:
+    """The version of PySpark, which is there with a Java to run it."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise NoSparkError("PySpark is not installed: pip install 'ottla[spark]'")
+    home = os.environ.get("JAVA_HOME")
+    if not (home and os.access(Path(home) / "bin" / "java", os.X_OK)) and shutil.which("java") is None:
+        raise NoSparkError("there is no java: install Java 17 (Debian: apt-get install openjdk-17-jre-headless)")
+    import pyspark
+
+    return str(pyspark.__version__)
+
+
+def open_session(
+    name: str,
+    needs: Iterable[str],
+    *,
+    master: str | None = None,
+    given: Mapping[str, str],
+    jar_folder: Path | None,
+    cache: Path,
+) -> "SparkSession":
+    """Start Spark: on this machine, or where `master` says. What is `given` counts over what is set here."""
+    version = installed()
+    needs = set(needs)
+    settings = {**_ALWAYS, **({} if master else _LOCAL), **(_DELTA if jars.DELTA in needs else {})}
+    settings |= jars.settings(needs, version, jar_folder, cache)
+    from pyspark.sql import SparkSession
+
+    if not master:
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name).master(master or "local[*]")
+    with tempfile.NamedTemporaryFile("w", prefix="log4j2-", suffix=".properties") as file:
+        file.write(_LOGGING)
+        file.flush()
+        settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={file.name}"
+        try:
+            return builder.config(map={**settings, **given}).getOrCreate()
+        except Exception as error:
+            raise NoSparkError(f"Spark does not start: {str(error).strip().splitlines()[0]}") from None
+
+
+def close_session(spark: "SparkSession") -> None:
+    """End Spark, and the JVM that it runs in."""
+    from pyspark import SparkContext
+
+    spark.stop()
+    gateway: Any = SparkContext._gateway
+    gateway.shutdown()
+    gateway.proc.stdin.close()

@@ -1,0 +1,107 @@
+"""`ottla pipeline`, as far as it needs no Spark."""
+
+import socket
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ottla import Broker
+from ottla.cli import main
+from ottla.pipeline.checkpoint import Checkpoint
+
+JOB = """\
+name = "orders"
+"bootstrap.servers" = "{bootstrap}"
+[source]
+type = "topic"
+topics = ["orders"]
+[sink]
+type = "console"
+"""
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    path = tmp_path / "job.toml"
+    path.write_text(JOB.format(bootstrap="127.0.0.1:1"))
+    return path
+
+
+def said(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["pipeline", *map(str, arguments)])
+
+
+def test_a_job_that_can_be_run_is_said_to_be(job: Path) -> None:
+    result = said("validate", job)
+    assert (result.exit_code, result.output) == (0, f"{job}: orders can be run\n")
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.toml")), ids=lambda path: path.stem)
+def test_every_example_can_be_run(example: Path) -> None:
+    assert said("validate", example).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("sink.nam = 1", "sink.nam is unknown"),
+        ('source.starting.offsets = "soon"', "source.starting.offsets is to be earliest, latest or"),
+        ('[[transforms]]\nname = "m"\ntype = "Maskfield"', "transforms.m.type "),
+        ('[[steps]]\nkind = "sql"', "steps[0].query is missing"),
+        ('[errors]\ntolerance = "some"', "errors.tolerance is to be one of none, all, not 'some'"),
+        ('[trigger]\ncontinuous = "1 second"', "trigger.continuous is for jobs from topics to topics"),
+        ('sink.type = "bucket"', "Cannot"),
+    ],
+)
+def test_what_is_wrong_with_a_job_is_one_line_that_names_file_and_key(job: Path, text: str, line: str) -> None:
+    if not text.startswith("["):
+        key, _, value = text.partition(" = ")
+        result = said("validate", job, "--override", f"{key}={value.strip(chr(34))}")
+        line = "sink.type is to be one of topic, mirror, console" if key == "sink.type" else line
+    else:
+        job.write_text(job.read_text() + text)
+        result = said("validate", job)
+    assert result.exit_code == 1
+    assert result.output.startswith(f"ottla: {job}: {line}")
+    assert result.output.count("\n") == 1
+
+
+def test_a_broker_that_is_not_there_is_said_before_spark_starts(job: Path) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        bootstrap = f"127.0.0.1:{nobody.getsockname()[1]}"
+        result = said("reset", job, "--to", "earliest", "--override", f"bootstrap.servers={bootstrap}")
+    assert (result.exit_code, result.output.count("\n")) == (1, 1)
+    assert result.output.startswith(f"ottla: {bootstrap} does not answer: ")
+
+
+def test_a_job_that_has_not_run_says_so_and_one_that_was_moved_too(job: Path) -> None:
+    assert said("status", job).output == "orders: has not run\n"
+    Checkpoint(job.parent / ".checkpoints" / "orders").directory.mkdir(parents=True)
+    Checkpoint(job.parent / ".checkpoints" / "orders").move({"orders": {"0": 3}})
+    assert said("status", job).output == "orders: was moved, and has not run since\n"
+
+
+@pytest.mark.slow
+def test_a_job_is_moved_to_a_time_and_its_group_shows_it(job: Path) -> None:
+    from kafka import KafkaAdminClient, KafkaProducer
+
+    with Broker() as broker:
+        there = ("--override", f"bootstrap.servers={broker.bootstrap}")
+        missing = said("reset", job, "--to", "earliest", *there)
+        assert missing.output == f"ottla: {broker.bootstrap} has no topic orders\n"
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+        for second in range(5):
+            producer.send("orders", b"v", timestamp_ms=1_893_456_000_000 + 1000 * second).get(10)
+        producer.close()
+        assert said("reset", job, "--to", "2030-01-01T00:00:03Z", *there).output == "orders-0 3\n"
+        assert said("reset", job, "--to", "latest", *there).output == "orders-0 5\n"
+        assert said("reset", job, "--to", "soon", *there).output.startswith("ottla: --to takes earliest, latest or")
+        admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+        ((partition, committed),) = admin.list_group_offsets({"ottla-pipeline-orders": None})[
+            "ottla-pipeline-orders"
+        ].items()
+        admin.close()
+        assert (partition.topic, committed.offset) == ("orders", 5)

@@ -1,0 +1,90 @@
+"""A server with a real job: made over HTTP, run by Spark, and there again after the server was killed."""
+
+import json
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from compat_tests.clients import create_topic
+from ottla import Broker
+from tests.pipeline.spark_command import COMMAND, jar_folder
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+PATIENCE_S = 90.0
+
+
+@contextmanager
+def served(folder: Path, bootstrap: str, jars: Path) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+    command = [*COMMAND, "serve", str(folder), "--bootstrap-server", bootstrap, "--listen", "127.0.0.1:0"]
+    with (
+        (folder.parent / "server.log").open("ab") as log,
+        subprocess.Popen([*command, "--jars", str(jars)], stdout=subprocess.PIPE, stderr=log, text=True) as process,
+    ):
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("ottla pipeline ready http://"), (folder.parent / "server.log").read_text()
+        try:
+            yield line.split()[-1], process
+        finally:
+            process.terminate()
+
+
+def ask(method: str, url: str, body: object = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        text = answer.read()
+        return json.loads(text) if text else None
+
+
+def wait_for_rows(folder: Path, count: int, log: Path) -> list[int]:
+    import pyarrow.parquet
+
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        found = pyarrow.parquet.read_table(folder).column("id").to_pylist() if list(folder.glob("*.parquet")) else []
+        if len(found) >= count:
+            return sorted(found)
+        assert time.monotonic() < deadline, log.read_text()[-4000:]
+        time.sleep(0.3)
+
+
+def produce(bootstrap: str, start: int, stop: int) -> None:
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
+    for number in range(start, stop):
+        producer.produce("orders", b'{"id":%d}' % number)
+    assert producer.flush(30) == 0
+
+
+def test_a_job_goes_on_after_its_server_was_killed(tmp_path: Path) -> None:
+    jars, jobs, out = jar_folder(tmp_path), tmp_path / "jobs", tmp_path / "out"
+    config = {
+        "source.type": "topic",
+        "source.topics": "orders",
+        "source.value.type": "json",
+        "source.value.schema": "id BIGINT",
+        "sink.type": "parquet",
+        "sink.path": str(out),
+    }
+    with Broker() as broker:
+        create_topic(broker.bootstrap, "orders")
+        produce(broker.bootstrap, 0, 10)
+        with served(jobs, broker.bootstrap, jars) as (url, process):
+            wrong = ask("PUT", f"{url}/connector-plugins/Job/config/validate", {**config, "name": "a", "sink.typ": "x"})
+            assert wrong["error_count"] == 1
+            ask("PUT", f"{url}/connectors/orders/config", config)
+            assert wait_for_rows(out, 10, tmp_path / "server.log") == list(range(10))
+            assert ask("GET", f"{url}/connectors/orders/status")["connector"]["state"] == "RUNNING"
+            process.kill()
+        produce(broker.bootstrap, 10, 15)
+        with served(jobs, broker.bootstrap, jars) as (url, _):
+            assert wait_for_rows(out, 15, tmp_path / "server.log") == list(range(15))
+            (offset,) = ask("GET", f"{url}/connectors/orders/offsets")["offsets"]
+            assert offset["offset"] == {"kafka_offset": 15}

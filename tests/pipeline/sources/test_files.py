@@ -1,0 +1,80 @@
+"""Files as streams: those that a folder gets more of, and those that grow."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.pipeline.sources import read_source
+from tests.pipeline.jobs import batches, keys
+
+pytestmark = pytest.mark.slow
+
+
+def load(spark: Any, path: Path | str, *, streaming: bool = True, **values: object) -> Any:
+    return read_source(keys("source", type="files", path=str(path), **values)).load(spark, streaming=streaming)
+
+
+def fail() -> None:
+    raise RuntimeError("killed")
+
+
+def test_lines_that_are_added_to_files_are_read_once_also_when_their_batch_is_replayed(
+    spark: Any, tmp_path: Path
+) -> None:
+    logs, checkpoint = tmp_path / "logs", tmp_path / "checkpoint"
+    logs.mkdir()
+    (logs / "a.log").write_text("a0\na1\nunfin")
+    (logs / "b.txt").write_text("not meant\n")
+    frame = load(spark, logs / "*.log")
+    assert batches(frame, checkpoint) == [[("a0",), ("a1",)]]
+    with (logs / "a.log").open("a") as file:
+        file.write("ished\n")
+    (logs / "c.log").write_text("c0\n")
+    with pytest.raises(Exception, match="killed"):
+        batches(frame, checkpoint, fail)
+    (logs / "d.log").write_text("d0\n")
+    assert batches(frame, checkpoint) == [[("c0",), ("unfinished",)], [("d0",)]]
+    assert batches(frame, checkpoint) == []
+
+
+def test_a_file_that_vanishes_before_it_is_read_fails_the_batch_unless_that_is_to_be_ignored(
+    spark: Any, tmp_path: Path
+) -> None:
+    logs, checkpoint = tmp_path / "logs", tmp_path / "checkpoint"
+    logs.mkdir()
+    (logs / "a.log").write_text("a0\n")
+    (logs / "b.log").write_text("b0\n")
+    with pytest.raises(Exception, match="killed"):
+        batches(load(spark, logs), checkpoint, fail)
+    (logs / "a.log").unlink()
+    with pytest.raises(Exception, match=r"No such file or directory: .*a\.log"):
+        batches(load(spark, logs), checkpoint)
+    assert batches(load(spark, logs, ignoreMissingFiles="true"), checkpoint) == [[("b0",)]]
+
+
+def test_rows_of_csv_and_json_files_that_grow_are_parsed(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id;name\n1;'x;y'\n")
+    options: dict[str, Any] = {"schema": "id int, name string", "header": "TRUE", "delimiter": ";", "quote": "'"}
+    frame = load(spark, tmp_path / "*.csv", format="csv", follow=True, **options)
+    assert batches(frame, tmp_path / "csv") == [[(1, "x;y")]]
+    with (tmp_path / "a.csv").open("a") as file:
+        file.write("\n2;z\n")
+    assert batches(frame, tmp_path / "csv") == [[(2, "z")]]
+    (tmp_path / "a.json").write_text('{"id": 1, "name": "x"}\n\n{"name": "y"}\n{"id')
+    frame = load(spark, tmp_path / "*.json", format="json", follow=True, schema="id int, name string")
+    assert frame.dtypes == [("id", "int"), ("name", "string")]
+    found = batches(frame.selectExpr("name", "id"), tmp_path / "json")
+    assert found == [[("x", 1), ("y", None)]]
+
+
+def test_files_that_appear_whole_are_read_so_many_at_a_time(spark: Any, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    spark.range(6).coalesce(1).write.option("maxRecordsPerFile", 2).parquet(str(data))
+    frame = load(spark, data, format="parquet", maxFilesPerTrigger=1)
+    assert sorted(batches(frame, tmp_path / "checkpoint")) == [[(0,), (1,)], [(2,), (3,)], [(4,), (5,)]]
+    assert load(spark, data, format="parquet", streaming=False).count() == 6
+    (data / "b.csv").write_text("id,name\n1,x\n")
+    csv = load(spark, data / "*.csv", format="csv", streaming=False, schema="id int, name string", header="true")
+    assert csv.collect() == [(1, "x")]
+    assert load(spark, data / "*.csv", streaming=False).count() == 2

@@ -1,0 +1,75 @@
+"""PostgreSQL as source and as sink: what it wants to be told otherwise than SQLite."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.pipeline.settings import JobError
+from ottla.pipeline.sinks import read_sink
+from ottla.pipeline.sources import read_source
+from tests.pipeline import postgres
+from tests.pipeline.jobs import batches, keys
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[postgres.Postgres]:
+    with postgres.running() as server:
+        yield server
+
+
+def test_times_with_and_without_a_zone_are_read_up_to_the_clock(
+    spark: Any, database: postgres.Postgres, tmp_path: Path
+) -> None:
+    database.run(
+        "CREATE TABLE items (id bigserial, zoned timestamptz, plain timestamp)",
+        "INSERT INTO items (zoned, plain) SELECT at, at AT TIME ZONE current_setting('timezone')"
+        " FROM (VALUES (now()), (now() + interval '1 hour')) AS times (at)",
+    )
+    for column in ("zoned", "plain"):
+        part = {"type": "jdbc", "url": database.url, "table": "items", "mode": "timestamp+incrementing"}
+        columns = {"timestamp_column_name": column, "incrementing_column_name": "id"}
+        source = read_source(keys("source", **part, **columns))
+        frame = source.load(spark, streaming=True, checkpoint=str(tmp_path / column))
+        assert [[row[0] for row in rows] for rows in batches(frame, tmp_path / column)] == [[1]]
+
+
+def test_batches_are_written_once_by_several_connections(spark: Any, database: postgres.Postgres) -> None:
+    values = {"url": database.url, "table": "public.copies", "auto_create": "true"}
+    upsert = {"insert_mode": "upsert", "pk_fields": "id"}
+    sink = read_sink(keys("sink", type="jdbc", **values, **upsert))
+    sink.check(spark)
+    columns = [
+        "id",
+        "concat('row ', id) AS name",
+        "now() AS at",
+        "X'00FF' AS raw",
+        "id % 2 = 0 AS even",
+        "id / 2 AS half",
+    ]
+    batch = spark.range(0, 1000, 1, 4).selectExpr(*columns)
+    sink.write(batch, "q", 0)
+    # Rows of one key in one batch, of which the last counts.
+    twice = spark.range(3).coalesce(1).selectExpr("0 AS id", "concat('again ', id) AS name")
+    failing = "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''killed''; END'"
+    database.run(failing, "CREATE TRIGGER failing AFTER UPDATE ON ottla_batches FOR EACH ROW EXECUTE FUNCTION fail()")
+    with pytest.raises(JobError, match=r"^job.toml: sink.table failed: PSQLException: ERROR: killed$"):
+        sink.write(twice, "q", 1)
+    summary = "SELECT count(*), min(name), max(name), min(half), bool_and(even = (id % 2 = 0)) FROM copies"
+    assert database.run(summary) == ["1000|row 0|row 999|0|t"]
+    database.run("DROP TRIGGER failing ON ottla_batches")
+    for _ in range(2):
+        sink.write(twice, "q", 1)
+    assert database.run(summary) == ["1000|again 2|row 999|0|t"]
+    assert database.run("SELECT * FROM ottla_batches") == ["q|1"]
+    assert database.run("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'ottla_staging%'") == ["0"]
+
+
+def test_a_database_that_is_down_is_one_line(spark: Any) -> None:
+    sink = read_sink(keys("sink", type="jdbc", url="jdbc:postgresql://127.0.0.1:1/x", table="t", password="secret"))
+    with pytest.raises(JobError, match=r"^job.toml: sink.url leads to no database: .*refused[^\n]*$") as caught:
+        sink.check(spark)
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,257 @@
+"""Jobs from end to end, on the one Spark of all tests and a real broker."""
+
+import json
+import sqlite3
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from compat_tests.brokers import run_tool
+from compat_tests.clients import create_topic
+from ottla import Broker
+from ottla.pipeline.checkpoint import Checkpoint
+from ottla.pipeline.job import Job
+from ottla.pipeline.job_file import read_settings
+from ottla.pipeline.running import JobFailedError, Progress, Running
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+# An hour ago, in milliseconds; what is older than a week may be deleted at any time.
+EARLIER = int(time.time()) * 1000 - 3_600_000
+SOURCE = """\
+name = "{name}"
+"bootstrap.servers" = "{bootstrap}"
+[source]
+type = "topic"
+topics = ["{topic}"]
+key.type = "string"
+value.type = "json"
+value.schema = "id BIGINT, name STRING"
+"""
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with Broker() as broker:
+        yield broker.bootstrap
+
+
+class Work:
+    """A job in a folder, run once and again."""
+
+    def __init__(self, spark: Any, folder: Path, text: str) -> None:
+        self.spark = spark
+        self.path = folder / "job.toml"
+        self.path.write_text(text)
+        self.checkpoint = Checkpoint(folder / "checkpoint")
+        self.told: list[Progress] = []
+
+    def run(self) -> None:
+        job = Job(read_settings(self.path))
+        job.check()
+        Running(job, self.checkpoint, self.spark, self.told.append).run(once=True)
+
+
+def produce(bootstrap: str, topic: str, values: list[bytes | None], **more: Any) -> None:
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
+    for number, value in enumerate(values):
+        producer.produce(topic, value, b"k%d" % number, **more)
+    assert producer.flush(30) == 0
+
+
+def consumed(bootstrap: str, topic: str, count: int) -> list[Any]:
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "test", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    found: list[Any] = []
+    while len(found) < count:
+        message = consumer.poll(30)
+        assert message is not None, f"{len(found)} of {count}"
+        assert message.error() is None
+        found.append(message)
+    consumer.close()
+    return found
+
+
+def orders(start: int, stop: int) -> list[bytes | None]:
+    return [json.dumps({"id": number, "name": f"n{number}"}).encode() for number in range(start, stop)]
+
+
+def test_a_topic_becomes_files_and_what_is_bad_is_put_aside_and_operators_see_the_lag(
+    spark: Any, bootstrap: str, tmp_path: Path
+) -> None:
+    create_topic(bootstrap, "in-1")
+    create_topic(bootstrap, "bad-1")
+    produce(bootstrap, "in-1", [*orders(0, 5), b"no json"])
+    work = Work(
+        spark,
+        tmp_path,
+        SOURCE.format(name="files", bootstrap=bootstrap, topic="in-1")
+        + f"""
+[sink]
+type = "parquet"
+path = "{tmp_path / "out"}"
+[errors]
+tolerance = "all"
+deadletterqueue.topic.name = "bad-1"
+deadletterqueue.context.headers.enable = true
+""",
+    )
+    work.run()
+    produce(bootstrap, "in-1", orders(5, 8))
+    work.run()
+    assert sorted((row.id, row.name) for row in spark.read.parquet(str(tmp_path / "out")).collect()) == [
+        (number, f"n{number}") for number in range(8)
+    ]
+    (bad,) = consumed(bootstrap, "bad-1", 1)
+    assert (bad.key(), bad.value()) == (b"k5", b"no json")
+    headers = dict(bad.headers())
+    assert headers["__connect.errors.topic"] == b"in-1"
+    assert headers["__connect.errors.stage"] == b"VALUE_CONVERTER"
+    assert [(progress.rows, progress.lag) for progress in work.told if progress.rows] == [(6, 0), (3, 0)]
+    produce(bootstrap, "in-1", orders(8, 10))
+    tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+    described = run_tool(tool, "--bootstrap-server", bootstrap, "--describe", "--group", "ottla-pipeline-files")
+    (line,) = [line.split() for line in described.splitlines() if "in-1" in line]
+    assert line[:6] == ["ottla-pipeline-files", "in-1", "0", "9", "11", "2"]
+
+
+def test_a_bad_record_ends_a_job_that_tolerates_none_with_one_line_and_nothing_is_lost(
+    spark: Any, bootstrap: str, tmp_path: Path
+) -> None:
+    create_topic(bootstrap, "in-2")
+    produce(bootstrap, "in-2", [*orders(0, 2), b"{"])
+    text = SOURCE.format(name="strict", bootstrap=bootstrap, topic="in-2")
+    work = Work(spark, tmp_path, text + f'[sink]\ntype = "parquet"\npath = "{tmp_path / "out"}"\n')
+    with pytest.raises(JobFailedError) as error:
+        work.run()
+    assert "in-2" in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.glob("out/*.parquet"))
+    work.path.write_text(work.path.read_text() + '[errors]\ntolerance = "all"\n')
+    work.run()
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 2
+
+
+def test_transforms_and_sql_between_topics(spark: Any, bootstrap: str, tmp_path: Path) -> None:
+    create_topic(bootstrap, "in-3")
+    produce(bootstrap, "in-3", [*orders(0, 4), None], headers=[("trace", b"1")])
+    work = Work(
+        spark,
+        tmp_path,
+        SOURCE.format(name="through", bootstrap=bootstrap, topic="in-3")
+        + '''
+[[transforms]]
+name = "mask"
+type = "MaskField$Value"
+fields = ["name"]
+predicate = "gone"
+negate = true
+[[predicates]]
+name = "gone"
+type = "RecordIsTombstone"
+[[steps]]
+kind = "sql"
+query = """
+    SELECT key, struct(value.id * 2 AS twice, value.name AS name) AS value, headers FROM records WHERE value.id > 0
+"""
+[sink]
+type = "topic"
+topic = "out-3"
+value.type = "json"
+''',
+    )
+    work.run()
+    found = consumed(bootstrap, "out-3", 3)
+    assert [(each.key(), json.loads(each.value())) for each in found] == [
+        (b"k%d" % number, {"twice": 2 * number, "name": ""}) for number in (1, 2, 3)
+    ]
+    assert found[0].headers() == [("trace", b"1")]
+
+
+def test_files_become_records_and_records_rows_of_a_table(spark: Any, bootstrap: str, tmp_path: Path) -> None:
+    folder, database = tmp_path / "in", tmp_path / "orders.db"
+    folder.mkdir()
+    (folder / "a.csv").write_text("id,name\n1,ada\n2,bob\n")
+    create_topic(bootstrap, "rows-4")
+    (tmp_path / "in-job").mkdir()
+    files = Work(
+        spark,
+        tmp_path / "in-job",
+        f"""
+name = "ingest"
+"bootstrap.servers" = "{bootstrap}"
+[source]
+type = "files"
+path = "{folder}"
+format = "csv"
+header = true
+schema = "id BIGINT, name STRING"
+[sink]
+type = "topic"
+topic = "rows-4"
+value.type = "json"
+""",
+    )
+    (tmp_path / "out-job").mkdir()
+    table = Work(
+        spark,
+        tmp_path / "out-job",
+        SOURCE.format(name="table", bootstrap=bootstrap, topic="rows-4")
+        + f"""
+[sink]
+type = "jdbc"
+url = "jdbc:sqlite:{database}"
+table = "orders"
+auto.create = true
+""",
+    )
+    files.run()
+    table.run()
+    (folder / "b.csv").write_text("id,name\n3,cyd\n")
+    files.run()
+    table.run()
+    with sqlite3.connect(database) as connection:
+        assert sorted(connection.execute("SELECT id, name FROM orders")) == [(1, "ada"), (2, "bob"), (3, "cyd")]
+    connection.close()
+
+
+def test_a_mirror_keeps_partitions_timestamps_and_headers_and_tells_which_offset_became_which(
+    spark: Any, bootstrap: str, tmp_path: Path
+) -> None:
+    create_topic(bootstrap, "in-5", partitions=3)
+    for partition in range(3):
+        values: list[bytes | None] = [b"%d/%d" % (partition, number) for number in range(4)]
+        produce(bootstrap, "in-5", [*values, None], partition=partition, timestamp=EARLIER, headers=[("h", None)])
+    work = Work(
+        spark,
+        tmp_path,
+        f"""
+name = "mirror"
+[source]
+type = "topic"
+"bootstrap.servers" = "{bootstrap}"
+topics = ["in-5"]
+[sink]
+type = "mirror"
+"bootstrap.servers" = "{bootstrap}"
+alias = "a"
+topic.prefix = "a."
+""",
+    )
+    work.run()
+    there, here = (
+        sorted(
+            (each.partition(), each.offset(), each.key(), each.value(), each.timestamp(), each.headers())
+            for each in consumed(bootstrap, topic, 15)
+        )
+        for topic in ("in-5", "a.in-5")
+    )
+    assert here == there
+    syncs = {each.key(): each.value() for each in consumed(bootstrap, "mm2-offset-syncs.a.internal", 3)}
+    assert syncs == {struct.pack(">h4si", 4, b"in-5", p): struct.pack(">qq", 4, 4) for p in range(3)}
