@@ -64,6 +64,8 @@ class Job:
         settings.finish()
         if self.trigger.continuous and not (self.source.topics and isinstance(self.sink, TopicSink)):
             raise settings.wrong("trigger.continuous", "is for jobs from topics to topics")
+        if self.trigger.continuous and (self.steps or self.errors.tolerates_all):
+            raise settings.wrong("trigger.continuous", "knows no steps, and tolerates no bad record")
 
     def _sink(self, settings: Settings, kind: str) -> TopicSink | MirrorSink | Sink:
         if kind == TOPIC:

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -219,6 +220,41 @@ auto.create = true
     with sqlite3.connect(database) as connection:
         assert sorted(connection.execute("SELECT id, name FROM orders")) == [(1, "ada"), (2, "bob"), (3, "cyd")]
     connection.close()
+
+
+def test_a_continuous_job_writes_each_record_as_it_comes_until_it_is_stopped(
+    spark: Any, bootstrap: str, tmp_path: Path
+) -> None:
+    create_topic(bootstrap, "in-6")
+    create_topic(bootstrap, "out-6")
+    work = Work(
+        spark,
+        tmp_path,
+        SOURCE.format(name="continuous", bootstrap=bootstrap, topic="in-6")
+        + """
+[sink]
+type = "topic"
+topic = "out-6"
+value.type = "json"
+[trigger]
+continuous = "1 second"
+""",
+    )
+    running = Running(Job(read_settings(work.path)), work.checkpoint, spark, work.told.append)
+    thread = threading.Thread(target=running.run, kwargs={"once": False})
+    thread.start()
+    try:
+        for start in (0, 3):
+            produce(bootstrap, "in-6", orders(start, start + 3))
+            assert [json.loads(each.value())["id"] for each in consumed(bootstrap, "out-6", 3)] == [
+                start,
+                start + 1,
+                start + 2,
+            ]
+    finally:
+        running.stop()
+        thread.join(60)
+    assert not thread.is_alive()
 
 
 def test_a_mirror_keeps_partitions_timestamps_and_headers_and_tells_which_offset_became_which(
