@@ -82,8 +82,8 @@ $(VENV)/jars.stamp: $(VENV)/test.stamp compat_tests/jars.py
 	@$(BIN)/python -m compat_tests.jars
 	@touch $@
 
-# Brokers on hosts of their own, with links that break, are network namespaces.
+# Brokers on hosts of their own, with links that break, are network namespaces; jobs write to a database, too.
 $(VENV)/hosts.stamp: $(VENV)/test.stamp
-	@command -v ip >/dev/null || \
-		{ $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends iproute2; }
+	@{ command -v ip && { command -v pg_ctl || ls /usr/lib/postgresql/*/bin/pg_ctl; }; } >/dev/null 2>&1 || \
+		{ $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends iproute2 postgresql; }
 	@touch $@

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from compat_tests.jars import lack
 
 DEBIAN = Path("/usr/lib/postgresql")
 
@@ -62,4 +62,4 @@ def _programs() -> Path:
     for folder in (*on_path, *sorted(DEBIAN.glob("*/bin"), reverse=True)):
         if all((folder / name).exists() for name in ("initdb", "pg_ctl", "psql")):
             return folder
-    pytest.skip("PostgreSQL is missing")
+    return lack("PostgreSQL is missing")
