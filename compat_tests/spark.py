@@ -64,6 +64,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield session
 
 
+# Before pytest-xdist, which looks at the marks then.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Have all tests with Spark in one process, and all others of a file in one, where several processes run them."""
     for item in items:
