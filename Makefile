@@ -14,7 +14,7 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONSTRAINT=constraints.txt $(BIN)/pyt
 # What compiles the hot path, needed only where a C compiler is.
 BUILD_NEEDS := mypy setuptools types-setuptools
 # The hot path in plain Python, whatever is compiled: what was edited is what is tested.
-FAST_TESTS := OTTLA_PLAIN=1 $(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow" tests
+FAST_TESTS := OTTLA_PLAIN=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: run setup test check soak bench measure docs
@@ -27,7 +27,7 @@ setup: $(VENV)/native.stamp $(VENV)/test.stamp ## Set up for work on the code, w
 
 test: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/hosts.stamp $(VENV)/spark.stamp ## Set up all that tests need, then run every test.
 	$(FAST_TESTS)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(VENV)/test.stamp ## The checks for every change, in under two minutes.
 	$(BIN)/ruff check

@@ -1,5 +1,6 @@
 """A pytest plugin: one Spark for all tests of a process, in a JVM of its own that ends with them."""
 
+import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -64,10 +65,21 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield session
 
 
-# Before pytest-xdist, which looks at the marks then.
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have all tests with Spark in one process, and all others of a file in one, where several processes run them."""
-    for item in items:
-        uses_spark = "spark" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group(GROUP if uses_spark else item.path.as_posix()))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Where several processes run whole files, have all that use Spark in one of them."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneSpark(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return GROUP if _uses_spark(config.rootpath / file) else file
+
+    return OneSpark(config, log)
+
+
+@functools.cache
+def _uses_spark(file: Path) -> bool:
+    return "spark: Any" in file.read_text()

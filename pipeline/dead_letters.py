@@ -23,7 +23,7 @@ _PREFIX: Final = "__connect.errors."
 _DEFAULT_REPLICATION: Final = 3
 _ANY_TRANSFORM: Final = "org.apache.kafka.connect.transforms.Transformation"
 # Around the line of a bad record, so that it is found again in whatever Spark makes of it on its way to the driver.
-_BEGIN, _END = "bad-record<<", ">>"
+_BEGIN, _END = "bad-record<<", "<<bad-record"
 
 
 class BadRecordError(Exception):
