@@ -185,8 +185,10 @@ def _progress(name: str) -> Iterator[Callable[[Progress], None]]:
 
 
 def _told(work: Callable[[], int | None]) -> int:
+    client = logging.getLogger("kafka")
+    level = client.level
     # What matters of it is told by those who use it.
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    client.setLevel(logging.CRITICAL)
     try:
         return work() or 0
     except _REFUSALS as error:
@@ -195,3 +197,5 @@ def _told(work: Callable[[], int | None]) -> int:
     except OSError as error:
         sys.stderr.write(f"ottla: {error.filename}: {error.strerror}\n" if error.filename else f"ottla: {error}\n")
         return 1
+    finally:
+        client.setLevel(level)
