@@ -48,7 +48,7 @@ _RELEASES: Final = {
     "4.2": _Release(token_provider="4.0.0", avro="4.1.1"),
 }
 KAFKA, AVRO, DELTA, ICEBERG = "kafka", "avro", "delta", "iceberg"
-_DRIVERS: Final = {"sqlite": "org.xerial:sqlite-jdbc:3.50.3.0", "postgresql": "org.postgresql:postgresql:42.7.8"}
+_DRIVERS: Final = {"sqlite": "org.xerial:sqlite-jdbc:3.50.3.0", "postgresql": "org.postgresql:postgresql:42.7.7"}
 
 
 def coordinates(needs: Iterable[str], spark: str) -> list[str]:

@@ -9,7 +9,7 @@ from ottla.pipeline.jars import AVRO, DELTA, ICEBERG, KAFKA, NoJarsError, coordi
 
 
 def test_what_the_tests_run_with_is_what_users_of_that_version_get() -> None:
-    assert set(coordinates([KAFKA, AVRO, DELTA], "4.2.0")) <= set(SPARK)
+    assert set(coordinates([KAFKA, AVRO, DELTA, "sqlite", "postgresql"], "4.2.0")) <= set(SPARK)
 
 
 def test_a_release_names_its_own_jars() -> None:
