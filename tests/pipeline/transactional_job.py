@@ -1,5 +1,6 @@
 """A streaming query that copies a topic, as a process that is killed; its arguments are those of `copy`."""
 
+import os
 import sys
 from typing import Any
 
@@ -44,6 +45,8 @@ def main() -> None:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
     }
+    # Else it is the first python3 of the path that runs what is written in Python.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
     spark.streams.addListener(Telling())
     copy(spark, ROWS_OF_A_BATCH, *sys.argv[1:]).trigger(availableNow=True).start().awaitTermination()

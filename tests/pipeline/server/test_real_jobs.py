@@ -86,5 +86,8 @@ def test_a_job_goes_on_after_its_server_was_killed(tmp_path: Path) -> None:
         produce(broker.bootstrap, 10, 15)
         with served(jobs, broker.bootstrap, jars) as (url, _):
             assert wait_for_rows(out, 15, tmp_path / "server.log") == list(range(15))
-            (offset,) = ask("GET", f"{url}/connectors/orders/offsets")["offsets"]
-            assert offset["offset"] == {"kafka_offset": 15}
+            # A batch is done a little later than its rows are there.
+            deadline = time.monotonic() + PATIENCE_S
+            while ask("GET", f"{url}/connectors/orders/offsets")["offsets"][0]["offset"] != {"kafka_offset": 15}:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
