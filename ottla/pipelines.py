@@ -16,16 +16,16 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from ottla.pipeline import moving
 from ottla.pipeline.checkpoint import Checkpoint, CheckpointError
 from ottla.pipeline.jars import NoJarsError
 from ottla.pipeline.job import Job, problems
-from ottla.pipeline.job_file import read_settings, texts
-from ottla.pipeline.positions import EARLIEST, LATEST, Positions, UnreachableError
+from ottla.pipeline.job_file import of_texts, read_settings, texts
+from ottla.pipeline.positions import EARLIEST, LATEST, Partition, Positions, UnreachableError
 from ottla.pipeline.running import JobFailedError, Progress, Running
 from ottla.pipeline.session import NoSparkError, close_session, installed, open_session
 from ottla.pipeline.settings import JobError
 
-_PATIENCE_S = 10.0
 _REFUSALS = (JobError, CheckpointError, NoJarsError, NoSparkError, UnreachableError, JobFailedError)
 
 
@@ -77,18 +77,18 @@ def status(files: Iterable[Path], place: Place) -> int:
 
 
 def reset(file: Path, place: Place, to: str) -> int:
-    """Have a job that does not run begin anew, at its topics' earliest or latest offsets or at a time."""
+    """Have a job that does not run begin anew, at its topics' earliest or latest offsets or at a time.
+
+    Of what is no topic there is only a beginning.
+    """
 
     def move() -> None:
         job = place.job(file)
-        if job.source.topics is None or job.source.topics.names is None:
-            raise JobError(f"{file}: only a job whose source names its topics can be moved")
         kept = place.kept(job, file)
-        with kept.locked(), closing(Positions(job.source.topics.bootstrap)) as positions:
-            partitions = positions.partitions(job.source.topics.names)
-            offsets = positions.at(partitions, {"earliest": EARLIEST, "latest": LATEST}.get(to) or _time_ms(to))
-            kept.move(offsets)
-            positions.commit(job.group, offsets, _PATIENCE_S)
+        if job.source.topics is None and to == "earliest":
+            moving.to_start(job, kept)
+            return
+        offsets = moving.to_time(job, kept, {"earliest": EARLIEST, "latest": LATEST}.get(to) or _time_ms(to))
         for topic, of in offsets.items():
             for partition, offset in sorted(of.items(), key=lambda each: int(each[0])):
                 sys.stdout.write(f"{topic}-{partition} {offset}\n")
@@ -102,6 +102,14 @@ def serve(directory: Path, bootstrap: str, place: Place, **more: Any) -> int:
     from ottla.pipeline.server.main import serve as serve_jobs
 
     command = [sys.executable, "-P", "-m", "ottla", "pipeline", "run"]
+
+    def move(config: Mapping[str, str], checkpoint: Path, changes: Mapping[Partition, int | None] | None) -> None:
+        job = Job(of_texts(config, config["name"]), bootstrap)
+        if changes is None:
+            moving.to_start(job, Checkpoint(checkpoint))
+        else:
+            moving.to_offsets(job, Checkpoint(checkpoint), changes)
+
     given = [*_given("--master", place.master), *_given("--jars", place.jars)]
     given += ["--bootstrap-server", bootstrap]
     given += [each for key, value in place.spark.items() for each in ("--conf", f"{key}={value}")]
@@ -112,6 +120,7 @@ def serve(directory: Path, bootstrap: str, place: Place, **more: Any) -> int:
                 bootstrap,
                 lambda file, checkpoint: [*command, str(file), "--checkpoint", str(checkpoint), *given],
                 lambda config, name: problems(config, name, bootstrap),
+                move,
                 lambda file: texts(read_settings(file)),
                 **more,
             )

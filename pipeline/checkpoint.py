@@ -66,6 +66,14 @@ class Checkpoint:
         replaced.write_text(json.dumps(offsets))
         # In this order: a crash between the two leaves the job where it was.
         replaced.replace(self.directory / _START)
+        self._put_aside()
+
+    def forget(self) -> None:
+        """Have the job begin anew as its file says. What Spark noted is put aside, not thrown away."""
+        (self.directory / _START).unlink(missing_ok=True)
+        self._put_aside()
+
+    def _put_aside(self) -> None:
         if self.spark.exists():
             self.spark.rename(self.directory / f"{_SPARK}-until-{time.time_ns() // 1_000_000}")
 
@@ -78,14 +86,15 @@ class Checkpoint:
         return _last(self.spark / "commits")
 
     def offsets(self) -> list[Offsets]:
-        """Up to where each topic source is done, in Spark's order; empty before the first batch."""
+        """Up to where each topic source is done, in Spark's order; where a job that was moved is to begin."""
         return [end for _, end in self.ends() if are_of_topics(end)]
 
     def ends(self) -> list[tuple[int, Any]]:
-        """Up to where each source is done, by its number; of one that had nothing to read nothing is known."""
+        """The same of any source, by its number; of one that had nothing to read nothing is known."""
         batch = self.batch()
         if batch is None:
-            return []
+            start = self.start()
+            return [] if start is None else [(0, start)]
         path = self.spark / "offsets" / str(batch)
         try:
             version, _, *sources = path.read_text().splitlines()

@@ -6,12 +6,14 @@ tasks commit, ConsumerGroupCommand's --reset-offsets.
 
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ottla.pipeline.checkpoint import Offsets
+
+Partition: TypeAlias = tuple[str, int]
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -44,15 +46,7 @@ class Positions:
 
     def commit(self, group: str, offsets: Offsets, patience_s: float = 0.0) -> None:
         """Say how far a group is, which nobody may be a member of. A coordinator may take a while to be there."""
-        deadline = time.monotonic() + patience_s
-        while True:
-            try:
-                self._commit(group, offsets)
-                return
-            except UnreachableError:
-                if time.monotonic() >= deadline:
-                    raise
-                time.sleep(_AGAIN_AFTER_S)
+        _patiently(lambda: self._commit(group, offsets), patience_s)
 
     def _commit(self, group: str, offsets: Offsets) -> None:
         from kafka.errors import NoError
@@ -69,7 +63,22 @@ class Positions:
                         f"{error.__name__}"
                     )
 
-    def partitions(self, topics: Iterable[str]) -> list[tuple[str, int]]:
+    def forget(self, group: str, patience_s: float = 0.0) -> None:
+        """Have nothing of a group, if there is one."""
+        _patiently(lambda: self._forget(group), patience_s)
+
+    def _forget(self, group: str) -> None:
+        with self._told():
+            answer = self._admin.delete_groups([group])[group]
+        if answer not in ("OK", "GroupIdNotFoundError"):
+            raise UnreachableError(f"{self._bootstrap}: {group} cannot be deleted: {answer}")
+
+    def topics(self) -> list[str]:
+        """The names of all topics."""
+        with self._told():
+            return sorted(self._admin.list_topics())
+
+    def partitions(self, topics: Iterable[str]) -> list[Partition]:
         """All partitions of topics that have to be there."""
         with self._told():
             described = {each["name"]: each for each in self._admin.describe_topics(list(topics))}
@@ -88,32 +97,23 @@ class Positions:
         with self._told(), suppress(TopicAlreadyExistsError):
             self._admin.create_topics([NewTopic(topic, partitions, -1, topic_configs=dict(configs))])
 
-    def at(self, partitions: Iterable[tuple[str, int]], timestamp: int) -> Offsets:
-        """Offsets at a time in milliseconds, or EARLIEST or LATEST; the end where nothing is so late."""
-        partitions = list(partitions)
-        found = self._listed(partitions, timestamp)
-        late = [each for each in partitions if found[each] == _NOTHING_SO_LATE]
-        if late:
-            found |= self._listed(late, LATEST)
-        offsets: Offsets = {}
-        for (topic, partition), offset in found.items():
-            offsets.setdefault(topic, {})[str(partition)] = offset
-        return offsets
+    def at(self, times: Mapping[Partition, int]) -> dict[Partition, int]:
+        """Offsets at times in milliseconds, or EARLIEST or LATEST; the end where nothing is so late."""
+        found = self._listed(times)
+        late = [each for each, offset in found.items() if offset == _NOTHING_SO_LATE]
+        return found | self._listed(dict.fromkeys(late, LATEST))
 
     def lag(self, offsets: Offsets) -> int:
         """How many offsets are between these and the ends."""
-        ends = self._listed([(each.topic, each.partition) for each, _ in _partitions(offsets)], LATEST)
-        return sum(
-            max(0, ends[each.topic, each.partition] - offset)
-            for each, offset in _partitions(offsets)
-            if (each.topic, each.partition) in ends
-        )
+        places = {(each.topic, each.partition): offset for each, offset in _partitions(offsets)}
+        ends = self._listed(dict.fromkeys(places, LATEST))
+        return sum(max(0, end - places[each]) for each, end in ends.items())
 
-    def _listed(self, partitions: Iterable[tuple[str, int]], timestamp: int) -> dict[tuple[str, int], int]:
+    def _listed(self, times: Mapping[Partition, int]) -> dict[Partition, int]:
         from kafka import TopicPartition
 
         with self._told():
-            asked = {TopicPartition(topic, partition): timestamp for topic, partition in partitions}
+            asked = {TopicPartition(*each): time for each, time in times.items()}
             found = self._admin.list_partition_offsets(asked) if asked else {}
             return {(each.topic, each.partition): answer.offset for each, answer in found.items()}
 
@@ -125,6 +125,26 @@ class Positions:
             yield
         except (KafkaError, OSError) as error:
             raise UnreachableError(f"{self._bootstrap} does not answer: {error!s}".replace("\n", " ")) from None
+
+
+def _patiently(work: Callable[[], None], patience_s: float) -> None:
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            work()
+            return
+        except UnreachableError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(_AGAIN_AFTER_S)
+
+
+def by_topic(offsets: Mapping[Partition, int]) -> Offsets:
+    """The same offsets, as checkpoints have them."""
+    found: Offsets = {}
+    for (topic, partition), offset in offsets.items():
+        found.setdefault(topic, {})[str(partition)] = offset
+    return found
 
 
 def _reach(bootstrap: str) -> None:

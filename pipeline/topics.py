@@ -5,11 +5,14 @@ Owns the keys of both and their names in Spark. Must not know jobs, nor how it i
 """
 
 import json
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from ottla.pipeline import jars
 from ottla.pipeline.formats import Format, read_format
+from ottla.pipeline.java_regex import JAVA_REGEX
+from ottla.pipeline.positions import EARLIEST, LATEST, Partition, Positions
 from ottla.pipeline.settings import Settings
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
 BOOTSTRAP: Final = "bootstrap.servers"
 _AS_THEY_ARE: Final = ("binary", "string", "void")
+_ENDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 AT_LEAST_ONCE, EXACTLY_ONCE = "at-least-once", "exactly-once"
 _SUBSCRIPTIONS: Final = {"topics": "subscribe", "topics.regex": "subscribePattern", "partitions": "assign"}
 _LIMITS: Final = {
@@ -32,6 +36,7 @@ class TopicSource:
 
     def __init__(self, settings: Settings, bootstrap: str | None) -> None:
         self.bootstrap = settings.text(BOOTSTRAP, bootstrap)
+        self._way, self._wanted = _subscription(settings)
         self.options = {
             "kafka.bootstrap.servers": self.bootstrap,
             "includeHeaders": "true",
@@ -40,12 +45,12 @@ class TopicSource:
                 "isolation.level", ("read_committed", "read_uncommitted"), "read_committed"
             ),
             "startingOffsets": _offsets(settings, "starting.offsets", "earliest"),
-            **_subscription(settings),
+            _SUBSCRIPTIONS[self._way]: self._wanted,
             **_client_keys(settings, "consumer"),
         }
         self.options |= {name: settings.text(key) for key, name in _LIMITS.items() if key in settings}
         self.ending_offsets = _offsets(settings, "ending.offsets", "latest")
-        self.names = settings.texts("topics") if "topics" in settings else None
+        self.names = self._wanted.split(",") if self._way == "topics" else None
         settings.finish()
 
     def load(
@@ -56,6 +61,21 @@ class TopicSource:
         if streaming:
             return spark.readStream.format("kafka").options(**options).load()
         return spark.read.format("kafka").options(**options, endingOffsets=self.ending_offsets).load()
+
+    def partitions(self, positions: Positions) -> list[Partition]:
+        """Which partitions these are, now."""
+        if self._way == "partitions":
+            return [(topic, partition) for topic, each in json.loads(self._wanted).items() for partition in each]
+        if self._way == "topics.regex":
+            return positions.partitions([each for each in positions.topics() if re.fullmatch(self._wanted, each)])
+        return positions.partitions(self._wanted.split(","))
+
+    def starts_at(self, topic: str, partition: int) -> int:
+        """The offset at which a partition is begun, or EARLIEST or LATEST."""
+        text = self.options["startingOffsets"]
+        if text in _ENDS:
+            return _ENDS[text]
+        return int(json.loads(text).get(topic, {}).get(str(partition), EARLIEST))
 
 
 class TopicSink:
@@ -128,19 +148,38 @@ def _format(settings: Settings, side: str) -> Format | None:
     return found
 
 
-def _subscription(settings: Settings) -> dict[str, str]:
+def _subscription(settings: Settings) -> tuple[str, str]:
+    """Which way topics are named, and how."""
     given = [key for key in _SUBSCRIPTIONS if key in settings]
     if len(given) != 1:
         raise settings.wrong("topics", f"or {' or '.join(list(_SUBSCRIPTIONS)[1:])} has to be there, and only one")
     (key,) = given
-    text = ",".join(settings.texts(key)) if key == "topics" else settings.text(key)
-    return {_SUBSCRIPTIONS[key]: text}
+    if key == "topics":
+        topics = settings.texts(key)
+        if not topics:
+            raise settings.wrong(key, "is empty")
+        return key, ",".join(topics)
+    text = settings.text(key)
+    if key == "topics.regex" and (fault := JAVA_REGEX.fault(text)):
+        raise settings.wrong(key, fault)
+    if key == "partitions" and not _are_partitions(text):
+        raise settings.wrong(key, f'is to be {{"topic": [0, 1]}}, not {text!r}')
+    return key, text
+
+
+def _are_partitions(text: str) -> bool:
+    try:
+        topics = json.loads(text)
+    except ValueError:
+        return False
+    is_right = isinstance(topics, dict) and all(isinstance(each, list) for each in topics.values())
+    return is_right and all(isinstance(partition, int) for each in topics.values() for partition in each)
 
 
 def _offsets(settings: Settings, key: str, default: str) -> str:
     """Where to begin or to end: `earliest`, `latest`, or offsets by topic and partition as JSON."""
     text = settings.text(key, default)
-    if text in ("earliest", "latest"):
+    if text in _ENDS:
         return text
     try:
         offsets = json.loads(text)

@@ -6,11 +6,12 @@ the same, and the one whose record comes last is right.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ottla.pipeline.checkpoint import CheckpointError
+from ottla.pipeline.positions import Partition, UnreachableError
 from ottla.pipeline.server import checkpoint, plugins
 from ottla.pipeline.server.answers import RestError
 from ottla.pipeline.server.state import (
@@ -27,8 +28,15 @@ from ottla.pipeline.server.state import (
     restart_record,
     target_record,
 )
+from ottla.pipeline.settings import JobError
 
 INITIAL_STATES: Final = {"RUNNING": STARTED, "PAUSED": PAUSED, "STOPPED": STOPPED}
+
+Changes: TypeAlias = Mapping[Partition, int | None]
+"""Offsets to begin at; None is where the job's config says."""
+
+# Given the config of a job and its checkpoint.
+Move = Callable[[dict[str, str], Path, Changes | None], object]
 
 # Writes what is wanted; returns when it has been read back.
 Write = Callable[[Sequence[Record]], None]
@@ -42,12 +50,14 @@ class Herder:
         state: State,
         write: Write,
         validate: plugins.Validate,
+        move: Move,
         checkpoint_of: Callable[[str], Path],
         is_rebalancing: Callable[[], bool],
     ) -> None:
         self._state = state
         self._write = write
         self._validate = validate
+        self._move = move
         self._checkpoint_of = checkpoint_of
         self._is_rebalancing = is_rebalancing
         # Between a look and a write nobody else of this server writes.
@@ -165,15 +175,22 @@ class Herder:
         except CheckpointError as error:
             raise RestError(500, str(error)) from error
 
-    def alter_offsets(self, name: str) -> None:
-        """Refuse: a checkpoint is more than offsets, and sinks know its batches by number."""
-        if self.job(name).target != STOPPED:
-            raise RestError(
-                400,
-                "Connectors must be in the STOPPED state before their offsets can be modified. This can be done "
-                f"for the specified connector by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint",
-            )
-        raise RestError(501, f"The offsets of {name} are in its checkpoint; `ottla pipeline reset` moves them")
+    def move(self, name: str, changes: Changes | None) -> None:
+        """Have a job begin elsewhere in some partitions, or where it began once."""
+        with self._writing:
+            job = self.job(name)
+            if job.target != STOPPED:
+                raise RestError(
+                    400,
+                    "Connectors must be in the STOPPED state before their offsets can be modified. This can be done "
+                    f"for the specified connector by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint",
+                )
+            try:
+                self._move(dict(job.config), self._checkpoint_of(name), changes)
+            except JobError as error:
+                raise RestError(400, str(error)) from error
+            except (CheckpointError, UnreachableError) as error:
+                raise RestError(500, str(error)) from error
 
     def validate(self, config: dict[str, str]) -> dict[str, Any]:
         """What is wrong with a config, as ConfigInfos."""

@@ -16,7 +16,7 @@ from typing import Any, Final
 from kafka.errors import KafkaError
 
 from ottla.pipeline.server import http_server, plugins, topics
-from ottla.pipeline.server.herder import Herder
+from ottla.pipeline.server.herder import Herder, Move
 from ottla.pipeline.server.http_server import HttpServer
 from ottla.pipeline.server.membership import Membership
 from ottla.pipeline.server.rest import Rest, Server
@@ -42,6 +42,8 @@ class ServeOptions:
     """What runs a job, given its file and the directory for its checkpoint. Exit code 0: it is done."""
     validate: plugins.Validate
     """All that is wrong with a config, which is given with what to call it."""
+    move: Move
+    """Moves a job, given its config and the directory of its checkpoint: some partitions, or None to where it began."""
     read: Callable[[Path], dict[str, str]]
     """Reads a job file as Connect's flat keys and texts."""
     listen: str = "127.0.0.1:8083"
@@ -94,6 +96,7 @@ class _Parts:
             self.topics.state,
             self.topics.write,
             options.validate,
+            options.move,
             lambda name: self.supervisor.checkpoints / file_name(name),
             lambda: not self.membership.is_stable,
         )

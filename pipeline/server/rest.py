@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ottla.pipeline.server import plugins
+from ottla.pipeline.server import checkpoint, plugins
 from ottla.pipeline.server.answers import Answer, RestError
 from ottla.pipeline.server.herder import Herder
 from ottla.pipeline.server.state import PAUSED, STARTED, STOPPED
@@ -207,9 +207,15 @@ class Rest:
         return Answer(200, self._herder.offsets(request.name))
 
     def alter_offsets(self, request: Request) -> Answer:
-        """Refuse to move a job."""
-        self._herder.alter_offsets(request.name)
-        return Answer(200)
+        """Have a job begin elsewhere in some partitions."""
+        changes = checkpoint.changes(request.body)
+        self._herder.move(request.name, changes)
+        return Answer(200, {"message": "The offsets for this connector have been altered successfully"})
+
+    def reset_offsets(self, request: Request) -> Answer:
+        """Have a job begin where it began once."""
+        self._herder.move(request.name, None)
+        return Answer(200, {"message": "The offsets for this connector have been reset successfully"})
 
     def plugins(self, request: Request) -> Answer:
         """Tell what jobs are made of."""
@@ -255,7 +261,7 @@ _PATHS: Final[dict[str, dict[str, _Handler]]] = {
     "connectors/*/tasks/*/restart": {"POST": Rest.restart_task},
     "connectors/*/topics": {"GET": Rest.topics},
     "connectors/*/topics/reset": {"PUT": Rest.topics},
-    "connectors/*/offsets": {"GET": Rest.offsets, "PATCH": Rest.alter_offsets, "DELETE": Rest.alter_offsets},
+    "connectors/*/offsets": {"GET": Rest.offsets, "PATCH": Rest.alter_offsets, "DELETE": Rest.reset_offsets},
     "connector-plugins": {"GET": Rest.plugins},
     "connector-plugins/*/config": {"GET": Rest.plugin_config},
     "connector-plugins/*/config/validate": {"PUT": Rest.validate},

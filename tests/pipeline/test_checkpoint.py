@@ -37,6 +37,18 @@ def test_a_job_that_was_moved_begins_there_and_nothing_is_lost(tmp_path: Path) -
     assert (kept / "offsets" / "1").exists()
 
 
+def test_a_job_that_begins_anew_has_no_place_and_nothing_is_lost(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.move({"orders": {"0": 1}})
+    assert checkpoint.offsets() == [{"orders": {"0": 1}}]
+    _spark(checkpoint, 1, '{"orders":{"0":3}}')
+    assert checkpoint.offsets() == [{"orders": {"0": 3}}]
+    checkpoint.forget()
+    assert (checkpoint.batch(), checkpoint.start(), checkpoint.offsets()) == (None, None, [])
+    (kept,) = tmp_path.glob("spark-until-*")
+    assert (kept / "offsets" / "1").exists()
+
+
 def test_a_job_runs_once(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "deep" / "job")
     with checkpoint.locked(), pytest.raises(CheckpointError, match="the job runs already"), checkpoint.locked():

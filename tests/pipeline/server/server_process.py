@@ -16,6 +16,10 @@ def validate(config: dict[str, str], file: str) -> list[tuple[str, str]]:
     return [(key, f"{file}: {key} is unknown") for key in config if key not in ("name", "does", "mark", "source.type")]
 
 
+def refuse(config: dict[str, str], *_: object) -> None:
+    raise JobError(f"{config['name']} does nothing, anywhere")
+
+
 def read(file: Path) -> dict[str, str]:
     text = file.read_text()
     if file.suffix == ".toml":
@@ -26,7 +30,7 @@ def read(file: Path) -> dict[str, str]:
 def main(told: str) -> int:
     options = json.loads(told)
     directory, journal = Path(options.pop("directory")), Journal(Path(options.pop("journal")))
-    return serve(ServeOptions(directory, command=journal.command, validate=validate, read=read, **options))
+    return serve(ServeOptions(directory, command=journal.command, validate=validate, move=refuse, read=read, **options))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.pipeline.checkpoint import CheckpointError
+from ottla.pipeline.checkpoint import Checkpoint, CheckpointError
 from ottla.pipeline.server.checkpoint import offsets
 
 
@@ -31,6 +31,13 @@ def test_offsets_in_topics_are_told_as_those_of_a_sink_connector(tmp_path: Path)
         {"partition": {"kafka_topic": topic, "kafka_partition": partition}, "offset": {"kafka_offset": offset}}
         for topic, partition, offset in [("bills", 0, 7), ("orders", 2, 3), ("orders", 10, 4)]
     ]
+
+
+def test_a_job_that_was_moved_is_where_it_is_to_begin(tmp_path: Path) -> None:
+    write(tmp_path, 0, '{"orders":{"0":1,"1":2}}')
+    Checkpoint(tmp_path).move({"orders": {"0": 0}})
+    partition = {"kafka_topic": "orders", "kafka_partition": 0}
+    assert offsets(tmp_path) == [{"partition": partition, "offset": {"kafka_offset": 0}}]
 
 
 def test_offsets_of_other_sources_are_told_as_spark_writes_them(tmp_path: Path) -> None:

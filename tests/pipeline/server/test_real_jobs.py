@@ -63,7 +63,19 @@ def produce(bootstrap: str, start: int, stop: int) -> None:
     assert producer.flush(30) == 0
 
 
-def test_a_job_goes_on_after_its_server_was_killed(tmp_path: Path) -> None:
+def wait_for(url: str, path: list[object], value: object) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        found = ask("GET", url)
+        for key in path:
+            found = found[key]
+        if found == value:
+            return
+        assert time.monotonic() < deadline, found
+        time.sleep(0.1)
+
+
+def test_a_job_goes_on_after_its_server_was_killed_and_elsewhere_when_it_was_moved(tmp_path: Path) -> None:
     jars, jobs, out = jar_folder(tmp_path), tmp_path / "jobs", tmp_path / "out"
     config = {
         "source.type": "topic",
@@ -87,7 +99,13 @@ def test_a_job_goes_on_after_its_server_was_killed(tmp_path: Path) -> None:
         with served(jobs, broker.bootstrap, jars) as (url, _):
             assert wait_for_rows(out, 15, tmp_path / "server.log") == list(range(15))
             # A batch is done a little later than its rows are there.
-            deadline = time.monotonic() + PATIENCE_S
-            while ask("GET", f"{url}/connectors/orders/offsets")["offsets"][0]["offset"] != {"kafka_offset": 15}:
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+            offset = f"{url}/connectors/orders/offsets", ["offsets", 0, "offset", "kafka_offset"]
+            wait_for(*offset, 15)
+            ask("PUT", f"{url}/connectors/orders/stop")
+            wait_for(f"{url}/connectors/orders/status", ["connector", "state"], "STOPPED")
+            place = {"partition": {"kafka_topic": "orders", "kafka_partition": 0}, "offset": {"kafka_offset": 12}}
+            ask("PATCH", f"{url}/connectors/orders/offsets", {"offsets": [place]})
+            wait_for(*offset, 12)
+            ask("PUT", f"{url}/connectors/orders/resume")
+            again = sorted([*range(15), *range(12, 15)])
+            assert wait_for_rows(out, 18, tmp_path / "server.log") == again

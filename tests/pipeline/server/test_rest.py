@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from ottla.pipeline.checkpoint import CheckpointError
 from ottla.pipeline.server import plugins
 from ottla.pipeline.server.answers import Answer
-from ottla.pipeline.server.herder import Herder
+from ottla.pipeline.server.herder import Changes, Herder
 from ottla.pipeline.server.rest import Rest, Server
 from ottla.pipeline.server.state import Status, status_record
+from ottla.pipeline.settings import JobError
 
 from .memory import Memory
 
@@ -24,8 +26,15 @@ class Api:
         self.memory = Memory()
         self.is_rebalancing = False
         self.health = "healthy"
+        self.moved: list[tuple[str, Changes | None]] = []
+        self.refusal: Exception | None = None
         herder = Herder(
-            self.memory.state, self.memory.write, validate, lambda name: folder / name, lambda: self.is_rebalancing
+            self.memory.state,
+            self.memory.write,
+            validate,
+            self.move,
+            lambda name: folder / name,
+            lambda: self.is_rebalancing,
         )
         self.rest = Rest(herder, Server("the-cluster", lambda: self.health, [("MaskField$Value", "transformation")]))
 
@@ -33,6 +42,12 @@ class Api:
         answer = self.rest.answer(method, path, body)
         json.dumps(answer.body)
         return answer
+
+    def move(self, config: dict[str, str], checkpoint: Path, changes: Changes | None) -> None:
+        if self.refusal:
+            raise self.refusal
+        assert config["name"] == checkpoint.name
+        self.moved.append((checkpoint.name, changes))
 
     def body(self, method: str, path: str, body: Any = None) -> Any:
         answer = self(method, path, body)
@@ -292,13 +307,62 @@ def test_offsets_come_from_the_checkpoint(orders: Api, tmp_path: Path) -> None:
     assert orders.error("GET", "/connectors/orders/offsets")[0] == 500
 
 
-def test_offsets_are_not_altered_and_the_job_is_to_be_stopped_first(orders: Api) -> None:
-    for method in ("PATCH", "DELETE"):
-        status, message = orders.error(method, "/connectors/orders/offsets", {"offsets": []})
-        assert (status, "must be in the STOPPED state" in message) == (400, True)
+def change(topic: object, partition: object, offset: object) -> dict[str, object]:
+    return {"partition": {"kafka_topic": topic, "kafka_partition": partition}, "offset": offset}
+
+
+def test_a_stopped_job_is_moved(orders: Api) -> None:
     orders("PUT", "/connectors/orders/stop")
-    status, message = orders.error("DELETE", "/connectors/orders/offsets")
-    assert (status, "ottla pipeline reset" in message) == (501, True)
+    wanted = [change("t", 0, {"kafka_offset": 5}), change("t", "1", {"kafka_offset": "6"}), change("u", 0, None)]
+    told = orders.body("PATCH", "/connectors/orders/offsets", {"offsets": wanted})
+    assert told == {"message": "The offsets for this connector have been altered successfully"}
+    told = orders.body("DELETE", "/connectors/orders/offsets")
+    assert told == {"message": "The offsets for this connector have been reset successfully"}
+    assert orders.moved == [("orders", {("t", 0): 5, ("t", 1): 6, ("u", 0): None}), ("orders", None)]
+
+
+@pytest.mark.parametrize("verb", ["resume", "pause"])
+def test_a_job_that_is_to_be_moved_is_to_be_stopped(orders: Api, verb: str) -> None:
+    orders("PUT", f"/connectors/orders/{verb}")
+    for method, body in (("PATCH", {"offsets": [change("t", 0, None)]}), ("DELETE", None)):
+        status, message = orders.error(method, "/connectors/orders/offsets", body)
+        assert (status, "must be in the STOPPED state" in message) == (400, True)
+    assert orders.moved == []
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status"), [(JobError("orders reads no topics"), 400), (CheckpointError("the job runs already"), 500)]
+)
+def test_a_job_that_cannot_be_moved_says_why(orders: Api, refusal: Exception, status: int) -> None:
+    orders("PUT", "/connectors/orders/stop")
+    orders.refusal = refusal
+    assert orders.error("DELETE", "/connectors/orders/offsets") == (status, str(refusal))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        [],
+        {},
+        {"offsets": None},
+        {"offsets": []},
+        {"offsets": {"t": 1}},
+        {"offsets": ["t"]},
+        {"offsets": [{"offset": {"kafka_offset": 1}}]},
+        {"offsets": [{"partition": {"kafka_topic": "t"}, "offset": None}]},
+        {"offsets": [change("t", "first", None)]},
+        {"offsets": [change("t", 0, 5)]},
+        {"offsets": [change("t", 0, {"offset": 5})]},
+        {"offsets": [change("t", 0, {"kafka_offset": -1})]},
+        {"offsets": [change("t", 0, {"kafka_offset": True})]},
+        {"offsets": [change("t", 0, {"kafka_offset": 1.5})]},
+    ],
+)
+def test_offsets_that_cannot_be_read_are_refused(orders: Api, body: Any) -> None:
+    orders("PUT", "/connectors/orders/stop")
+    assert orders.error("PATCH", "/connectors/orders/offsets", body)[0] == 400
+    assert orders.moved == []
 
 
 def test_topics_are_not_tracked(orders: Api) -> None:
