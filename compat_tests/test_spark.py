@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,18 @@ class Kafka:
         finally:
             query.stop()
 
+    @contextmanager
+    def copying(self, target: str, checkpoint: Path, trigger: dict[str, str], **options: str) -> Iterator[None]:
+        """Stream all to another topic for as long as the block lasts."""
+        source = self._with(self.spark.readStream, {"startingOffsets": "earliest", **options}).load()
+        sink = self._with(source.select("key", "value").writeStream, {"topic": target})
+        query = sink.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
+        try:
+            yield
+            assert query.exception() is None
+        finally:
+            query.stop()
+
     def _with(self, reader_or_writer: Any, options: dict[str, str]) -> Any:
         options = {name.replace("_", "."): value for name, value in options.items()}
         return reader_or_writer.format("kafka").option("kafka.bootstrap.servers", self.bootstrap).options(**options)
@@ -91,6 +104,15 @@ def groups(broker: Broker) -> list[str]:
     found = admin.list_consumer_groups(request_timeout=PATIENCE_S).result(PATIENCE_S)
     assert not found.errors
     return [each.group_id for each in found.valid]
+
+
+def wait_for_values(broker: Broker, topic: str, values: Sequence[bytes]) -> None:
+    """Wait for a topic to have these and no others, while Spark is busy; some may be there twice."""
+    deadline = time.monotonic() + PATIENCE_S
+    found: list[bytes | None] = []
+    while set(found) != set(values):
+        assert time.monotonic() < deadline, found
+        found = [sent.value for sent in CONSUMERS["confluent-kafka"](broker.bootstrap, topic, len(found) + 1)]
 
 
 def numbered(prefix: str, start: int, stop: int) -> list[bytes]:
@@ -213,6 +235,23 @@ def test_a_stream_takes_no_more_at_a_time_than_it_was_told(
     create_topic(broker.bootstrap, target)
     assert kafka.copy(target, tmp_path, subscribe=filled, maxOffsetsPerTrigger="4") == [4, 4, 2]
     assert sorted(kafka.values(subscribe=target)) == [*numbered("a", 0, 5), *numbered("b", 0, 5)]
+
+
+@pytest.mark.parametrize("trigger", ["processingTime", "continuous"])
+def test_a_running_stream_finds_new_partitions(
+    broker: Broker, kafka: Kafka, topic: str, tmp_path: Path, trigger: str
+) -> None:
+    target = f"{topic}-copy"
+    for each in (topic, target):
+        create_topic(broker.bootstrap, each)
+    fill(broker, topic, 0, numbered("a", 0, 5))
+    # A continuous one has a task for each partition, and there are two processors.
+    with kafka.copying(target, tmp_path, {trigger: "200 milliseconds"}, subscribe=topic):
+        wait_for_values(broker, target, numbered("a", 0, 5))
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.create_partitions([NewPartitions(topic, 2)])[topic].result(PATIENCE_S)
+        fill(broker, topic, 1, numbered("b", 0, 5))
+        wait_for_values(broker, target, [*numbered("a", 0, 5), *numbered("b", 0, 5)])
 
 
 def test_a_stream_notices_new_partitions_and_deleted_records(

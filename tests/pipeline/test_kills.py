@@ -50,7 +50,7 @@ def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
 def fill(bootstrap: str, topic: str, count: int) -> None:
     create_topic(bootstrap, topic, partitions=PARTITIONS)
-    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "queue.buffering.max.messages": count + 1})
     for number in range(count):
         producer.produce(topic, b'{"id":%d}' % number, b"%d" % number)
         producer.poll(0)
