@@ -18,9 +18,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOPBACK: Final = "127.0.0.1"
-# Of what fails, who runs the job tells in one line; what else Spark says is for those who look into Spark.
+# Of what fails, who runs the job tells in one line; what else Spark says is for those who look into Spark. It sets
+# a logger up itself that has no appender, and one whose level is the gateway's by inheritance alone.
 _LOGGING: Final = """\
 rootLogger.level = off
+rootLogger.appenderRef.nowhere.ref = nowhere
+appender.nowhere.type = Null
+appender.nowhere.name = nowhere
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = off
 """
 _ALWAYS: Final = {
     # Spark generates longer methods of several transforms; Java's compiler leaves those alone, at a tenth of the speed.

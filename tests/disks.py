@@ -1,4 +1,4 @@
-"""File systems of a test's own, whose power can be cut.
+"""File systems of a test's own: one whose power can be cut, one that is full.
 
 Counterpart: none; Kafka's system tests kill processes only.
 """
@@ -8,7 +8,7 @@ import os
 import struct
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ import pytest
 # EXT4_IOC_SHUTDOWN, and what it is to do: nothing that is still in memory reaches the disk, not even its journal.
 _SHUTDOWN = 0x8004587D
 _NO_LOG_FLUSH = 2
+_SUDO = () if os.getuid() == 0 else ("sudo", "-n")
 
 
 class Disk:
@@ -71,6 +72,35 @@ def disk(folder: Path, size_mib: int) -> Iterator[Disk]:
         yield made
     finally:
         made.unmount()
+
+
+@contextmanager
+def small_disk(folder: Path, size: int) -> Iterator[Path]:
+    """A file system in memory, of so many bytes. Skips the test where the machine does not allow that."""
+    path = folder / "disk"
+    path.mkdir()
+    command = [*_SUDO, "mount", "-t", "tmpfs", "-o", f"size={size},mode=0777", "none", str(path)]
+    mounted = subprocess.run(command, capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        yield path
+    finally:
+        _run(*_SUDO, "umount", "-l", str(path))
+
+
+def fill(disk: Path, leave: int) -> Path:
+    """Take all room but so many bytes; return the file that takes it."""
+    ballast = disk / "ballast"
+    with ballast.open("wb") as file, suppress(OSError):  # others take room meanwhile
+        while True:
+            room = os.statvfs(disk)
+            free = room.f_bavail * room.f_frsize - leave
+            if free <= 0:
+                break
+            file.write(bytes(min(free, 1 << 20)))
+            file.flush()
+    return ballast
 
 
 def _run(*command: str) -> None:

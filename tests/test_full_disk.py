@@ -1,9 +1,6 @@
 """A disk that is full, under load: the directory goes offline, and nothing that was acknowledged is lost or doubled."""
 
-import contextlib
-import os
 import random
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +11,7 @@ import pytest
 from compat_tests.both import Side
 from compat_tests.brokers import Ottla, run_tool
 from compat_tests.writing import Writer, read_all
+from tests.disks import fill, small_disk
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -21,35 +19,14 @@ DISK_BYTES = 24 << 20
 PATIENCE_S = 60.0
 TOPICS = ("one", "two")
 SETTINGS = ("num.partitions=1", "log.segment.bytes=1100000", "log.index.size.max.bytes=4096")
-SUDO = () if os.getuid() == 0 else ("sudo", "-n")
 STORAGE_ERROR = 56
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 24 MiB."""
-    where = tmp_path / "disk"
-    where.mkdir()
-    options = f"size={DISK_BYTES},mode=0777"
-    mounted = subprocess.run([*SUDO, "mount", "-t", "tmpfs", "-o", options, "none", where], capture_output=True)
-    if mounted.returncode:
-        pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode().strip()}")
-    try:
-        yield where
-    finally:
-        subprocess.run([*SUDO, "umount", "-l", where], check=True)
-
-
-def fill(disk: Path, leave: int) -> None:
-    """Take all room but so much."""
-    with (disk / "ballast").open("wb") as file, contextlib.suppress(OSError):  # others take room meanwhile
-        while True:
-            room = os.statvfs(disk)
-            free = room.f_bavail * room.f_frsize - leave
-            if free <= 0:
-                break
-            file.write(bytes(min(free, 1 << 20)))
-            file.flush()
+    with small_disk(tmp_path, DISK_BYTES) as path:
+        yield path
 
 
 def ended(broker: Ottla) -> int:
