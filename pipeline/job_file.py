@@ -6,7 +6,7 @@ Counterpart in Kafka: the connector configurations of Connect.
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -28,8 +28,8 @@ def read_settings(path: Path, overrides: Mapping[str, str] = MappingProxyType({}
         raise JobError(f"{path}: {reason}") from None
     if path.suffix == ".toml":
         try:
-            return _settings({**dict(_flat(tomllib.loads(text), str(path))), **overrides}, str(path))
-        except tomllib.TOMLDecodeError as error:
+            return _settings({**_once(_flat(tomllib.loads(text), str(path)), str(path)), **overrides}, str(path))
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise JobError(f"{path}: {error}") from None
     if path.suffix == ".properties":
         import javaproperties
@@ -48,14 +48,17 @@ def of_texts(config: Mapping[str, str], file: str) -> Settings:
         if key in config:
             try:
                 values[key] = json.loads(config[key])
-            except ValueError as error:
-                raise JobError(f"{file}: {key} is to be a list of tables in JSON: {error}") from None
+            except (ValueError, RecursionError) as error:
+                raise JobError(f"{file}: {key} is to be a list of tables in JSON: {error}", key) from None
     return _settings(values, file)
 
 
 def texts(settings: Settings) -> dict[str, str]:
     """Connect's flat form of what a file says."""
-    return {key: json.dumps(value) if key in _LISTS else _text(value) for key, value in settings.values.items()}
+    # A date of TOML's becomes a text, as it does in all other keys.
+    return {
+        key: json.dumps(value, default=str) if key in _LISTS else _text(value) for key, value in settings.values.items()
+    }
 
 
 def _text(value: object) -> str:
@@ -83,8 +86,18 @@ def _flat(table: Mapping[str, Any], file: str, prefix: str = "") -> Iterator[tup
             yield name, value
 
 
-def _named(key: str, tables: list[dict[str, Any]], file: str) -> Iterator[tuple[str, object]]:
-    names = [table.get("name") for table in tables]
+def _once(pairs: Iterable[tuple[str, object]], file: str) -> dict[str, object]:
+    """All keys; TOML itself does not see that `"a.b"` and `b` in `[a]` are the same one."""
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        if key in found:
+            raise JobError(f"{file}: {key} is there twice", key, "is there twice")
+        found[key] = value
+    return found
+
+
+def _named(key: str, tables: list[Any], file: str) -> Iterator[tuple[str, object]]:
+    names = [table.get("name") if isinstance(table, dict) else None for table in tables]
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise JobError(f"{file}: each of {key} is to have a name of its own")
     yield key, names

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.pipeline.job_file import of_texts, read_settings
+from ottla.pipeline.job_file import of_texts, read_settings, texts
 from ottla.pipeline.settings import JobError, Settings
 
 TOML = """\
@@ -57,6 +57,11 @@ def test_both_forms_say_the_same(tmp_path: Path, name: str, text: str) -> None:
     assert found.tables("steps")[0].text("query") == "SELECT 1"
 
 
+def test_what_tomls_files_say_can_be_said_in_texts(tmp_path: Path) -> None:
+    said = texts(read_settings(_written(tmp_path, "a.toml", "a = 1\nb = true\n[[steps]]\nfrom = 2026-01-31")))
+    assert said == {"a": "1", "b": "true", "steps": '[{"from": "2026-01-31"}]'}
+
+
 @pytest.mark.parametrize(
     ("name", "text", "line"),
     [
@@ -64,7 +69,12 @@ def test_both_forms_say_the_same(tmp_path: Path, name: str, text: str) -> None:
         ("a.properties", "name=\\u12", "Invalid"),
         ("a.json", "{}", r"a\.json: a job is a \.toml or a \.properties file"),
         ("a.toml", "[[transforms]]\ntype='x'", "each of transforms is to have a name of its own"),
+        ("a.toml", "transforms = [{name = 'a'}, 'b']", "each of transforms is to have a name of its own"),
+        ("a.toml", "'sink.type' = 'jdbc'\n[sink]\ntype = 'parquet'", "sink.type is there twice"),
+        ("a.toml", "[source]\n'value.type' = 'json'\nvalue.type = 'avro'", "source.value.type is there twice"),
+        ("a.toml", f"name = {'[' * 100_000}", r"a\.toml: "),
         ("a.properties", "steps=[", "steps is to be a list of tables in JSON"),
+        ("a.properties", f"steps={'[' * 100_000}", "steps is to be a list of tables in JSON"),
     ],
 )
 def test_what_cannot_be_read_is_said_in_one_line(tmp_path: Path, name: str, text: str, line: str) -> None:
