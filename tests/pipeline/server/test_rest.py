@@ -424,3 +424,7 @@ def test_a_bug_is_an_answer_and_a_traceback(api: Api, caplog: pytest.LogCaptureF
     api.rest = Rest(None, api.rest._server)  # type: ignore[arg-type]
     assert api("GET", "/connectors").status == 500
     assert [record.exc_info is not None for record in caplog.records] == [True]
+
+
+def test_what_is_no_url_is_answered_too(api: Api) -> None:
+    assert api.error("GET", "http://[") == (400, "HTTP 400 Bad Request")
