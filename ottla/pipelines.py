@@ -21,7 +21,7 @@ from ottla.pipeline.checkpoint import Checkpoint, CheckpointError
 from ottla.pipeline.jars import NoJarsError
 from ottla.pipeline.job import Job, problems
 from ottla.pipeline.job_file import of_texts, read_settings, texts
-from ottla.pipeline.positions import EARLIEST, LATEST, Partition, Positions, UnreachableError
+from ottla.pipeline.positions import EARLIEST, LATEST, Partition, Positions, UnreachableError, by_topic
 from ottla.pipeline.running import JobFailedError, Progress, Running
 from ottla.pipeline.session import NoSparkError, close_session, installed, open_session
 from ottla.pipeline.settings import JobError
@@ -160,11 +160,12 @@ def _status(job: Job, kept: Checkpoint) -> str:
     if batch is None:
         return "has not run" if kept.start() is None else "was moved, and has not run since"
     said = f"{batch + 1:,} batches are done"
-    offsets = kept.offsets()
-    if job.source.topics is None or not offsets:
+    topics = job.source.topics
+    if topics is None:
         return said
-    with closing(Positions(job.source.topics.bootstrap)) as positions:
-        return f"{said}, lag {positions.lag(offsets[0]):,}"
+    with closing(Positions(topics.bootstrap)) as positions:
+        places = moving.places(kept, topics.partitions(positions))
+        return f"{said}, lag {positions.lag(by_topic(places)):,}"
 
 
 def _time_ms(text: str) -> int:

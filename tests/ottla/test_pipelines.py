@@ -98,6 +98,11 @@ def test_a_job_is_moved_to_a_time_and_its_group_shows_it(job: Path) -> None:
         producer.close()
         assert said("reset", job, "--to", "2030-01-01T00:00:03Z", *there).output == "orders-0 3\n"
         assert said("reset", job, "--to", "latest", *there).output == "orders-0 5\n"
+        kept = Checkpoint(job.parent / ".checkpoints" / "orders")
+        for folder, text in (("offsets", 'v1\n{}\n{"payments":{"0":9}}\n{"orders":{"0":2}}'), ("commits", "v1\n{}")):
+            (kept.spark / folder).mkdir(parents=True)
+            (kept.spark / folder / "0").write_text(text)
+        assert said("status", job, *there).output == "orders: 1 batches are done, lag 3\n"
         assert said("reset", job, "--to", "soon", *there).output.startswith("ottla: --to takes earliest, latest or")
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
         ((partition, committed),) = admin.list_group_offsets({"ottla-pipeline-orders": None})[

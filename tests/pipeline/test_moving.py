@@ -93,6 +93,12 @@ def test_a_job_stays_where_it_is_in_what_is_not_named(broker: Broker, kept: Chec
     assert moving.to_offsets(moved, kept, {("b", 0): 0}) == kept.start() == expected
 
 
+def test_a_job_stays_where_it_is_though_a_step_reads_another_input_first(broker: Broker, kept: Checkpoint) -> None:
+    moved = job(broker, topics="a")
+    done(kept, '{"other":{"0":9,"1":9}}\n{"a":{"0":4,"1":5}}\n{"a":{"0":4,"1":4}}')
+    assert moving.to_offsets(moved, kept, {("a", 0): 3}) == {"a": {"0": 3, "1": 4}}
+
+
 def test_a_job_begins_where_its_file_says_in_each_partition(broker: Broker, kept: Checkpoint) -> None:
     moved = job(broker, topics="a", starting_offsets='{"a": {"0": 7, "1": -1}}')
     assert moving.to_offsets(moved, kept, {("a", 0): None, ("a", 1): None}) == {"a": {"0": 7, "1": 10}}
