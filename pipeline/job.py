@@ -16,6 +16,7 @@ from ottla.pipeline.positions import Positions
 from ottla.pipeline.settings import JobError, Settings
 from ottla.pipeline.sinks import SINKS, Sink, read_sink
 from ottla.pipeline.steps import read_inputs, read_steps
+from ottla.pipeline.steps.step import optional_duration
 from ottla.pipeline.topics import BOOTSTRAP, TopicSink
 from ottla.pipeline.transforms import read_transforms
 
@@ -114,8 +115,8 @@ def problems(config: Mapping[str, str], name: str, bootstrap: str | None = None)
 
 def _trigger(settings: Settings) -> Trigger:
     trigger = Trigger(
-        settings.optional("processing.time"),
-        settings.optional("continuous"),
+        optional_duration(settings, "processing.time"),
+        optional_duration(settings, "continuous"),
         settings.truth("available.now", default=False),
     )
     settings.finish()

@@ -26,7 +26,6 @@ _SUBSCRIPTIONS: Final = {"topics": "subscribe", "topics.regex": "subscribePatter
 _LIMITS: Final = {
     "max.offsets.per.trigger": "maxOffsetsPerTrigger",
     "min.offsets.per.trigger": "minOffsetsPerTrigger",
-    "max.trigger.delay": "maxTriggerDelay",
     "min.partitions": "minPartitions",
 }
 
@@ -48,7 +47,9 @@ class TopicSource:
             _SUBSCRIPTIONS[self._way]: self._wanted,
             **_client_keys(settings, "consumer"),
         }
-        self.options |= {name: settings.text(key) for key, name in _LIMITS.items() if key in settings}
+        self.options |= {name: str(settings.integer(key, least=1)) for key, name in _LIMITS.items() if key in settings}
+        if (delay := settings.optional("max.trigger.delay")) is not None:
+            self.options["maxTriggerDelay"] = delay
         self.ending_offsets = _offsets(settings, "ending.offsets", "latest")
         self.names = self._wanted.split(",") if self._way == "topics" else None
         settings.finish()

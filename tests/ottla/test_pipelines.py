@@ -52,6 +52,8 @@ def test_every_example_can_be_run(example: Path) -> None:
         ('[[steps]]\nkind = "sql"', "steps[0].query is missing"),
         ('[errors]\ntolerance = "some"', "errors.tolerance is to be one of none, all, not 'some'"),
         ('[trigger]\ncontinuous = "1 second"', "trigger.continuous is for jobs from topics to topics"),
+        ('[trigger]\nprocessing.time = "10 bananas"', "trigger.processing.time is to be a duration such as"),
+        ("source.max.offsets.per.trigger = ten", "source.max.offsets.per.trigger is to be a whole number, not 'ten'"),
         ('sink.type = "bucket"', "Cannot"),
     ],
 )
