@@ -29,6 +29,7 @@ _NAMED: Final = re.compile(r"^(Caused by: )?([A-Za-z_]\w*\.)+\w*(Error|Exception
 _LOOK_EVERY_S: Final = 0.25
 _POLL_EVERY_S: Final = 1.0
 _PATIENCE_S: Final = 10.0
+_NOTHING_TOLD: Final = (-1, "")
 
 logger = logging.getLogger(__name__)
 
@@ -166,7 +167,7 @@ class Running:
         return None if topics is None else Positions(topics.bootstrap)
 
     def _watch(self, query: "StreamingQuery", positions: Positions | None) -> None:
-        told = -1
+        told = _NOTHING_TOLD
         next_poll = 0.0
         while query.isActive and not self._is_stopped:
             time.sleep(_LOOK_EVERY_S)
@@ -181,12 +182,15 @@ class Running:
         if not self._is_stopped and query.exception() is not None:
             raise JobFailedError(_one_line(self._failure or query.exception()))
 
-    def _tell_since(self, query: "StreamingQuery", positions: Positions | None, told: int) -> int:
+    def _tell_since(
+        self, query: "StreamingQuery", positions: Positions | None, told: tuple[int, str]
+    ) -> tuple[int, str]:
         for progress in query.recentProgress:
-            batch = progress["batchId"]
-            if batch <= told:
+            # Of a trigger that had nothing to do Spark tells under the number of the batch to come.
+            batch, trigger = progress["batchId"], (progress["batchId"], progress["timestamp"])
+            if trigger <= told:
                 continue
-            told = batch
+            told = trigger
             offsets = [each for each in map(_offsets, progress["sources"]) if each is not None]
             self._owe([end for end, _ in offsets])
             lag = sum(_distance(end, latest) for end, latest in offsets) if positions is not None else None

@@ -5,7 +5,8 @@ import sqlite3
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,34 @@ class Work:
         job = Job(read_settings(self.path))
         job.check()
         Running(job, self.checkpoint, self.spark, self.told.append).run(once=True)
+
+    def lags(self, topic: str) -> list[str]:
+        """What Kafka's own tool says of a topic's partitions."""
+        job = Job(read_settings(self.path))
+        tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+        described = run_tool(tool, "--bootstrap-server", str(job.bootstrap), "--describe", "--group", job.group)
+        return [line.split()[5] for line in described.splitlines() if topic in line]
+
+
+@contextmanager
+def started(work: Work) -> Iterator[None]:
+    """The job runs until the block ends."""
+    running = Running(Job(read_settings(work.path)), work.checkpoint, work.spark, work.told.append)
+    thread = threading.Thread(target=running.run, kwargs={"once": False})
+    thread.start()
+    try:
+        yield
+    finally:
+        running.stop()
+        thread.join(60)
+    assert not thread.is_alive()
+
+
+def wait_for(what: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def produce(bootstrap: str, topic: str, values: list[bytes | None], **more: Any) -> None:
@@ -240,10 +269,7 @@ value.type = "json"
 continuous = "1 second"
 """,
     )
-    running = Running(Job(read_settings(work.path)), work.checkpoint, spark, work.told.append)
-    thread = threading.Thread(target=running.run, kwargs={"once": False})
-    thread.start()
-    try:
+    with started(work):
         for start in (0, 3):
             produce(bootstrap, "in-6", orders(start, start + 3))
             assert [json.loads(each.value())["id"] for each in consumed(bootstrap, "out-6", 3)] == [
@@ -251,10 +277,6 @@ continuous = "1 second"
                 start + 1,
                 start + 2,
             ]
-    finally:
-        running.stop()
-        thread.join(60)
-    assert not thread.is_alive()
 
 
 def test_a_mirror_keeps_partitions_timestamps_and_headers_and_tells_which_offset_became_which(
@@ -291,3 +313,22 @@ topic.prefix = "a."
     assert here == there
     syncs = {each.key(): each.value() for each in consumed(bootstrap, "mm2-offset-syncs.a.internal", 3)}
     assert syncs == {struct.pack(">h4si", 4, b"in-5", p): struct.pack(">qq", 4, 4) for p in range(3)}
+
+
+def test_the_first_batch_after_a_wait_is_told_and_shown_in_the_group(
+    spark: Any, bootstrap: str, tmp_path: Path
+) -> None:
+    create_topic(bootstrap, "in-7")
+    sink = f'[sink]\ntype = "parquet"\npath = "{tmp_path / "out"}"\n'
+    work = Work(spark, tmp_path, SOURCE.format(name="waiting", bootstrap=bootstrap, topic="in-7") + sink)
+    interval = "spark.sql.streaming.noDataProgressEventInterval"
+    spark.conf.set(interval, "1000")
+    try:
+        with started(work):
+            # The first batch, without a record, and then that there is nothing to do.
+            wait_for(lambda: len(work.told) > 1)
+            produce(bootstrap, "in-7", orders(0, 3))
+            wait_for(lambda: [(progress.rows, progress.lag) for progress in work.told if progress.rows] == [(3, 0)])
+            wait_for(lambda: work.lags("in-7") == ["0"])
+    finally:
+        spark.conf.unset(interval)
