@@ -105,11 +105,11 @@ class Job:
 
 
 def problems(config: Mapping[str, str], name: str, bootstrap: str | None = None) -> list[tuple[str, str]]:
-    """What is wrong with a job in Connect's flat form, the first thing of it: which key, and why."""
+    """What is wrong with a job in Connect's flat form, the first thing of it: which key, and a text that names it."""
     try:
         Job(of_texts(config, name), bootstrap)
     except JobError as error:
-        return [(error.key or "name", error.reason)]
+        return [(error.key or "name", f"{error.key} {error.reason}".strip())]
     return []
 
 

@@ -49,7 +49,8 @@ def of_texts(config: Mapping[str, str], file: str) -> Settings:
             try:
                 values[key] = json.loads(config[key])
             except (ValueError, RecursionError) as error:
-                raise JobError(f"{file}: {key} is to be a list of tables in JSON: {error}", key) from None
+                fault = f"is to be a list of tables in JSON: {error}"
+                raise JobError(f"{file}: {key} {fault}", key, fault) from None
     return _settings(values, file)
 
 

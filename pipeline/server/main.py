@@ -134,7 +134,7 @@ def load(options: ServeOptions, herder: Herder) -> None:
         if files.setdefault(name, file) != file:
             raise JobError(f"{file}: {files[name]} is a job of the name {name} too")
         if found := plugins.errors(config, name, options.validate):
-            raise JobError(f"{file}: {'; '.join(f'{key}: {message}' for key, message in found)}")
+            raise JobError(f"{file}: {'; '.join(message for _, message in found)}")
         herder.configure(name, config)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 JOB_CLASS: Final = "ottla.pipeline.Job"
 CLASS_KEY: Final = "connector.class"
 
-# Given a config and what to call it, all that is wrong: which key, and why.
+# Given a config and what to call it, all that is wrong: which key, and a text that names it.
 Validate = Callable[[dict[str, str], str], Sequence[tuple[str, str]]]
 
 # The keys that any job may have; sources, sinks and transforms have others of their own.

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.pipeline.job import problems
 from ottla.pipeline.job_file import of_texts, read_settings, texts
 from ottla.pipeline.settings import JobError, Settings
 
@@ -87,6 +88,20 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path: Path, name: str, text
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="No such file"):
         read_settings(tmp_path / "a.toml")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("sink.typ", "x", "sink.typ is unknown; did you mean sink.type?"),
+        ("transforms", "a", "transforms.a.type is missing"),
+        ("steps", "{", "steps is to be a list of tables in JSON: Expecting"),
+    ],
+)
+def test_who_is_told_of_a_config_over_http_is_told_the_key_too(key: str, value: str, said: str) -> None:
+    ((wrong, message),) = problems({"source.type": "rate", "sink.type": "console", key: value}, "orders")
+    assert said.startswith(wrong)
+    assert message.startswith(said)
 
 
 def test_a_list_of_tables_names_the_one_that_is_wrong() -> None:
