@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from ottla.pipeline import moving
+from ottla.pipeline import moving, predicates, transforms
 from ottla.pipeline.checkpoint import Checkpoint, CheckpointError
 from ottla.pipeline.jars import NoJarsError
 from ottla.pipeline.job import Job, problems
@@ -122,6 +122,10 @@ def serve(directory: Path, bootstrap: str, place: Place, **more: Any) -> int:
                 lambda config, name: problems(config, name, bootstrap),
                 move,
                 lambda file: texts(read_settings(file)),
+                plugins=[
+                    *((f"{transforms.PACKAGE}.{name}", "transformation") for name in transforms.TRANSFORMS),
+                    *((f"{predicates.PACKAGE}.{name}", "predicate") for name in predicates.PREDICATES),
+                ],
                 **more,
             )
         )
