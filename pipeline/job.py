@@ -5,6 +5,7 @@ Counterparts in Kafka: a connector with its transforms, and the topology of a St
 """
 
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -12,7 +13,7 @@ from ottla.pipeline.dead_letters import read_errors
 from ottla.pipeline.feed import TOPIC, Feed
 from ottla.pipeline.job_file import of_texts
 from ottla.pipeline.mirror import MirrorSink
-from ottla.pipeline.positions import Positions
+from ottla.pipeline.positions import Positions, UnreachableError
 from ottla.pipeline.settings import JobError, Settings
 from ottla.pipeline.sinks import SINKS, Sink, read_sink
 from ottla.pipeline.steps import read_inputs, read_steps
@@ -87,7 +88,10 @@ class Job:
         return {need for part in (self.sink, *feeds) for need in part.needs}
 
     def check(self) -> None:
-        """Ask the brokers whether they are there and have what is wanted, before Spark takes its time to start."""
+        """Ask the brokers whether they are there and have what is wanted, before Spark takes its time to start.
+
+        The topic of bad records is made if it is missing, as Connect does.
+        """
         wanted: dict[str, set[str]] = {}
         if isinstance(self.sink, TopicSink | MirrorSink):
             wanted[self.sink.bootstrap] = set()
@@ -95,13 +99,23 @@ class Job:
             if topics is not None:
                 wanted.setdefault(topics.bootstrap, set()).update(topics.names or ())
         for bootstrap, names in wanted.items():
-            positions = Positions(bootstrap)
-            try:
+            with closing(Positions(bootstrap)) as positions:
                 positions.partitions(sorted(names))
-            finally:
-                positions.close()
         if isinstance(self.sink, TopicSink):
             self.sink.check()
+        self._make_dead_letters()
+
+    def _make_dead_letters(self) -> None:
+        topic = self.errors.topic
+        if self.dead_letters is None or topic is None or not self.errors.tolerates_all:
+            return
+        with closing(Positions(self.dead_letters)) as positions:
+            if topic not in positions.topics():
+                try:
+                    positions.create(topic, 1, replication_factor=self.errors.replication_factor)
+                except UnreachableError as error:
+                    said = f"names {topic}, which is missing and cannot be made: {error}"
+                    raise JobError(f"{self.file}: errors.deadletterqueue.topic.name {said}") from None
 
 
 def problems(config: Mapping[str, str], name: str, bootstrap: str | None = None) -> list[tuple[str, str]]:

@@ -89,13 +89,19 @@ class Positions:
                 (name, each["partition_index"]) for name, topic in described.items() for each in topic["partitions"]
             ]
 
-    def create(self, topic: str, partitions: int, configs: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Create a topic unless it is there."""
+    def create(
+        self,
+        topic: str,
+        partitions: int,
+        configs: Mapping[str, str] = MappingProxyType({}),
+        replication_factor: int = -1,
+    ) -> None:
+        """Create a topic unless it is there; -1 has the broker say how many replicas it has."""
         from kafka.admin import NewTopic
         from kafka.errors import TopicAlreadyExistsError
 
         with self._told(), suppress(TopicAlreadyExistsError):
-            self._admin.create_topics([NewTopic(topic, partitions, -1, topic_configs=dict(configs))])
+            self._admin.create_topics([NewTopic(topic, partitions, replication_factor, topic_configs=dict(configs))])
 
     def at(self, times: Mapping[Partition, int]) -> dict[Partition, int]:
         """Offsets at times in milliseconds, or EARLIEST or LATEST; the end where nothing is so late."""
@@ -119,10 +125,12 @@ class Positions:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        from kafka.errors import KafkaError
+        from kafka.errors import BrokerResponseError, KafkaError
 
         try:
             yield
+        except BrokerResponseError as error:
+            raise UnreachableError(f"{self._bootstrap} refuses: {error!s}".replace("\n", " ")) from None
         except (KafkaError, OSError) as error:
             raise UnreachableError(f"{self._bootstrap} does not answer: {error!s}".replace("\n", " ")) from None
 

@@ -1,6 +1,7 @@
 """`ottla pipeline`, as far as it needs no Spark."""
 
 import socket
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,10 @@ from click.testing import CliRunner, Result
 from ottla import Broker
 from ottla.cli import main
 from ottla.pipeline.checkpoint import Checkpoint
+from ottla.pipeline.job import Job
+from ottla.pipeline.job_file import read_settings
+from ottla.pipeline.positions import Positions
+from ottla.pipeline.settings import JobError
 
 JOB = """\
 name = "orders"
@@ -84,6 +89,23 @@ def test_a_job_that_has_not_run_says_so_and_one_that_was_moved_too(job: Path) ->
     Checkpoint(job.parent / ".checkpoints" / "orders").directory.mkdir(parents=True)
     Checkpoint(job.parent / ".checkpoints" / "orders").move({"orders": {"0": 3}})
     assert said("status", job).output == "orders: was moved, and has not run since\n"
+
+
+@pytest.mark.slow
+def test_the_topic_of_bad_records_is_made_before_spark_starts_if_it_is_missing(job: Path) -> None:
+    job.write_text(job.read_text() + '[errors]\ntolerance = "all"\ndeadletterqueue.topic.name = "unread"\n')
+    with Broker(auto_create_topics_enable=False) as broker, closing(Positions(broker.bootstrap)) as positions:
+        positions.create("orders", 2)
+        there = {"bootstrap.servers": broker.bootstrap}
+        with pytest.raises(
+            JobError, match=r"name names unread, which is missing and cannot be made: .* factor"
+        ) as error:
+            Job(read_settings(job, there)).check()
+        assert str(error.value).startswith(f"{job}: errors.deadletterqueue.topic.")
+        there["errors.deadletterqueue.topic.replication.factor"] = "1"
+        for _ in range(2):
+            Job(read_settings(job, there)).check()
+        assert positions.partitions(["unread"]) == [("unread", 0)]
 
 
 @pytest.mark.slow
