@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -66,14 +67,13 @@ def validate(file: Path, place: Place) -> int:
 
 
 def status(files: Iterable[Path], place: Place) -> int:
-    """Say how far jobs are."""
+    """Say how far jobs are; one that cannot be told keeps no other from it."""
 
-    def tell() -> None:
-        for file in files:
-            job = place.job(file)
-            sys.stdout.write(f"{job.name}: {_status(job, place.kept(job, file))}\n")
+    def tell(file: Path) -> None:
+        job = place.job(file)
+        sys.stdout.write(f"{job.name}: {_status(job, place.kept(job, file))}\n")
 
-    return _told(tell)
+    return max([_told(partial(tell, file)) for file in files])
 
 
 def reset(file: Path, place: Place, to: str) -> int:

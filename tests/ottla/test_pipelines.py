@@ -86,6 +86,9 @@ def test_a_broker_that_is_not_there_is_said_before_spark_starts(job: Path) -> No
 
 def test_a_job_that_has_not_run_says_so_and_one_that_was_moved_too(job: Path) -> None:
     assert said("status", job).output == "orders: has not run\n"
+    (wrong := job.with_name("wrong.toml")).write_text("name = ")
+    both = said("status", wrong, job)
+    assert (both.exit_code, both.stdout) == (1, "orders: has not run\n")
     Checkpoint(job.parent / ".checkpoints" / "orders").directory.mkdir(parents=True)
     Checkpoint(job.parent / ".checkpoints" / "orders").move({"orders": {"0": 3}})
     assert said("status", job).output == "orders: was moved, and has not run since\n"
