@@ -179,7 +179,8 @@ def _time_ms(text: str) -> int:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise JobError(f"--to takes earliest, latest or a time such as 2026-01-31T12:00:00Z, not {text!r}") from None
-    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    # Below zero Kafka has names for offsets: -1 is the latest.
+    return max(0, int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000))
 
 
 @contextmanager

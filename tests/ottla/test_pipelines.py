@@ -124,6 +124,7 @@ def test_a_job_is_moved_to_a_time_and_its_group_shows_it(job: Path) -> None:
             producer.send("orders", b"v", timestamp_ms=1_893_456_000_000 + 1000 * second).get(10)
         producer.close()
         assert said("reset", job, "--to", "2030-01-01T00:00:03Z", *there).output == "orders-0 3\n"
+        assert said("reset", job, "--to", "1969-12-31T23:59:59.999Z", *there).output == "orders-0 0\n"
         assert said("reset", job, "--to", "latest", *there).output == "orders-0 5\n"
         kept = Checkpoint(job.parent / ".checkpoints" / "orders")
         for folder, text in (("offsets", 'v1\n{}\n{"payments":{"0":9}}\n{"orders":{"0":2}}'), ("commits", "v1\n{}")):
