@@ -26,6 +26,10 @@ class UnreachableError(Exception):
     """A broker that does not answer, or not as it should; the text is one line."""
 
 
+class NoTopicError(UnreachableError):
+    """A topic that is not there, which waiting does not change."""
+
+
 class Positions:
     """Asks one cluster."""
 
@@ -49,7 +53,7 @@ class Positions:
         _patiently(lambda: self._commit(group, offsets), patience_s)
 
     def _commit(self, group: str, offsets: Offsets) -> None:
-        from kafka.errors import NoError
+        from kafka.errors import NoError, UnknownTopicOrPartitionError
         from kafka.structs import OffsetAndMetadata
 
         with self._told():
@@ -58,7 +62,8 @@ class Positions:
                 return
             for partition, error in self._admin.alter_group_offsets(group, wanted).items():
                 if error is not NoError:
-                    raise UnreachableError(
+                    kind = NoTopicError if error is UnknownTopicOrPartitionError else UnreachableError
+                    raise kind(
                         f"{self._bootstrap}: {group} cannot commit {partition.topic}-{partition.partition}: "
                         f"{error.__name__}"
                     )
@@ -141,8 +146,8 @@ def _patiently(work: Callable[[], None], patience_s: float) -> None:
         try:
             work()
             return
-        except UnreachableError:
-            if time.monotonic() >= deadline:
+        except UnreachableError as error:
+            if isinstance(error, NoTopicError) or time.monotonic() >= deadline:
                 raise
             time.sleep(_AGAIN_AFTER_S)
 

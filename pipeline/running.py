@@ -16,7 +16,7 @@ from ottla.pipeline import record_frame
 from ottla.pipeline.checkpoint import Checkpoint, Offsets
 from ottla.pipeline.job import Job
 from ottla.pipeline.mirror import MirrorSink
-from ottla.pipeline.positions import Positions, UnreachableError
+from ottla.pipeline.positions import NoTopicError, Positions, UnreachableError
 from ottla.pipeline.steps import apply_steps, output_mode
 from ottla.pipeline.topics import TopicSink
 from ottla.pipeline.transforms import apply_transforms
@@ -211,6 +211,9 @@ class Running:
             positions.commit(self._job.group, self._owed, patience_s)
             self._owed = {}
         except UnreachableError as error:
+            if isinstance(error, NoTopicError):
+                # A topic that is gone, or of an input from another cluster; all others are committed.
+                self._owed = {}
             logger.info("The offsets of %s are not committed: %s", self._job.name, error)
 
 

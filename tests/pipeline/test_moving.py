@@ -1,5 +1,6 @@
 """A job that does not run is moved, and its group shows where it is."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from ottla.pipeline import moving
 from ottla.pipeline.checkpoint import Checkpoint, CheckpointError, Offsets
 from ottla.pipeline.job import Job
 from ottla.pipeline.job_file import of_texts
-from ottla.pipeline.positions import EARLIEST, LATEST, Positions
+from ottla.pipeline.positions import EARLIEST, LATEST, NoTopicError, Positions
 from ottla.pipeline.settings import JobError
 
 pytestmark = pytest.mark.slow
@@ -138,6 +139,10 @@ def test_positions_know_topics_and_forget_groups(broker: Broker) -> None:
     positions = Positions(broker.bootstrap)
     assert {"a", "b", "other"} <= set(positions.topics())
     positions.commit("forgotten", {"a": {"0": 1}}, 10)
+    began = time.monotonic()
+    with pytest.raises(NoTopicError, match="forgotten cannot commit gone-0"):
+        positions.commit("forgotten", {"gone": {"0": 1}, "a": {"1": 1}}, 10)
+    assert time.monotonic() - began < 5
     positions.forget("forgotten", 10)
     positions.forget("forgotten")
     positions.close()
