@@ -29,6 +29,9 @@ from ottla.pipeline.settings import JobError
 
 _REFUSALS = (JobError, CheckpointError, NoJarsError, NoSparkError, UnreachableError, JobFailedError)
 
+# Less than the server gives a job to end.
+_STOP_SOON = {"spark.sql.streaming.stopTimeout": "5s"}
+
 
 class Place(NamedTuple):
     """Where a job runs, where it keeps where it is, and what is said beside its file."""
@@ -145,7 +148,7 @@ def _run(file: Path, place: Place, once: bool) -> None:
         job.name,
         job.needs(),
         master=place.master,
-        given={**job.spark, **place.spark},
+        given={**_STOP_SOON, **job.spark, **place.spark},
         jar_folder=place.jars,
         cache=place.cache,
     )

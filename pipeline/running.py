@@ -71,6 +71,17 @@ class Running:
 
     def run(self, *, once: bool) -> None:
         """Work until stopped, or until all is done that there is now. Raises JobFailedError."""
+        from py4j.protocol import Py4JError, Py4JNetworkError
+        from pyspark.errors import PySparkException
+
+        try:
+            self._run(once)
+        except (Py4JNetworkError, ConnectionError):
+            raise self._failed("Spark is gone: its JVM was killed, or had too little memory") from None
+        except (PySparkException, Py4JError) as error:
+            raise self._failed(_one_line(error)) from error
+
+    def _run(self, once: bool) -> None:
         with self._checkpoint.locked():
             positions = self._positions()
             try:
@@ -79,7 +90,7 @@ class Running:
                 try:
                     self._watch(query, positions)
                 finally:
-                    query.stop()
+                    self._end(query)
             finally:
                 if positions is not None:
                     positions.close()
@@ -105,6 +116,17 @@ class Running:
         else:
             writer = writer.outputMode(output_mode(job.steps)).foreachBatch(self._write)
         return writer.trigger(**trigger).start()
+
+    def _end(self, query: "StreamingQuery") -> None:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        try:
+            query.stop()
+        except (PySparkException, Py4JError):
+            # Brokers that are gone are waited for, whoever interrupts that; it ends with the JVM.
+            if not self._is_stopped:
+                raise
 
     def _frame(self) -> "DataFrame":
         checkpoint, start = str(self._checkpoint.spark), self._checkpoint.start()
@@ -178,9 +200,23 @@ class Running:
             told = self._tell_since(query, positions, told)
             self._commit(positions)
         self._tell_since(query, positions, told)
-        self._commit(positions, _PATIENCE_S)
+        self._commit(positions, 0.0 if self._is_stopped else _PATIENCE_S)
         if not self._is_stopped and query.exception() is not None:
-            raise JobFailedError(_one_line(self._failure or query.exception()))
+            raise self._failed(_one_line(self._failure or query.exception()) + self._what_is_gone(positions))
+
+    def _what_is_gone(self, positions: Positions | None) -> str:
+        """What the brokers say of a job that failed: of a topic that was deleted Spark does not tell the name."""
+        topics = self._job.source.topics
+        try:
+            if positions is not None and topics is not None and topics.names is not None:
+                positions.partitions(topics.names)
+        except UnreachableError as error:
+            return f" {error}"
+        return ""
+
+    def _failed(self, line: str) -> JobFailedError:
+        file = f"{self._job.file}: "
+        return JobFailedError(file + line.removeprefix(file))
 
     def _tell_since(
         self, query: "StreamingQuery", positions: Positions | None, told: tuple[int, str]
