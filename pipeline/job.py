@@ -66,6 +66,8 @@ class Job:
         settings.finish()
         if self.trigger.continuous and not (self.source.topics and isinstance(self.sink, TopicSink)):
             raise settings.wrong("trigger.continuous", "is for jobs from topics to topics")
+        if self.trigger.continuous and isinstance(self.sink, TopicSink) and self.sink.is_once:
+            raise settings.wrong("trigger.continuous", "cannot write exactly once, which sink.delivery asks for")
         if self.trigger.continuous and (self.steps or self.errors.tolerates_all):
             raise settings.wrong("trigger.continuous", "knows no steps, and tolerates no bad record")
 

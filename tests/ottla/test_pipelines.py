@@ -75,6 +75,14 @@ def test_what_is_wrong_with_a_job_is_one_line_that_names_file_and_key(job: Path,
     assert result.output.count("\n") == 1
 
 
+def test_a_continuous_job_does_not_write_exactly_once(job: Path) -> None:
+    sink = 'type = "topic"\ntopic = "out"\ndelivery = "exactly-once"\n[trigger]\ncontinuous = "1 second"'
+    job.write_text(job.read_text().replace('type = "console"', sink))
+    result = said("validate", job)
+    assert result.output.startswith(f"ottla: {job}: trigger.continuous cannot write exactly once")
+    assert said("validate", job, "--override", "sink.delivery=at-least-once").exit_code == 0
+
+
 def test_a_broker_that_is_not_there_is_said_before_spark_starts(job: Path) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
