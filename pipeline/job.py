@@ -53,7 +53,7 @@ class Job:
         for key in _OF_CONNECT:
             settings.optional(key)
         self.group = settings.text("group.id", f"ottla-pipeline-{self.name}")
-        self.spark = settings.part("spark").all_texts()
+        self.spark = _spark_keys(settings.part("spark"))
         self.errors = read_errors(settings.part("errors"))
         self.transforms = read_transforms(settings)
         self.steps = read_steps(settings)
@@ -127,6 +127,11 @@ def problems(config: Mapping[str, str], name: str, bootstrap: str | None = None)
     except JobError as error:
         return [(error.key or "name", f"{error.key} {error.reason}".strip())]
     return []
+
+
+def _spark_keys(settings: Settings) -> dict[str, str]:
+    """Spark's own keys, all of which begin with `spark.`: in a table of that name they may be whole, or the rest."""
+    return {f"spark.{key.removeprefix('spark.')}": text for key, text in settings.all_texts().items()}
 
 
 def _trigger(settings: Settings) -> Trigger:

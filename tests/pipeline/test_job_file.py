@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.pipeline.job import problems
+from ottla.pipeline.job import Job, problems
 from ottla.pipeline.job_file import of_texts, read_settings, texts
 from ottla.pipeline.settings import JobError, Settings
 
@@ -88,6 +88,21 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path: Path, name: str, text
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="No such file"):
         read_settings(tmp_path / "a.toml")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.properties", "spark.sql.shuffle.partitions=2"),
+        ("a.toml", "spark.sql.shuffle.partitions = 2"),
+        ("a.toml", "[spark]\nsql.shuffle.partitions = 2"),
+        ("a.toml", "[spark]\n'spark.sql.shuffle.partitions' = 2"),
+    ],
+)
+def test_sparks_keys_are_its_own_however_they_are_written(tmp_path: Path, name: str, text: str) -> None:
+    needed = {"source.type": "rate", "sink.type": "console"}
+    job = Job(read_settings(_written(tmp_path, name, text), needed))
+    assert job.spark == {"spark.sql.shuffle.partitions": "2"}
 
 
 @pytest.mark.parametrize(
