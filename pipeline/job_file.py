@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from ottla.pipeline.settings import JobError, Settings
 
+_STEPS, _INPUTS = "steps", "inputs"
 # Lists of tables that stay such: their order counts. Connect's flat form writes them as JSON.
-_LISTS: Final = ("steps", "inputs")
+_LISTS: Final = (_STEPS, _INPUTS)
 # Lists of named tables, which Connect writes as a list of names and dotted keys.
 _NAMED: Final = ("transforms", "predicates")
 
@@ -81,6 +82,9 @@ def _flat(table: Mapping[str, Any], file: str, prefix: str = "") -> Iterator[tup
         name = f"{prefix}{key}"
         if name in _NAMED and isinstance(value, list) and value and isinstance(value[0], dict):
             yield from _named(name, value, file)
+        elif name == _INPUTS and isinstance(value, list) and all(isinstance(each, dict) for each in value):
+            # The keys of an input are those of a source.
+            yield name, [_once(_flat(each, file), file) for each in value]
         elif isinstance(value, dict):
             yield from _flat(value, file, f"{name}.")
         else:

@@ -58,6 +58,13 @@ def test_both_forms_say_the_same(tmp_path: Path, name: str, text: str) -> None:
     assert found.tables("steps")[0].text("query") == "SELECT 1"
 
 
+def test_the_keys_of_an_input_are_written_like_those_of_a_source(tmp_path: Path) -> None:
+    text = "[[inputs]]\nname = 'a'\nstarting.offsets = 'latest'\nvalue.type = 'json'\n'value.schema' = 'id INT'"
+    (found,) = read_settings(_written(tmp_path, "a.toml", text)).tables("inputs")
+    assert found.text("starting.offsets") == "latest"
+    assert found.part("value").all_texts() == {"type": "json", "schema": "id INT"}
+
+
 def test_what_tomls_files_say_can_be_said_in_texts(tmp_path: Path) -> None:
     said = texts(read_settings(_written(tmp_path, "a.toml", "a = 1\nb = true\n[[steps]]\nfrom = 2026-01-31")))
     assert said == {"a": "1", "b": "true", "steps": '[{"from": "2026-01-31"}]'}
