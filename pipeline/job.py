@@ -64,6 +64,9 @@ class Job:
         self.sink = self._sink(sink, sink.choice("type", (TOPIC, MIRROR, *SINKS)))
         self.dead_letters = self._dead_letters(settings)
         settings.finish()
+        for stream in (source, *(each.settings for each, _ in self.inputs if not each.is_table)):
+            if "ending.offsets" in stream:
+                raise stream.wrong("ending.offsets", "is for inputs that are tables: a stream has no end")
         if self.trigger.continuous and not (self.source.topics and isinstance(self.sink, TopicSink)):
             raise settings.wrong("trigger.continuous", "is for jobs from topics to topics")
         if self.trigger.continuous and isinstance(self.sink, TopicSink) and self.sink.is_once:

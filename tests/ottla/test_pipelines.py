@@ -58,6 +58,11 @@ def test_every_example_can_be_run(example: Path) -> None:
         ('[errors]\ntolerance = "some"', "errors.tolerance is to be one of none, all, not 'some'"),
         ('[trigger]\ncontinuous = "1 second"', "trigger.continuous is for jobs from topics to topics"),
         ('[trigger]\nprocessing.time = "10 bananas"', "trigger.processing.time is to be a duration such as"),
+        ("source.ending.offsets = latest", "source.ending.offsets is for inputs that are tables"),
+        (
+            '[[inputs]]\nname = "a"\ntype = "topic"\ntopics = ["b"]\nending.offsets = "latest"',
+            "inputs[0].ending.offsets is for inputs that are tables",
+        ),
         ("source.max.offsets.per.trigger = ten", "source.max.offsets.per.trigger is to be a whole number, not 'ten'"),
         ('sink.type = "bucket"', "Cannot"),
     ],
