@@ -58,7 +58,10 @@ def installed() -> str:
     if importlib.util.find_spec("pyspark") is None:
         raise NoSparkError("PySpark is not installed: pip install 'ottla[spark]'")
     home = os.environ.get("JAVA_HOME")
-    if not (home and os.access(Path(home) / "bin" / "java", os.X_OK)) and shutil.which("java") is None:
+    if home and not os.access(Path(home) / "bin" / "java", os.X_OK):
+        # Spark looks nowhere else then.
+        raise NoSparkError(f"JAVA_HOME is {home}, where there is no bin/java that can be run")
+    if not home and shutil.which("java") is None:
         raise NoSparkError("there is no java: install Java 17 (Debian: apt-get install openjdk-17-jre-headless)")
     import pyspark
 
