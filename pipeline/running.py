@@ -86,7 +86,7 @@ class Running:
             positions = self._positions()
             try:
                 self._owe(self._checkpoint.offsets())
-                query = self._start(once)
+                query = self._start(once, positions)
                 try:
                     self._watch(query, positions)
                 finally:
@@ -101,10 +101,10 @@ class Running:
 
     # The query
 
-    def _start(self, once: bool) -> "StreamingQuery":
+    def _start(self, once: bool, positions: Positions | None) -> "StreamingQuery":
         job = self._job
         trigger = {"availableNow": True} if once else job.trigger.arguments()
-        frame = self._frame()
+        frame = self._frame(positions)
         if self._streams:
             frame = apply_steps(frame, job.steps, self._inputs(self._spark))
         writer = frame.writeStream.queryName(job.name).option("checkpointLocation", str(self._checkpoint.spark))
@@ -128,8 +128,10 @@ class Running:
             if not self._is_stopped:
                 raise
 
-    def _frame(self) -> "DataFrame":
-        checkpoint, start = str(self._checkpoint.spark), self._checkpoint.start()
+    def _frame(self, positions: Positions | None) -> "DataFrame":
+        checkpoint, start, topics = str(self._checkpoint.spark), self._checkpoint.start(), self._job.source.topics
+        if start is not None and topics is not None and positions is not None:
+            start = topics.completed(start, positions)
         frame = self._job.source.frame(self._spark, streaming=True, checkpoint=checkpoint, start=start)
         return record_frame.timed(apply_transforms(frame, self._job.transforms), self._job.source.time)
 

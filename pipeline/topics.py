@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from ottla.pipeline import jars
+from ottla.pipeline.checkpoint import Offsets
 from ottla.pipeline.formats import Format, read_format
 from ottla.pipeline.java_regex import JAVA_REGEX
-from ottla.pipeline.positions import EARLIEST, LATEST, Partition, Positions
+from ottla.pipeline.positions import EARLIEST, LATEST, Partition, Positions, by_topic
 from ottla.pipeline.settings import Settings
 
 if TYPE_CHECKING:
@@ -70,6 +71,18 @@ class TopicSource:
         if self._way == "topics.regex":
             return positions.partitions([each for each in positions.topics() if re.fullmatch(self._wanted, each)])
         return positions.partitions(self._wanted.split(","))
+
+    def completed(self, start: Offsets, positions: Positions) -> Offsets:
+        """Where to begin in all partitions that there are now; those that are new begin with their first record.
+
+        Spark takes no others, and all of them.
+        """
+        return by_topic(
+            {
+                (topic, partition): start.get(topic, {}).get(str(partition), EARLIEST)
+                for topic, partition in self.partitions(positions)
+            }
+        )
 
     def starts_at(self, topic: str, partition: int) -> int:
         """The offset at which a partition is begun, or EARLIEST or LATEST."""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import confluent_kafka
@@ -146,3 +147,11 @@ def test_positions_know_topics_and_forget_groups(broker: Broker) -> None:
     positions.forget("forgotten", 10)
     positions.forget("forgotten")
     positions.close()
+
+
+def test_where_a_moved_job_begins_is_said_of_the_partitions_that_there_are_when_it_runs(broker: Broker) -> None:
+    topics = job(broker, topics="a").source.topics
+    assert topics is not None
+    with closing(Positions(broker.bootstrap)) as positions:
+        begins = topics.completed({"a": {"0": 3}, "gone": {"0": 7}}, positions)
+    assert begins == {"a": {"0": 3, "1": EARLIEST}}
