@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -16,17 +17,20 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from ottla.pipeline import moving
+from ottla.pipeline import moving, predicates, transforms
 from ottla.pipeline.checkpoint import Checkpoint, CheckpointError
 from ottla.pipeline.jars import NoJarsError
 from ottla.pipeline.job import Job, problems
 from ottla.pipeline.job_file import of_texts, read_settings, texts
-from ottla.pipeline.positions import EARLIEST, LATEST, Partition, Positions, UnreachableError
+from ottla.pipeline.positions import EARLIEST, LATEST, Partition, Positions, UnreachableError, by_topic
 from ottla.pipeline.running import JobFailedError, Progress, Running
 from ottla.pipeline.session import NoSparkError, close_session, installed, open_session
 from ottla.pipeline.settings import JobError
 
 _REFUSALS = (JobError, CheckpointError, NoJarsError, NoSparkError, UnreachableError, JobFailedError)
+
+# Less than the server gives a job to end.
+_STOP_SOON = {"spark.sql.streaming.stopTimeout": "5s"}
 
 
 class Place(NamedTuple):
@@ -66,14 +70,13 @@ def validate(file: Path, place: Place) -> int:
 
 
 def status(files: Iterable[Path], place: Place) -> int:
-    """Say how far jobs are."""
+    """Say how far jobs are; one that cannot be told keeps no other from it."""
 
-    def tell() -> None:
-        for file in files:
-            job = place.job(file)
-            sys.stdout.write(f"{job.name}: {_status(job, place.kept(job, file))}\n")
+    def tell(file: Path) -> None:
+        job = place.job(file)
+        sys.stdout.write(f"{job.name}: {_status(job, place.kept(job, file))}\n")
 
-    return _told(tell)
+    return max([_told(partial(tell, file)) for file in files])
 
 
 def reset(file: Path, place: Place, to: str) -> int:
@@ -122,6 +125,10 @@ def serve(directory: Path, bootstrap: str, place: Place, **more: Any) -> int:
                 lambda config, name: problems(config, name, bootstrap),
                 move,
                 lambda file: texts(read_settings(file)),
+                plugins=[
+                    *((f"{transforms.PACKAGE}.{name}", "transformation") for name in transforms.TRANSFORMS),
+                    *((f"{predicates.PACKAGE}.{name}", "predicate") for name in predicates.PREDICATES),
+                ],
                 **more,
             )
         )
@@ -141,7 +148,7 @@ def _run(file: Path, place: Place, once: bool) -> None:
         job.name,
         job.needs(),
         master=place.master,
-        given={**job.spark, **place.spark},
+        given={**_STOP_SOON, **job.spark, **place.spark},
         jar_folder=place.jars,
         cache=place.cache,
     )
@@ -160,11 +167,12 @@ def _status(job: Job, kept: Checkpoint) -> str:
     if batch is None:
         return "has not run" if kept.start() is None else "was moved, and has not run since"
     said = f"{batch + 1:,} batches are done"
-    offsets = kept.offsets()
-    if job.source.topics is None or not offsets:
+    topics = job.source.topics
+    if topics is None:
         return said
-    with closing(Positions(job.source.topics.bootstrap)) as positions:
-        return f"{said}, lag {positions.lag(offsets[0]):,}"
+    with closing(Positions(topics.bootstrap)) as positions:
+        places = moving.places(kept, topics.partitions(positions))
+        return f"{said}, lag {positions.lag(by_topic(places)):,}"
 
 
 def _time_ms(text: str) -> int:
@@ -174,7 +182,8 @@ def _time_ms(text: str) -> int:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise JobError(f"--to takes earliest, latest or a time such as 2026-01-31T12:00:00Z, not {text!r}") from None
-    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    # Below zero Kafka has names for offsets: -1 is the latest.
+    return max(0, int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000))
 
 
 @contextmanager

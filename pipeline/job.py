@@ -5,6 +5,7 @@ Counterparts in Kafka: a connector with its transforms, and the topology of a St
 """
 
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -12,10 +13,11 @@ from ottla.pipeline.dead_letters import read_errors
 from ottla.pipeline.feed import TOPIC, Feed
 from ottla.pipeline.job_file import of_texts
 from ottla.pipeline.mirror import MirrorSink
-from ottla.pipeline.positions import Positions
+from ottla.pipeline.positions import Positions, UnreachableError
 from ottla.pipeline.settings import JobError, Settings
 from ottla.pipeline.sinks import SINKS, Sink, read_sink
 from ottla.pipeline.steps import read_inputs, read_steps
+from ottla.pipeline.steps.step import optional_duration
 from ottla.pipeline.topics import BOOTSTRAP, TopicSink
 from ottla.pipeline.transforms import read_transforms
 
@@ -51,7 +53,7 @@ class Job:
         for key in _OF_CONNECT:
             settings.optional(key)
         self.group = settings.text("group.id", f"ottla-pipeline-{self.name}")
-        self.spark = settings.part("spark").all_texts()
+        self.spark = _spark_keys(settings.part("spark"))
         self.errors = read_errors(settings.part("errors"))
         self.transforms = read_transforms(settings)
         self.steps = read_steps(settings)
@@ -62,8 +64,13 @@ class Job:
         self.sink = self._sink(sink, sink.choice("type", (TOPIC, MIRROR, *SINKS)))
         self.dead_letters = self._dead_letters(settings)
         settings.finish()
+        for stream in (source, *(each.settings for each, _ in self.inputs if not each.is_table)):
+            if "ending.offsets" in stream:
+                raise stream.wrong("ending.offsets", "is for inputs that are tables: a stream has no end")
         if self.trigger.continuous and not (self.source.topics and isinstance(self.sink, TopicSink)):
             raise settings.wrong("trigger.continuous", "is for jobs from topics to topics")
+        if self.trigger.continuous and isinstance(self.sink, TopicSink) and self.sink.is_once:
+            raise settings.wrong("trigger.continuous", "cannot write exactly once, which sink.delivery asks for")
         if self.trigger.continuous and (self.steps or self.errors.tolerates_all):
             raise settings.wrong("trigger.continuous", "knows no steps, and tolerates no bad record")
 
@@ -86,7 +93,10 @@ class Job:
         return {need for part in (self.sink, *feeds) for need in part.needs}
 
     def check(self) -> None:
-        """Ask the brokers whether they are there and have what is wanted, before Spark takes its time to start."""
+        """Ask the brokers whether they are there and have what is wanted, before Spark takes its time to start.
+
+        The topic of bad records is made if it is missing, as Connect does.
+        """
         wanted: dict[str, set[str]] = {}
         if isinstance(self.sink, TopicSink | MirrorSink):
             wanted[self.sink.bootstrap] = set()
@@ -94,28 +104,43 @@ class Job:
             if topics is not None:
                 wanted.setdefault(topics.bootstrap, set()).update(topics.names or ())
         for bootstrap, names in wanted.items():
-            positions = Positions(bootstrap)
-            try:
+            with closing(Positions(bootstrap)) as positions:
                 positions.partitions(sorted(names))
-            finally:
-                positions.close()
         if isinstance(self.sink, TopicSink):
             self.sink.check()
+        self._make_dead_letters()
+
+    def _make_dead_letters(self) -> None:
+        topic = self.errors.topic
+        if self.dead_letters is None or topic is None or not self.errors.tolerates_all:
+            return
+        with closing(Positions(self.dead_letters)) as positions:
+            if topic not in positions.topics():
+                try:
+                    positions.create(topic, 1, replication_factor=self.errors.replication_factor)
+                except UnreachableError as error:
+                    said = f"names {topic}, which is missing and cannot be made: {error}"
+                    raise JobError(f"{self.file}: errors.deadletterqueue.topic.name {said}") from None
 
 
 def problems(config: Mapping[str, str], name: str, bootstrap: str | None = None) -> list[tuple[str, str]]:
-    """What is wrong with a job in Connect's flat form, the first thing of it: which key, and why."""
+    """What is wrong with a job in Connect's flat form, the first thing of it: which key, and a text that names it."""
     try:
         Job(of_texts(config, name), bootstrap)
     except JobError as error:
-        return [(error.key or "name", error.reason)]
+        return [(error.key or "name", f"{error.key} {error.reason}".strip())]
     return []
+
+
+def _spark_keys(settings: Settings) -> dict[str, str]:
+    """Spark's own keys, all of which begin with `spark.`: in a table of that name they may be whole, or the rest."""
+    return {f"spark.{key.removeprefix('spark.')}": text for key, text in settings.all_texts().items()}
 
 
 def _trigger(settings: Settings) -> Trigger:
     trigger = Trigger(
-        settings.optional("processing.time"),
-        settings.optional("continuous"),
+        optional_duration(settings, "processing.time"),
+        optional_duration(settings, "continuous"),
         settings.truth("available.now", default=False),
     )
     settings.finish()

@@ -5,7 +5,7 @@ place, and its other inputs begin again. Must not know how a job is run. Counter
 Worker.modifyConnectorOffsets.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from typing import Final
 
@@ -35,8 +35,9 @@ def to_offsets(job: Job, kept: Checkpoint, changes: Mapping[Partition, int | Non
         for topic, partition in changes:
             if (topic, partition) not in wanted:
                 raise JobError(f"{job.file}: the job does not read {topic}-{partition}")
-        places = {**_places(kept), **changes}
-        wanted |= {each: offset for each, offset in places.items() if offset is not None and each in wanted}
+        wanted |= places(kept, wanted)
+        for each, offset in changes.items():
+            wanted[each] = topics.starts_at(*each) if offset is None else offset
         found = positions.at({each: offset for each, offset in wanted.items() if offset in (EARLIEST, LATEST)})
         offsets = by_topic(wanted | found)
         _move(job, kept, positions, offsets)
@@ -54,6 +55,22 @@ def to_start(job: Job, kept: Checkpoint) -> None:
             kept.forget()
 
 
+def places(kept: Checkpoint, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    """Where a job is in these, of which it may not have seen all.
+
+    Spark has its sources in the order in which steps read them: what is a job's source need not be the first.
+    """
+    found: dict[Partition, int] = {}
+    wanted = set(partitions)
+    for offsets in kept.offsets():
+        for topic, of in offsets.items():
+            for partition, offset in of.items():
+                place = topic, int(partition)
+                if place in wanted:
+                    found[place] = min(offset, found.get(place, offset))
+    return found
+
+
 def _topics(job: Job) -> TopicSource:
     if job.source.topics is None:
         raise JobError(f"{job.file}: only a job whose source are topics can be moved to offsets of theirs")
@@ -64,9 +81,3 @@ def _move(job: Job, kept: Checkpoint, positions: Positions, offsets: Offsets) ->
     # In this order: who cannot be told leaves the job where it is.
     positions.commit(job.group, offsets, _PATIENCE_S)
     kept.move(offsets)
-
-
-def _places(kept: Checkpoint) -> dict[Partition, int]:
-    """Where a job is in its source's topics."""
-    offsets = next(iter(kept.offsets()), {})
-    return {(topic, int(partition)): offset for topic, of in offsets.items() for partition, offset in of.items()}

@@ -26,6 +26,10 @@ class UnreachableError(Exception):
     """A broker that does not answer, or not as it should; the text is one line."""
 
 
+class NoTopicError(UnreachableError):
+    """A topic that is not there, which waiting does not change."""
+
+
 class Positions:
     """Asks one cluster."""
 
@@ -49,7 +53,7 @@ class Positions:
         _patiently(lambda: self._commit(group, offsets), patience_s)
 
     def _commit(self, group: str, offsets: Offsets) -> None:
-        from kafka.errors import NoError
+        from kafka.errors import NoError, UnknownTopicOrPartitionError
         from kafka.structs import OffsetAndMetadata
 
         with self._told():
@@ -58,7 +62,8 @@ class Positions:
                 return
             for partition, error in self._admin.alter_group_offsets(group, wanted).items():
                 if error is not NoError:
-                    raise UnreachableError(
+                    kind = NoTopicError if error is UnknownTopicOrPartitionError else UnreachableError
+                    raise kind(
                         f"{self._bootstrap}: {group} cannot commit {partition.topic}-{partition.partition}: "
                         f"{error.__name__}"
                     )
@@ -89,13 +94,19 @@ class Positions:
                 (name, each["partition_index"]) for name, topic in described.items() for each in topic["partitions"]
             ]
 
-    def create(self, topic: str, partitions: int, configs: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Create a topic unless it is there."""
+    def create(
+        self,
+        topic: str,
+        partitions: int,
+        configs: Mapping[str, str] = MappingProxyType({}),
+        replication_factor: int = -1,
+    ) -> None:
+        """Create a topic unless it is there; -1 has the broker say how many replicas it has."""
         from kafka.admin import NewTopic
         from kafka.errors import TopicAlreadyExistsError
 
         with self._told(), suppress(TopicAlreadyExistsError):
-            self._admin.create_topics([NewTopic(topic, partitions, -1, topic_configs=dict(configs))])
+            self._admin.create_topics([NewTopic(topic, partitions, replication_factor, topic_configs=dict(configs))])
 
     def at(self, times: Mapping[Partition, int]) -> dict[Partition, int]:
         """Offsets at times in milliseconds, or EARLIEST or LATEST; the end where nothing is so late."""
@@ -119,10 +130,12 @@ class Positions:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        from kafka.errors import KafkaError
+        from kafka.errors import BrokerResponseError, KafkaError
 
         try:
             yield
+        except BrokerResponseError as error:
+            raise UnreachableError(f"{self._bootstrap} refuses: {error!s}".replace("\n", " ")) from None
         except (KafkaError, OSError) as error:
             raise UnreachableError(f"{self._bootstrap} does not answer: {error!s}".replace("\n", " ")) from None
 
@@ -133,8 +146,8 @@ def _patiently(work: Callable[[], None], patience_s: float) -> None:
         try:
             work()
             return
-        except UnreachableError:
-            if time.monotonic() >= deadline:
+        except UnreachableError as error:
+            if isinstance(error, NoTopicError) or time.monotonic() >= deadline:
                 raise
             time.sleep(_AGAIN_AFTER_S)
 

@@ -16,7 +16,7 @@ from ottla.pipeline import record_frame
 from ottla.pipeline.checkpoint import Checkpoint, Offsets
 from ottla.pipeline.job import Job
 from ottla.pipeline.mirror import MirrorSink
-from ottla.pipeline.positions import Positions, UnreachableError
+from ottla.pipeline.positions import NoTopicError, Positions, UnreachableError
 from ottla.pipeline.steps import apply_steps, output_mode
 from ottla.pipeline.topics import TopicSink
 from ottla.pipeline.transforms import apply_transforms
@@ -29,6 +29,7 @@ _NAMED: Final = re.compile(r"^(Caused by: )?([A-Za-z_]\w*\.)+\w*(Error|Exception
 _LOOK_EVERY_S: Final = 0.25
 _POLL_EVERY_S: Final = 1.0
 _PATIENCE_S: Final = 10.0
+_NOTHING_TOLD: Final = (-1, "")
 
 logger = logging.getLogger(__name__)
 
@@ -70,15 +71,26 @@ class Running:
 
     def run(self, *, once: bool) -> None:
         """Work until stopped, or until all is done that there is now. Raises JobFailedError."""
+        from py4j.protocol import Py4JError, Py4JNetworkError
+        from pyspark.errors import PySparkException
+
+        try:
+            self._run(once)
+        except (Py4JNetworkError, ConnectionError):
+            raise self._failed("Spark is gone: its JVM was killed, or had too little memory") from None
+        except (PySparkException, Py4JError) as error:
+            raise self._failed(_one_line(error)) from error
+
+    def _run(self, once: bool) -> None:
         with self._checkpoint.locked():
             positions = self._positions()
             try:
                 self._owe(self._checkpoint.offsets())
-                query = self._start(once)
+                query = self._start(once, positions)
                 try:
                     self._watch(query, positions)
                 finally:
-                    query.stop()
+                    self._end(query)
             finally:
                 if positions is not None:
                     positions.close()
@@ -89,10 +101,10 @@ class Running:
 
     # The query
 
-    def _start(self, once: bool) -> "StreamingQuery":
+    def _start(self, once: bool, positions: Positions | None) -> "StreamingQuery":
         job = self._job
         trigger = {"availableNow": True} if once else job.trigger.arguments()
-        frame = self._frame()
+        frame = self._frame(positions)
         if self._streams:
             frame = apply_steps(frame, job.steps, self._inputs(self._spark))
         writer = frame.writeStream.queryName(job.name).option("checkpointLocation", str(self._checkpoint.spark))
@@ -105,8 +117,21 @@ class Running:
             writer = writer.outputMode(output_mode(job.steps)).foreachBatch(self._write)
         return writer.trigger(**trigger).start()
 
-    def _frame(self) -> "DataFrame":
-        checkpoint, start = str(self._checkpoint.spark), self._checkpoint.start()
+    def _end(self, query: "StreamingQuery") -> None:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        try:
+            query.stop()
+        except (PySparkException, Py4JError):
+            # Brokers that are gone are waited for, whoever interrupts that; it ends with the JVM.
+            if not self._is_stopped:
+                raise
+
+    def _frame(self, positions: Positions | None) -> "DataFrame":
+        checkpoint, start, topics = str(self._checkpoint.spark), self._checkpoint.start(), self._job.source.topics
+        if start is not None and topics is not None and positions is not None:
+            start = topics.completed(start, positions)
         frame = self._job.source.frame(self._spark, streaming=True, checkpoint=checkpoint, start=start)
         return record_frame.timed(apply_transforms(frame, self._job.transforms), self._job.source.time)
 
@@ -166,7 +191,7 @@ class Running:
         return None if topics is None else Positions(topics.bootstrap)
 
     def _watch(self, query: "StreamingQuery", positions: Positions | None) -> None:
-        told = -1
+        told = _NOTHING_TOLD
         next_poll = 0.0
         while query.isActive and not self._is_stopped:
             time.sleep(_LOOK_EVERY_S)
@@ -177,16 +202,33 @@ class Running:
             told = self._tell_since(query, positions, told)
             self._commit(positions)
         self._tell_since(query, positions, told)
-        self._commit(positions, _PATIENCE_S)
+        self._commit(positions, 0.0 if self._is_stopped else _PATIENCE_S)
         if not self._is_stopped and query.exception() is not None:
-            raise JobFailedError(_one_line(self._failure or query.exception()))
+            raise self._failed(_one_line(self._failure or query.exception()) + self._what_is_gone(positions))
 
-    def _tell_since(self, query: "StreamingQuery", positions: Positions | None, told: int) -> int:
+    def _what_is_gone(self, positions: Positions | None) -> str:
+        """What the brokers say of a job that failed: of a topic that was deleted Spark does not tell the name."""
+        topics = self._job.source.topics
+        try:
+            if positions is not None and topics is not None and topics.names is not None:
+                positions.partitions(topics.names)
+        except UnreachableError as error:
+            return f" {error}"
+        return ""
+
+    def _failed(self, line: str) -> JobFailedError:
+        file = f"{self._job.file}: "
+        return JobFailedError(file + line.removeprefix(file))
+
+    def _tell_since(
+        self, query: "StreamingQuery", positions: Positions | None, told: tuple[int, str]
+    ) -> tuple[int, str]:
         for progress in query.recentProgress:
-            batch = progress["batchId"]
-            if batch <= told:
+            # Of a trigger that had nothing to do Spark tells under the number of the batch to come.
+            batch, trigger = progress["batchId"], (progress["batchId"], progress["timestamp"])
+            if trigger <= told:
                 continue
-            told = batch
+            told = trigger
             offsets = [each for each in map(_offsets, progress["sources"]) if each is not None]
             self._owe([end for end, _ in offsets])
             lag = sum(_distance(end, latest) for end, latest in offsets) if positions is not None else None
@@ -207,6 +249,9 @@ class Running:
             positions.commit(self._job.group, self._owed, patience_s)
             self._owed = {}
         except UnreachableError as error:
+            if isinstance(error, NoTopicError):
+                # A topic that is gone, or of an input from another cluster; all others are committed.
+                self._owed = {}
             logger.info("The offsets of %s are not committed: %s", self._job.name, error)
 
 

@@ -4,30 +4,36 @@ Owns Spark's own settings. Must not know what a job does. Counterpart in Kafka: 
 """
 
 import importlib.util
+import logging
 import os
 import shutil
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.pipeline import jars
+from ottla.pipeline.failures import reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOPBACK: Final = "127.0.0.1"
-# Of what fails, who runs the job tells in one line; what else Spark says is for those who look into Spark. It sets
-# a logger up itself that has no appender, and one whose level is the gateway's by inheritance alone.
+# Of what fails, who runs the job tells in one line; what else Spark says is for those who look into Spark. Without an
+# appender Spark would take logging for not configured, and without a level of its own this program for a shell.
 _LOGGING: Final = """\
+appender.none.type = Null
+appender.none.name = none
 rootLogger.level = off
-rootLogger.appenderRef.nowhere.ref = nowhere
-appender.nowhere.type = Null
-appender.nowhere.name = nowhere
+rootLogger.appenderRef.none.ref = none
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = off
 """
+# These tell a Java stack trace of what is wrong in a query, whoever catches the error.
+_TALKATIVE: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _ALWAYS: Final = {
     # Spark generates longer methods of several transforms; Java's compiler leaves those alone, at a tenth of the speed.
     "spark.sql.codegen.hugeMethodLimit": "8000",
@@ -52,7 +58,10 @@ def installed() -> str:
     if importlib.util.find_spec("pyspark") is None:
         raise NoSparkError("PySpark is not installed: pip install 'ottla[spark]'")
     home = os.environ.get("JAVA_HOME")
-    if not (home and os.access(Path(home) / "bin" / "java", os.X_OK)) and shutil.which("java") is None:
+    if home and not os.access(Path(home) / "bin" / "java", os.X_OK):
+        # Spark looks nowhere else then.
+        raise NoSparkError(f"JAVA_HOME is {home}, where there is no bin/java that can be run")
+    if not home and shutil.which("java") is None:
         raise NoSparkError("there is no java: install Java 17 (Debian: apt-get install openjdk-17-jre-headless)")
     import pyspark
 
@@ -73,8 +82,11 @@ def open_session(
     needs = set(needs)
     settings = {**_ALWAYS, **({} if master else _LOCAL), **(_DELTA if jars.DELTA in needs else {})}
     settings |= jars.settings(needs, version, jar_folder, cache)
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
+    for each in _TALKATIVE:
+        PySparkLogger.getLogger(each).setLevel(logging.CRITICAL)
     if not master:
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -86,14 +98,17 @@ def open_session(
         try:
             return builder.config(map={**settings, **given}).getOrCreate()
         except Exception as error:
-            raise NoSparkError(f"Spark does not start: {str(error).strip().splitlines()[0]}") from None
+            raise NoSparkError(f"Spark does not start on {master or 'this machine'}: {reason(error)}") from None
 
 
 def close_session(spark: "SparkSession") -> None:
-    """End Spark, and the JVM that it runs in."""
+    """End Spark, and the JVM that it runs in, if it has not ended by itself."""
+    from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
-    spark.stop()
     gateway: Any = SparkContext._gateway
-    gateway.shutdown()
+    with warnings.catch_warnings(), suppress(Py4JError, ConnectionError):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        spark.stop()
+        gateway.shutdown()
     gateway.proc.stdin.close()

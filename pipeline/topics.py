@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from ottla.pipeline import jars
+from ottla.pipeline.checkpoint import Offsets
 from ottla.pipeline.formats import Format, read_format
 from ottla.pipeline.java_regex import JAVA_REGEX
-from ottla.pipeline.positions import EARLIEST, LATEST, Partition, Positions
+from ottla.pipeline.positions import EARLIEST, LATEST, Partition, Positions, by_topic
 from ottla.pipeline.settings import Settings
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ _SUBSCRIPTIONS: Final = {"topics": "subscribe", "topics.regex": "subscribePatter
 _LIMITS: Final = {
     "max.offsets.per.trigger": "maxOffsetsPerTrigger",
     "min.offsets.per.trigger": "minOffsetsPerTrigger",
-    "max.trigger.delay": "maxTriggerDelay",
     "min.partitions": "minPartitions",
 }
 
@@ -48,7 +48,9 @@ class TopicSource:
             _SUBSCRIPTIONS[self._way]: self._wanted,
             **_client_keys(settings, "consumer"),
         }
-        self.options |= {name: settings.text(key) for key, name in _LIMITS.items() if key in settings}
+        self.options |= {name: str(settings.integer(key, least=1)) for key, name in _LIMITS.items() if key in settings}
+        if (delay := settings.optional("max.trigger.delay")) is not None:
+            self.options["maxTriggerDelay"] = delay
         self.ending_offsets = _offsets(settings, "ending.offsets", "latest")
         self.names = self._wanted.split(",") if self._way == "topics" else None
         settings.finish()
@@ -69,6 +71,18 @@ class TopicSource:
         if self._way == "topics.regex":
             return positions.partitions([each for each in positions.topics() if re.fullmatch(self._wanted, each)])
         return positions.partitions(self._wanted.split(","))
+
+    def completed(self, start: Offsets, positions: Positions) -> Offsets:
+        """Where to begin in all partitions that there are now; those that are new begin with their first record.
+
+        Spark takes no others, and all of them.
+        """
+        return by_topic(
+            {
+                (topic, partition): start.get(topic, {}).get(str(partition), EARLIEST)
+                for topic, partition in self.partitions(positions)
+            }
+        )
 
     def starts_at(self, topic: str, partition: int) -> int:
         """The offset at which a partition is begun, or EARLIEST or LATEST."""

@@ -50,11 +50,11 @@ class Guard:
 
     def run(self, lock: Path, command: list[str]) -> None:
         """Wait for the lock, run the command, tell how it ended."""
-        # The job gets the descriptor too: should this process be killed, the lock is held while the job still ends.
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if not self._take(descriptor):
-            return
         try:
+            # The job gets the descriptor too: should this process be killed, the lock is held while the job still ends.
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if not self._take(descriptor):
+                return
             job = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -64,7 +64,7 @@ class Guard:
                 preexec_fn=_die_with_parent,
             )
         except OSError as error:
-            tell(state="ended", code=1, trace=f"{command[0]}: {error.strerror}", stopped=False)
+            tell(state="ended", code=1, trace=f"{error.filename or lock}: {error.strerror}", stopped=False)
             return
         tell(state="running", pid=job.pid)
         assert job.stderr is not None

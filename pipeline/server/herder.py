@@ -5,8 +5,9 @@ DistributedHerder, AbstractHerder. There is no leader: the records of all jobs a
 the same, and the one whose record comes last is right.
 """
 
+import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -28,6 +29,7 @@ from ottla.pipeline.server.state import (
     restart_record,
     target_record,
 )
+from ottla.pipeline.server.topics import WRITE_TIMEOUT_S, TopicError
 from ottla.pipeline.settings import JobError
 
 INITIAL_STATES: Final = {"RUNNING": STARTED, "PAUSED": PAUSED, "STOPPED": STOPPED}
@@ -60,8 +62,8 @@ class Herder:
         self._move = move
         self._checkpoint_of = checkpoint_of
         self._is_rebalancing = is_rebalancing
-        # Between a look and a write nobody else of this server writes.
-        self._writing = threading.Lock()
+        # See _alone.
+        self._writing = threading.RLock()
 
     def names(self) -> list[str]:
         """The names of all jobs."""
@@ -103,40 +105,41 @@ class Herder:
             raise RestError(400, f"initial_state is to be one of {', '.join(INITIAL_STATES)}")
         self._refuse_invalid(name, config)
         target = INITIAL_STATES[initial_state.upper()] if initial_state else None
-        with self._writing:
+        with self._alone():
             if self._state.job(name) is not None:
                 raise RestError(409, f"Connector {name} already exists")
             # The target first: nobody is to start what is to begin paused.
-            self._write([*([target_record(name, target)] if target else []), config_record(name, config)])
+            self._record([*([target_record(name, target)] if target else []), config_record(name, config)])
         return _info(name, config, target or STARTED)
 
     def configure(self, name: str, config: dict[str, str]) -> tuple[bool, dict[str, Any]]:
         """Give a job a config; make it if it is not there, which the answer tells first."""
         config = _named(name, config)
         self._refuse_invalid(name, config)
-        with self._writing:
+        with self._alone():
             job = self._state.job(name)
             # What is the same already is left alone: the job would be stopped and started for nothing.
             if job is None or job.config != config:
-                self._write([config_record(name, config)])
+                self._record([config_record(name, config)])
         return job is None, _info(name, config, job.target if job else STARTED)
 
     def patch(self, name: str, changes: dict[str, str | None]) -> dict[str, Any]:
         """Change keys of a job's config; None takes one away."""
-        config: dict[str, str | None] = {**self.job(name).config, **changes}
-        return self.configure(name, {key: value for key, value in config.items() if value is not None})[1]
+        with self._alone():
+            config: dict[str, str | None] = {**self.job(name).config, **changes}
+            return self.configure(name, {key: value for key, value in config.items() if value is not None})[1]
 
     def delete(self, name: str) -> None:
         """Remove a job."""
-        with self._writing:
+        with self._alone():
             self.job(name)
-            self._write(removal_records(name))
+            self._record(removal_records(name))
 
     def set_target(self, name: str, target: str) -> None:
         """Have a job run, or not."""
-        with self._writing:
+        with self._alone():
             self._known(name)
-            self._write([target_record(name, target)])
+            self._record([target_record(name, target)])
 
     def restart(self, name: str, *, only_failed: bool = False) -> dict[str, Any] | None:
         """Have a job begin anew; return how it is then, None if nothing is known yet."""
@@ -146,12 +149,12 @@ class Herder:
                 "Cannot complete request momentarily due to stale configuration "
                 "(typically caused by a concurrent config change)",
             )
-        with self._writing:
+        with self._alone():
             self._known(name)
             status = self._state.status(name)
             is_due = not only_failed or (status is not None and status.state == FAILED)
             if is_due:
-                self._write([restart_record(name)])
+                self._record([restart_record(name)])
         if status is None:
             return None
         told = self.status(name)
@@ -177,7 +180,7 @@ class Herder:
 
     def move(self, name: str, changes: Changes | None) -> None:
         """Have a job begin elsewhere in some partitions, or where it began once."""
-        with self._writing:
+        with self._alone():
             job = self.job(name)
             if job.target != STOPPED:
                 raise RestError(
@@ -195,6 +198,22 @@ class Herder:
     def validate(self, config: dict[str, str]) -> dict[str, Any]:
         """What is wrong with a config, as ConfigInfos."""
         return plugins.validated(config, plugins.errors(config, config.get("name", ""), self._validate))
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Between a look and a write nobody else of this server writes; when brokers are gone that may take long."""
+        if not self._writing.acquire(timeout=WRITE_TIMEOUT_S):
+            raise RestError(500, "Request timed out")
+        try:
+            yield
+        finally:
+            self._writing.release()
+
+    def _record(self, records: Sequence[Record]) -> None:
+        try:
+            self._write(records)
+        except TopicError as error:
+            raise RestError(500, str(error)) from error
 
     def _known(self, name: str) -> None:
         if self._state.job(name) is None:

@@ -1,10 +1,12 @@
 """HTTP for the REST interface: bytes become a request, an answer becomes bytes.
 
-Owns sockets and bounds: on what a request holds, how long one may be silent, how many there are at once. Must not know
-what any request means. Counterpart in Kafka: RestServer, which is Jetty there.
+Owns sockets and bounds: on what a request holds, how long it may take to come, how many there are at once. Must not
+know what any request means. Counterpart in Kafka: RestServer, which is Jetty there.
 """
 
+import http.client
 import http.server
+import io
 import ipaddress
 import json
 import logging
@@ -12,6 +14,7 @@ import socket
 import socketserver
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -21,8 +24,13 @@ logger = logging.getLogger(__name__)
 
 # A config has to fit into a record, and a record into a batch of a mebibyte.
 MOST_BYTES: Final = 512 * 1024
+# Of what stands before a body.
+MOST_HEAD_BYTES: Final = 128 * 1024
 MOST_CONNECTIONS: Final = 64
+# So long a connection may be silent, and so long a request may take to come.
 SILENCE_S: Final = 30.0
+LOOK_EVERY_S: Final = 0.2
+_MOST_DIGITS: Final = 20
 
 # Given method, target and what the body says.
 Answerer = Callable[[str, str, Any], Answer]
@@ -38,8 +46,9 @@ class HttpServer(http.server.ThreadingHTTPServer):
     def __init__(self, host: str, port: int) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._is_stopping = False
         super().__init__((host, port), Handler)
-        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.2}, name="http")
+        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": LOOK_EVERY_S}, name="http")
 
     def server_bind(self) -> None:
         """Bind without asking for the host's name, which may take long."""
@@ -52,6 +61,7 @@ class HttpServer(http.server.ThreadingHTTPServer):
 
     def stop(self) -> None:
         """End; what is being answered is answered, if it is soon."""
+        self._is_stopping = True
         if self._thread.is_alive():
             self.shutdown()
             self._thread.join()
@@ -64,7 +74,10 @@ class HttpServer(http.server.ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Wait until there are few enough connections; new ones wait in the socket's queue."""
-        self._free.acquire()
+        while not self._free.acquire(timeout=LOOK_EVERY_S):
+            if self._is_stopping:
+                self.shutdown_request(request)
+                return
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -84,6 +97,40 @@ class HttpServer(http.server.ThreadingHTTPServer):
         logger.log(logging.DEBUG if is_broken else logging.ERROR, "a connection broke", exc_info=True)
 
 
+class _Received(io.RawIOBase):
+    """What a client sends: so much of a request, in so much time, and no more."""
+
+    def __init__(self, connection: socket.socket, patience_s: float) -> None:
+        self._connection = connection
+        self._patience_s = patience_s
+        self._left = 0
+        self._deadline: float | None = None
+
+    def expect(self, size: int, *, is_new: bool = True) -> None:
+        """Take so many bytes from now on. The time of a new request begins when the first of them is there."""
+        self._left = size
+        self._deadline = None if is_new else self._deadline
+
+    def readable(self) -> bool:
+        """Tell that there is something to read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Wait for some bytes."""
+        if self._left <= 0:
+            # As for too many headers, which this is.
+            raise http.client.HTTPException("the request is too long")
+        patience_s = self._patience_s if self._deadline is None else self._deadline - time.monotonic()
+        if patience_s <= 0:
+            raise TimeoutError("the request takes too long")
+        self._connection.settimeout(patience_s)
+        count = self._connection.recv_into(buffer)
+        self._connection.settimeout(self._patience_s)
+        self._left -= count
+        self._deadline = self._deadline or time.monotonic() + self._patience_s
+        return count
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     """One connection."""
 
@@ -92,6 +139,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
     default_request_version = "HTTP/1.0"
     timeout = SILENCE_S
     server: HttpServer
+
+    def setup(self) -> None:
+        """Bound what is read."""
+        super().setup()
+        self.rfile.close()
+        self._received = _Received(self.connection, self.timeout)
+        self.rfile = io.BufferedReader(self._received)
+
+    def handle_one_request(self) -> None:
+        """Wait for a request, and answer it."""
+        self._received.expect(MOST_HEAD_BYTES)
+        super().handle_one_request()
 
     def _handle(self) -> None:
         try:
@@ -112,13 +171,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "0")
         if not (length.isascii() and length.isdecimal()):
             raise RestError(400, "HTTP 400 Bad Request")
-        if int(length) > MOST_BYTES:
+        if len(length) > _MOST_DIGITS or int(length) > MOST_BYTES:
             raise RestError(413, "HTTP 413 Request Entity Too Large")
         if int(length) == 0:
             return None
         # Also what keeps a page in a browser from sending configs here: it may not say this of what it sends.
         if self.headers.get_content_type() != "application/json":
             raise RestError(415, "HTTP 415 Unsupported Media Type")
+        self._received.expect(MOST_BYTES + MOST_HEAD_BYTES, is_new=False)
         try:
             return json.loads(self.rfile.read(int(length)))
         except (ValueError, RecursionError) as error:

@@ -127,11 +127,14 @@ class _Parts:
 
 def load(options: ServeOptions, herder: Herder) -> None:
     """Make jobs of the files in the directory; what a file says counts for more than what was said before."""
+    files: dict[str, Path] = {}
     for file in sorted(file for pattern in PATTERNS for file in options.directory.glob(pattern)):
         config = options.read(file)
         name = config.get("name", file.stem)
+        if files.setdefault(name, file) != file:
+            raise JobError(f"{file}: {files[name]} is a job of the name {name} too")
         if found := plugins.errors(config, name, options.validate):
-            raise JobError(f"{file}: {'; '.join(f'{key}: {message}' for key, message in found)}")
+            raise JobError(f"{file}: {'; '.join(message for _, message in found)}")
         herder.configure(name, config)
 
 

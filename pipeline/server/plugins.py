@@ -11,7 +11,7 @@ from typing import Any, Final
 JOB_CLASS: Final = "ottla.pipeline.Job"
 CLASS_KEY: Final = "connector.class"
 
-# Given a config and what to call it, all that is wrong: which key, and why.
+# Given a config and what to call it, all that is wrong: which key, and a text that names it.
 Validate = Callable[[dict[str, str], str], Sequence[tuple[str, str]]]
 
 # The keys that any job may have; sources, sinks and transforms have others of their own.
@@ -74,7 +74,8 @@ def _definition(
 def errors(config: Mapping[str, str], name: str, validate: Validate) -> list[tuple[str, str]]:
     """All that is wrong with a config."""
     found = []
-    if not name or any(ord(character) < ord(" ") for character in name):
+    # Half a surrogate pair, which JSON can say, is no text.
+    if not name or any(character < " " or "\ud800" <= character <= "\udfff" for character in name):
         found.append(("name", "String must be non-empty and may not have control characters"))
     if not is_job(config.get(CLASS_KEY, JOB_CLASS)):
         found.append((CLASS_KEY, f"Failed to find any class that is a connector and is named {config[CLASS_KEY]}"))

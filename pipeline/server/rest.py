@@ -81,7 +81,10 @@ class Rest:
 
     def answer(self, method: str, target: str, body: Any) -> Answer:
         """Do what is asked for; what goes wrong is an answer, too."""
-        parts = urllib.parse.urlsplit(target)
+        try:
+            parts = urllib.parse.urlsplit(target)
+        except ValueError:
+            return RestError(400, "HTTP 400 Bad Request").answer
         path = [urllib.parse.unquote(part) for part in parts.path.split("/") if part]
         query = urllib.parse.parse_qs(parts.query, keep_blank_values=True)
         try:

@@ -1,6 +1,8 @@
 """A job that does not run is moved, and its group shows where it is."""
 
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import confluent_kafka
@@ -12,7 +14,7 @@ from ottla.pipeline import moving
 from ottla.pipeline.checkpoint import Checkpoint, CheckpointError, Offsets
 from ottla.pipeline.job import Job
 from ottla.pipeline.job_file import of_texts
-from ottla.pipeline.positions import EARLIEST, LATEST, Positions
+from ottla.pipeline.positions import EARLIEST, LATEST, NoTopicError, Positions
 from ottla.pipeline.settings import JobError
 
 pytestmark = pytest.mark.slow
@@ -93,6 +95,12 @@ def test_a_job_stays_where_it_is_in_what_is_not_named(broker: Broker, kept: Chec
     assert moving.to_offsets(moved, kept, {("b", 0): 0}) == kept.start() == expected
 
 
+def test_a_job_stays_where_it_is_though_a_step_reads_another_input_first(broker: Broker, kept: Checkpoint) -> None:
+    moved = job(broker, topics="a")
+    done(kept, '{"other":{"0":9,"1":9}}\n{"a":{"0":4,"1":5}}\n{"a":{"0":4,"1":4}}')
+    assert moving.to_offsets(moved, kept, {("a", 0): 3}) == {"a": {"0": 3, "1": 4}}
+
+
 def test_a_job_begins_where_its_file_says_in_each_partition(broker: Broker, kept: Checkpoint) -> None:
     moved = job(broker, topics="a", starting_offsets='{"a": {"0": 7, "1": -1}}')
     assert moving.to_offsets(moved, kept, {("a", 0): None, ("a", 1): None}) == {"a": {"0": 7, "1": 10}}
@@ -132,6 +140,18 @@ def test_positions_know_topics_and_forget_groups(broker: Broker) -> None:
     positions = Positions(broker.bootstrap)
     assert {"a", "b", "other"} <= set(positions.topics())
     positions.commit("forgotten", {"a": {"0": 1}}, 10)
+    began = time.monotonic()
+    with pytest.raises(NoTopicError, match="forgotten cannot commit gone-0"):
+        positions.commit("forgotten", {"gone": {"0": 1}, "a": {"1": 1}}, 10)
+    assert time.monotonic() - began < 5
     positions.forget("forgotten", 10)
     positions.forget("forgotten")
     positions.close()
+
+
+def test_where_a_moved_job_begins_is_said_of_the_partitions_that_there_are_when_it_runs(broker: Broker) -> None:
+    topics = job(broker, topics="a").source.topics
+    assert topics is not None
+    with closing(Positions(broker.bootstrap)) as positions:
+        begins = topics.completed({"a": {"0": 3}, "gone": {"0": 7}}, positions)
+    assert begins == {"a": {"0": 3, "1": EARLIEST}}

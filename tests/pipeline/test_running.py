@@ -3,14 +3,17 @@
 import json
 import sqlite3
 import struct
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import confluent_kafka
 import pytest
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient
 
 from compat_tests.brokers import run_tool
 from compat_tests.clients import create_topic
@@ -55,6 +58,31 @@ class Work:
         job = Job(read_settings(self.path))
         job.check()
         Running(job, self.checkpoint, self.spark, self.told.append).run(once=True)
+
+    def lags(self, topic: str) -> list[str]:
+        """What Kafka's own tool says of a topic's partitions."""
+        job = Job(read_settings(self.path))
+        tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+        described = run_tool(tool, "--bootstrap-server", str(job.bootstrap), "--describe", "--group", job.group)
+        return [line.split()[5] for line in described.splitlines() if topic in line]
+
+
+@contextmanager
+def started(work: Work) -> Iterator["Future[None]"]:
+    """The job runs until the block ends."""
+    running = Running(Job(read_settings(work.path)), work.checkpoint, work.spark, work.told.append)
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            yield pool.submit(running.run, once=False)
+        finally:
+            running.stop()
+
+
+def wait_for(what: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def produce(bootstrap: str, topic: str, values: list[bytes | None], **more: Any) -> None:
@@ -240,10 +268,7 @@ value.type = "json"
 continuous = "1 second"
 """,
     )
-    running = Running(Job(read_settings(work.path)), work.checkpoint, spark, work.told.append)
-    thread = threading.Thread(target=running.run, kwargs={"once": False})
-    thread.start()
-    try:
+    with started(work):
         for start in (0, 3):
             produce(bootstrap, "in-6", orders(start, start + 3))
             assert [json.loads(each.value())["id"] for each in consumed(bootstrap, "out-6", 3)] == [
@@ -251,10 +276,6 @@ continuous = "1 second"
                 start + 1,
                 start + 2,
             ]
-    finally:
-        running.stop()
-        thread.join(60)
-    assert not thread.is_alive()
 
 
 def test_a_mirror_keeps_partitions_timestamps_and_headers_and_tells_which_offset_became_which(
@@ -291,3 +312,56 @@ topic.prefix = "a."
     assert here == there
     syncs = {each.key(): each.value() for each in consumed(bootstrap, "mm2-offset-syncs.a.internal", 3)}
     assert syncs == {struct.pack(">h4si", 4, b"in-5", p): struct.pack(">qq", 4, 4) for p in range(3)}
+
+
+def test_a_topic_that_is_deleted_ends_the_job_with_a_line_that_names_it(
+    spark: Any, bootstrap: str, tmp_path: Path
+) -> None:
+    create_topic(bootstrap, "in-8")
+    produce(bootstrap, "in-8", orders(0, 1))
+    sink = f'[sink]\ntype = "parquet"\npath = "{tmp_path / "out"}"\n'
+    work = Work(spark, tmp_path, SOURCE.format(name="deleted", bootstrap=bootstrap, topic="in-8") + sink)
+    with started(work) as run:
+        wait_for(lambda: work.told)
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.delete_topics(["in-8"])["in-8"].result(30)
+        with pytest.raises(JobFailedError) as error:
+            run.result(60)
+    assert str(error.value).startswith(f"{work.path}: ")
+    assert str(error.value).endswith(f"{bootstrap} has no topic in-8")
+
+
+def test_a_job_that_was_moved_reads_partitions_that_are_new_since_and_none_that_are_deleted(
+    spark: Any, bootstrap: str, tmp_path: Path
+) -> None:
+    create_topic(bootstrap, "in-9")
+    produce(bootstrap, "in-9", orders(0, 3))
+    sink = f'[sink]\ntype = "parquet"\npath = "{tmp_path / "out"}"\n'
+    work = Work(spark, tmp_path, SOURCE.format(name="grown", bootstrap=bootstrap, topic="in-9") + sink)
+    work.checkpoint.directory.mkdir()
+    work.checkpoint.move({"in-9": {"0": 2}, "gone": {"0": 7}})
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    admin.create_partitions({"in-9": 2})
+    admin.close()
+    produce(bootstrap, "in-9", orders(3, 5), partition=1)
+    work.run()
+    assert sorted(row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()) == [2, 3, 4]
+
+
+def test_the_first_batch_after_a_wait_is_told_and_shown_in_the_group(
+    spark: Any, bootstrap: str, tmp_path: Path
+) -> None:
+    create_topic(bootstrap, "in-7")
+    sink = f'[sink]\ntype = "parquet"\npath = "{tmp_path / "out"}"\n'
+    work = Work(spark, tmp_path, SOURCE.format(name="waiting", bootstrap=bootstrap, topic="in-7") + sink)
+    interval = "spark.sql.streaming.noDataProgressEventInterval"
+    spark.conf.set(interval, "1000")
+    try:
+        with started(work):
+            # The first batch, without a record, and then that there is nothing to do.
+            wait_for(lambda: len(work.told) > 1)
+            produce(bootstrap, "in-7", orders(0, 3))
+            wait_for(lambda: [(progress.rows, progress.lag) for progress in work.told if progress.rows] == [(3, 0)])
+            wait_for(lambda: work.lags("in-7") == ["0"])
+    finally:
+        spark.conf.unset(interval)

@@ -118,6 +118,18 @@ def test_a_command_that_cannot_be_run_is_told_of(guarded: Guarded) -> None:
     assert told(guarded.run(["/no/such/command"])) == {"state": "ended", "code": 1, "trace": trace, "stopped": False}
 
 
+def test_a_lock_that_cannot_be_had_is_told_of(guarded: Guarded) -> None:
+    (guarded.folder / "lock").mkdir()
+    guard = guarded.run(["true"])
+    assert told(guard) == {
+        "state": "ended",
+        "code": 1,
+        "trace": f"{guarded.folder}/lock: Is a directory",
+        "stopped": False,
+    }
+    assert (guarded.folder / "stderr").read_text() == ""
+
+
 def test_a_job_is_told_to_end_when_the_server_says_so_or_is_gone(guarded: Guarded) -> None:
     guard = guarded.start("a", "run")
     told(guard)

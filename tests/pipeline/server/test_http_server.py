@@ -1,9 +1,12 @@
 """HTTP: what becomes of bytes, and which bounds hold."""
 
+import contextlib
 import http.client
 import json
+import select
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -77,6 +80,7 @@ def test_head_is_answered_without_a_body(client: http.client.HTTPConnection) -> 
         ("{}", {}, 415),
         (None, {"Content-Length": "-1"}, 400),
         (None, {"Content-Length": str(MOST_BYTES + 1)}, 413),
+        (None, {"Content-Length": "9" * 5000}, 413),
         (None, {"Transfer-Encoding": "chunked"}, 411),
     ],
 )
@@ -95,6 +99,7 @@ def test_a_body_that_cannot_be_taken_is_refused_and_ends_the_connection(
         (b"BREW / HTTP/1.1\r\n\r\n", b"501"),
         (b"GET /\x00 HTTP/9.9\r\n\r\n", b"505"),
         (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n", b"431"),
+        (b"GET / HTTP/1.1\r\n" + (b"X: " + b"y" * 60_000 + b"\r\n") * 3, b"431"),
         (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", b"414"),
     ],
 )
@@ -107,6 +112,44 @@ def test_what_is_no_request_is_answered_in_the_same_form(server: HttpServer, sen
 def test_a_silent_connection_is_closed(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server.Handler, "timeout", 0.1)
     assert raw(server, b"POST / HTTP/1.1\r\n") == b""
+
+
+def test_a_request_that_comes_byte_by_byte_is_not_waited_for_without_end(
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server.Handler, "timeout", 0.5)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n")
+        began, is_closed = time.monotonic(), False
+        while not is_closed and time.monotonic() - began < 10:
+            time.sleep(0.1)
+            with contextlib.suppress(OSError):
+                connection.send(b" ")
+            is_closed = bool(select.select([connection], [], [], 0)[0])
+        assert is_closed
+
+
+def test_a_slow_request_leaves_the_next_one_its_time(client: http.client.HTTPConnection) -> None:
+    client.request("POST", "/", "[" + " " * MOST_BYTES)
+    assert client.getresponse().read()
+    for _ in range(3):
+        assert ask(client, "POST", "/", "[" + " " * (MOST_BYTES - 2) + "]")[0] == 200
+
+
+def test_a_server_stops_while_a_connection_waits_for_others_to_end(server: HttpServer) -> None:
+    address = ("127.0.0.1", server.port)
+    taken = [socket.create_connection(address, timeout=10) for _ in range(http_server.MOST_CONNECTIONS)]
+    waiting = threading.Thread(target=raw, args=(server, b"GET / HTTP/1.0\r\n\r\n"))
+    waiting.start()
+    waiting.join(0.3)
+    stopping = threading.Thread(target=server.stop)
+    stopping.start()
+    stopping.join(5)
+    has_stopped = not stopping.is_alive()
+    for connection in taken:
+        connection.close()
+    waiting.join(10)
+    assert has_stopped
 
 
 def test_one_connection_too_many_waits_until_another_one_ends(server: HttpServer) -> None:

@@ -91,6 +91,9 @@ def test_a_job_goes_on_after_its_server_was_killed_and_elsewhere_when_it_was_mov
         with served(jobs, broker.bootstrap, jars) as (url, process):
             wrong = ask("PUT", f"{url}/connector-plugins/Job/config/validate", {**config, "name": "a", "sink.typ": "x"})
             assert wrong["error_count"] == 1
+            classes = {each["class"] for each in ask("GET", f"{url}/connector-plugins?connectorsOnly=false")}
+            package = "org.apache.kafka.connect.transforms"
+            assert {f"{package}.Cast$Value", f"{package}.predicates.RecordIsTombstone"} <= classes
             ask("PUT", f"{url}/connectors/orders/config", config)
             assert wait_for_rows(out, 10, tmp_path / "server.log") == list(range(10))
             assert ask("GET", f"{url}/connectors/orders/status")["connector"]["state"] == "RUNNING"

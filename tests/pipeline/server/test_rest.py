@@ -1,21 +1,25 @@
 """Connect's REST interface, over jobs in memory."""
 
 import json
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ottla.pipeline.checkpoint import CheckpointError
-from ottla.pipeline.server import plugins
+from ottla.pipeline.server import herder, plugins
 from ottla.pipeline.server.answers import Answer
 from ottla.pipeline.server.herder import Changes, Herder
 from ottla.pipeline.server.rest import Rest, Server
-from ottla.pipeline.server.state import Status, status_record
+from ottla.pipeline.server.state import Record, Status, status_record
+from ottla.pipeline.server.topics import TopicError
 from ottla.pipeline.settings import JobError
 
 from .memory import Memory
 
+CONFIG_PATH = "/connectors/orders/config"
 CONFIG = {"source.type": "topic", "sink.type": "parquet"}
 
 
@@ -28,15 +32,15 @@ class Api:
         self.health = "healthy"
         self.moved: list[tuple[str, Changes | None]] = []
         self.refusal: Exception | None = None
-        herder = Herder(
+        jobs = Herder(
             self.memory.state,
-            self.memory.write,
+            lambda records: self.memory.write(records),
             validate,
             self.move,
             lambda name: folder / name,
             lambda: self.is_rebalancing,
         )
-        self.rest = Rest(herder, Server("the-cluster", lambda: self.health, [("MaskField$Value", "transformation")]))
+        self.rest = Rest(jobs, Server("the-cluster", lambda: self.health, [("MaskField$Value", "transformation")]))
 
     def __call__(self, method: str, path: str, body: Any = None) -> Answer:
         answer = self.rest.answer(method, path, body)
@@ -137,6 +141,7 @@ def test_a_job_may_begin_paused_or_stopped(api: Api, state: str, target: str) ->
         ({"name": "a", "config": CONFIG, "initial_state": "ASLEEP"}, "initial_state is to be one of"),
         ({"config": CONFIG}, "non-empty"),
         ({"name": "a\nb", "config": CONFIG}, "control characters"),
+        ({"name": "a\ud800", "config": CONFIG}, "control characters"),
         ({"name": "a", "config": {**CONFIG, "connector.class": "FileStreamSink"}}, "FileStreamSink"),
         ({"name": "a", "config": {**CONFIG, "colour": "red"}}, "a: colour is unknown"),
     ],
@@ -424,3 +429,42 @@ def test_a_bug_is_an_answer_and_a_traceback(api: Api, caplog: pytest.LogCaptureF
     api.rest = Rest(None, api.rest._server)  # type: ignore[arg-type]
     assert api("GET", "/connectors").status == 500
     assert [record.exc_info is not None for record in caplog.records] == [True]
+
+
+def test_what_is_no_url_is_answered_too(api: Api) -> None:
+    assert api.error("GET", "http://[") == (400, "HTTP 400 Bad Request")
+
+
+def test_of_two_who_change_a_config_at_once_none_undoes_what_the_other_did(orders: Api) -> None:
+    write, joined = orders.memory.write, list[threading.Thread]()
+    others = [threading.Thread(target=orders, args=("PATCH", CONFIG_PATH, {"mark": "1"}))]
+
+    def slow_write(records: Sequence[Record]) -> None:
+        if others:
+            joined.append(others.pop())
+            joined[0].start()
+            joined[0].join(0.3)
+        write(records)
+
+    orders.memory.write = slow_write  # type: ignore[method-assign]
+    orders.body("PATCH", CONFIG_PATH, {"sink.type": "console"})
+    joined[0].join(10)
+    assert orders.body("GET", CONFIG_PATH) == {**CONFIG, "sink.type": "console", "mark": "1", "name": "orders"}
+
+
+def test_while_the_topics_cannot_be_written_to_requests_are_refused_and_do_not_queue_up(
+    orders: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(herder, "WRITE_TIMEOUT_S", 0.1)
+    told: list[tuple[int, str]] = []
+    other = threading.Thread(target=lambda: told.append(orders.error("PUT", "/connectors/orders/pause")))
+
+    def fail(records: Sequence[Record]) -> None:
+        other.start()
+        other.join(10)
+        raise TopicError("configs could not be written to")
+
+    orders.memory.write = fail  # type: ignore[method-assign]
+    assert orders.error("PUT", "/connectors/orders/stop") == (500, "configs could not be written to")
+    assert told == [(500, "Request timed out")]
+    assert caplog.text == ""

@@ -243,7 +243,11 @@ def test_a_server_that_cannot_serve_says_why_in_one_line(group: Servers) -> None
     assert nobody.startswith("ottla pipeline: cannot use the brokers at 127.0.0.1:1: ")
     file = group.directory / "wrong.properties"
     file.write_text("colour=red\n")
-    assert refusal(options).startswith(f"ottla pipeline: {file}: colour: wrong: colour is unknown")
+    assert refusal(options).startswith(f"ottla pipeline: {file}: wrong: colour is unknown")
+    file.write_text("name=b\nsource.type=topic\n")
+    other = group.directory / "b.properties"
+    other.write_text("source.type=topic\n")
+    assert refusal(options) == f"ottla pipeline: {file}: {other} is a job of the name b too"
     slots = f"{group.options['group_id']}-slots"
     assert refusal({**options, "config_topic": slots}) == (
         f"ottla pipeline: topic {slots} has 64 partitions; it is to have one"
