@@ -18,13 +18,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOPBACK: Final = "127.0.0.1"
-# Of what fails, who runs the job tells in one line; what else Spark says is for those who look into Spark.
+# Of what fails, who runs the job tells in one line; what else Spark says is for those who look into Spark. For a root
+# that has no appender Spark takes its own configuration, and of a gateway that has another level it tells.
 _LOGGING: Final = """\
 rootLogger.level = off
+rootLogger.appenderRef.none.ref = none
+appender.none.type = Null
+appender.none.name = none
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = off
 """
 _ALWAYS: Final = {
     # Spark generates longer methods of several transforms; Java's compiler leaves those alone, at a tenth of the speed.
     "spark.sql.codegen.hugeMethodLimit": "8000",
+    # Else one source that knows no end has `--once` make one batch: after a kill, the one that was killed. Those that
+    # are written in Python know none before PySpark 4.2.
+    "spark.sql.streaming.triggerAvailableNowWrapper.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
