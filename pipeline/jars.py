@@ -33,20 +33,20 @@ class NoJarsError(Exception):
 
 
 class _Release(NamedTuple):
-    """What fits a minor release of Spark; None where it says of itself which version it needs."""
+    """What fits a minor release of Spark, each of its patches: Maven has not every part of every patch."""
 
-    kafka: str | None = None
-    token_provider: str | None = None
-    avro: str | None = None
-    delta: str = "4.4.0"
+    kafka: str
+    avro: str
     iceberg: str | None = None
 
 
 _RELEASES: Final = {
-    "4.0": _Release(iceberg="1.10.0"),
-    "4.1": _Release(iceberg="1.11.0"),
-    "4.2": _Release(token_provider="4.0.0", avro="4.1.1"),
+    "4.0": _Release(kafka="4.0.4", avro="4.0.2", iceberg="1.10.0"),
+    "4.1": _Release(kafka="4.1.3", avro="4.1.1", iceberg="1.11.0"),
+    "4.2": _Release(kafka="4.2.0", avro="4.1.1"),
 }
+_TOKEN_PROVIDER: Final = "4.0.0"
+_DELTA: Final = "4.4.0"
 KAFKA, AVRO, DELTA, ICEBERG = "kafka", "avro", "delta", "iceberg"
 _DRIVERS: Final = {"sqlite": "org.xerial:sqlite-jdbc:3.50.3.0", "postgresql": "org.postgresql:postgresql:42.7.7"}
 
@@ -62,13 +62,13 @@ def coordinates(needs: Iterable[str], spark: str) -> list[str]:
         raise NoJarsError(f"there is no Iceberg for PySpark {spark}: install PySpark {' or '.join(known)}")
     by_need = {
         KAFKA: [
-            f"org.apache.spark:spark-sql-kafka-0-10_2.13:{release.kafka or spark}",
-            f"org.apache.spark:spark-token-provider-kafka-0-10_2.13:{release.token_provider or spark}",
+            f"org.apache.spark:spark-sql-kafka-0-10_2.13:{release.kafka}",
+            f"org.apache.spark:spark-token-provider-kafka-0-10_2.13:{_TOKEN_PROVIDER}",
             "org.apache.kafka:kafka-clients:3.9.2",
             "org.apache.commons:commons-pool2:2.13.1",
         ],
-        AVRO: [f"org.apache.spark:spark-avro_2.13:{release.avro or spark}"],
-        DELTA: [f"io.delta:delta-spark_{minor}_2.13:{release.delta}", f"io.delta:delta-storage:{release.delta}"],
+        AVRO: [f"org.apache.spark:spark-avro_2.13:{release.avro}"],
+        DELTA: [f"io.delta:delta-spark_{minor}_2.13:{_DELTA}", f"io.delta:delta-storage:{_DELTA}"],
         ICEBERG: [f"org.apache.iceberg:iceberg-spark-runtime-{minor}_2.13:{release.iceberg}"],
         **{name: [driver] for name, driver in _DRIVERS.items()},
     }

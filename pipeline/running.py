@@ -229,7 +229,9 @@ class Running:
             if trigger <= told:
                 continue
             told = trigger
-            offsets = [each for each in map(_offsets, progress["sources"]) if each is not None]
+            # As Spark's JVM tells it: before 4.2 PySpark gives offsets in Python's words.
+            sources = json.loads(progress.json)["sources"]
+            offsets = [each for each in map(_offsets, sources) if each is not None]
             self._owe([end for end, _ in offsets])
             lag = sum(_distance(end, latest) for end, latest in offsets) if positions is not None else None
             self._tell(Progress(batch, progress["numInputRows"], progress["processedRowsPerSecond"] or 0.0, lag))
@@ -259,12 +261,8 @@ def _offsets(source: Any) -> tuple[Offsets, Offsets] | None:
     """Where a topic source is, and where its topics end."""
     if not source["description"].startswith("KafkaV2"):
         return None
-    end, latest = (_json(source[key]) for key in ("endOffset", "latestOffset"))
+    end, latest = source["endOffset"], source["latestOffset"]
     return None if end is None else (end, latest or end)
-
-
-def _json(text: Any) -> Any:
-    return json.loads(text) if isinstance(text, str) else text
 
 
 def _distance(start: Offsets, end: Offsets) -> int:

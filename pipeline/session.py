@@ -37,6 +37,9 @@ _TALKATIVE: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _ALWAYS: Final = {
     # Spark generates longer methods of several transforms; Java's compiler leaves those alone, at a tenth of the speed.
     "spark.sql.codegen.hugeMethodLimit": "8000",
+    # Else one source that knows no end has `--once` make one batch: after a kill, the one that was killed. Those that
+    # are written in Python know none before PySpark 4.2.
+    "spark.sql.streaming.triggerAvailableNowWrapper.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",

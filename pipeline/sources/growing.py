@@ -13,7 +13,7 @@ from ottla.pipeline.sources.lines import Ends, find, new_ranges, read_lines
 
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
-except ImportError:  # Before PySpark 4.2, where such a trigger makes one batch: after a kill, the one that was killed.
+except ImportError:  # before PySpark 4.2, where Spark itself remembers where the end was
     SupportsTriggerAvailableNow = object
 
 

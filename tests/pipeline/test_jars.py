@@ -12,15 +12,26 @@ def test_what_the_tests_run_with_is_what_users_of_that_version_get() -> None:
     assert set(coordinates([KAFKA, AVRO, DELTA, "sqlite", "postgresql"], "4.2.0")) <= set(SPARK)
 
 
-def test_a_release_names_its_own_jars() -> None:
-    assert "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3" in coordinates([KAFKA], "4.1.3")
-    assert coordinates([DELTA, DELTA], "4.0.1")[0].startswith("io.delta:delta-spark_4.0_2.13:")
+@pytest.mark.parametrize("patches", [("4.0.0", "4.0.5"), ("4.1.0", "4.1.4"), ("4.2.0", "4.2.1")])
+def test_all_patches_of_a_release_get_the_jars_of_that_release(patches: tuple[str, str]) -> None:
+    first, last = (coordinates([KAFKA, AVRO, DELTA], each) for each in patches)
+    assert first == last
+    minor = patches[0][:3]
+    assert any(each.startswith(f"org.apache.spark:spark-sql-kafka-0-10_2.13:{minor}.") for each in first)
+    assert any(each.startswith(f"io.delta:delta-spark_{minor}_2.13:") for each in first)
+
+
+@pytest.mark.parametrize("minor", ["4.0", "4.1"])
+def test_a_jar_that_is_needed_twice_is_named_once_and_iceberg_is_that_of_the_release(minor: str) -> None:
+    (jar,) = coordinates([ICEBERG, ICEBERG], f"{minor}.3")
+    assert jar.startswith(f"org.apache.iceberg:iceberg-spark-runtime-{minor}_2.13:")
 
 
 @pytest.mark.parametrize(
     ("needs", "spark", "line"),
     [
         ([KAFKA], "3.5.1", "PySpark 3.5.1 is installed; known are 4.0, 4.1, 4.2: install one of them"),
+        ([], "4.3.0", "PySpark 4.3.0 is installed; known are 4.0, 4.1, 4.2: install one of them"),
         ([ICEBERG], "4.2.0", "there is no Iceberg for PySpark 4.2.0: install PySpark 4.0 or 4.1"),
     ],
 )

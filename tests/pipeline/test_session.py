@@ -3,10 +3,13 @@
 import importlib.util
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from compat_tests.jars import require
 from ottla.pipeline.session import NoSparkError, installed
 
 
@@ -29,3 +32,79 @@ def test_a_java_home_without_a_java_is_said_in_one_line(monkeypatch: pytest.Monk
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(NoSparkError, match=f"^JAVA_HOME is {tmp_path}, where there is no bin/java"):
         installed()
+
+
+FAILING = """
+from pathlib import Path
+from ottla.pipeline.session import close_session, open_session
+spark = open_session("quiet", (), given={}, jar_folder=None, cache=Path())
+try:
+    spark.sql("SELECT raise_error('failed')").collect()
+except Exception:
+    pass
+close_session(spark)
+"""
+# A source that cannot be told where to end, as all that are written in Python before PySpark 4.2.
+ENDLESS = """
+from pathlib import Path
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from ottla.pipeline.session import close_session, open_session
+
+class Endless(DataSource):
+    def schema(self):
+        return "n int"
+    def streamReader(self, schema):
+        return Reader(self.options["path"])
+
+class Reader(DataSourceStreamReader):
+    def __init__(self, path):
+        self.path = path
+    def initialOffset(self):
+        return {"n": 0}
+    def latestOffset(self, *_):
+        return {"n": int(Path(self.path).read_text())}
+    def partitions(self, start, end):
+        return [InputPartition((start["n"], end["n"]))]
+    def read(self, partition):
+        return ((n,) for n in range(*partition.value))
+
+spark = open_session("endless", (), given={}, jar_folder=None, cache=Path())
+spark.dataSource.register(Endless)
+end = Path("end").absolute()
+
+def run(do):
+    writer = spark.readStream.format("Endless").option("path", str(end)).load().writeStream.foreachBatch(do)
+    query = writer.option("checkpointLocation", "checkpoint").trigger(availableNow=True).start()
+    query.awaitTermination()
+
+end.write_text("1")
+try:
+    run(lambda batch, _: 1 / 0)
+except Exception:
+    pass
+end.write_text("3")
+run(lambda batch, _: print([row.n for row in batch.collect()], flush=True))
+close_session(spark)
+"""
+
+
+def run_script(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    require("java")
+    pytest.importorskip("pyspark", reason="pyspark is missing")
+    (folder / "script.py").write_text(text)
+    command = [sys.executable, "script.py"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.mark.slow
+def test_spark_itself_says_nothing_of_what_fails(tmp_path: Path) -> None:
+    said = run_script(FAILING, tmp_path).stderr.splitlines()
+    # What the JVM says of its own modules is not Spark's.
+    assert [line for line in said if not line.startswith("WARNING: ")] == []
+
+
+@pytest.mark.slow
+def test_what_is_run_once_after_a_kill_is_run_to_the_end(tmp_path: Path) -> None:
+    assert run_script(ENDLESS, tmp_path).stdout.splitlines() == ["[0]", "[1, 2]"]
