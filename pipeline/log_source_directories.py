@@ -57,8 +57,10 @@ class Slice(NamedTuple):
 
     topic_partition: TopicPartition
     segment: SegmentFile
+    inode: int
+    """Of the file that was looked at."""
     place: Place
-    """The batch to begin with, if the file is still the one that was looked at."""
+    """The batch to begin with, if the file is still that one."""
     start: int
     end: int
     is_exact: bool
@@ -212,11 +214,12 @@ class Logs:
             start, end = max(wanted.start, segment.base_offset), min(wanted.end, following)
             places = list(_split(segment, start, end)) if start < end else []
             ends = [*(place.offset for place in places[1:]), end]
+            inode = segment.path.stat().st_ino if places else 0
             for place, end in zip(places, ends, strict=False):
                 start = max(start, place.offset)
                 is_exact = place is not places[-1] or (end == following and slot + 1 < len(segments))
                 aborted = tuple(each[:3] for each in aborted_within(indexes[slot:], start, end))
-                found.append(Slice(topic_partition, segment, place, start, end, is_exact, aborted))
+                found.append(Slice(topic_partition, segment, inode, place, start, end, is_exact, aborted))
         return found
 
 

@@ -45,6 +45,11 @@ def size_of(file: OpenFile) -> int:
     return os.fstat(file.fd).st_size
 
 
+def inode_of(file: OpenFile) -> int:
+    """Which file it is: others of the same name have other numbers."""
+    return os.fstat(file.fd).st_ino
+
+
 def header_at(file: OpenFile, position: int) -> BatchHeader:
     """The header of the batch at a position. CorruptBatch where there is none."""
     return parse_header(os.pread(file.fd, HEADER_SIZE, position))
