@@ -34,6 +34,7 @@ from ottla.wire.record_batch import (
     HEADER_SIZE,
     BatchHeader,
     CorruptBatch,
+    check_records,
     crc_is_valid,
     iter_batches,
     parse_header,
@@ -142,6 +143,8 @@ class SliceReader:
                 lowest = header.next_offset
             if header.last_offset >= start and not self._is_left_out(header):
                 try:
+                    if self._is_permissive:  # none of its records is taken if there is one that cannot be
+                        check_records(batch)
                     yield from self._take(header, batch)
                 except (KafkaError, DecompressionError, ValueError) as error:
                     self._damaged(segment, position, getattr(error, "detail", str(error)))

@@ -333,6 +333,7 @@ def test_records_are_malformed_where_the_reader_of_batches_says_so(tmp_path: Pat
     log_in(tmp_path).release()
     records = [NewRecord(b"k", b"v" * 9, NOW_MS, (("h", b"v"), ("n", None))), NewRecord(None, None, NOW_MS)]
     good = build_batch(records, compression=codec)
+    following = build_batch([NewRecord(b"next", b"one", NOW_MS, (("h", b"x"),))], base_offset=2)
     malformed = 0
     for byte, bit in ((byte, 1 << bit) for byte in range(HEADER_SIZE, len(good)) for bit in (1, 7)):
         bad = bytearray(good)
@@ -345,6 +346,9 @@ def test_records_are_malformed_where_the_reader_of_batches_says_so(tmp_path: Pat
             malformed += 1
             with pytest.raises(DamagedLogError, match=r"\.log: position 0: "):
                 read(tmp_path)
+            # What is left out leaves nothing behind.
+            file_of(tmp_path).write_bytes(bad + following)
+            assert read(tmp_path, mode="PERMISSIVE") == list(iter_records(following))
         else:
             assert read(tmp_path) == list(iter_records(bad))
     assert 20 < malformed < 2 * (len(good) - HEADER_SIZE)
