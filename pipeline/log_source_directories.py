@@ -155,6 +155,8 @@ class Logs:
         path = self._directories[topic_partition]
         look = partial(open_transactions, path, end=end, known=self._known.get(topic_partition))
         self._known[topic_partition] = found = steady(path, look)
+        if found.damage and not self._options.is_permissive:
+            raise UnreadableLogError(found.damage)
         return found.last_stable_offset
 
     def resolve(

@@ -192,6 +192,8 @@ class OpenTransactions(NamedTuple):
 
     offset: int
     first_offsets: dict[int, int]
+    damage: str = ""
+    """What cannot be read behind the beginning of one, and may be its end."""
 
     @property
     def last_stable_offset(self) -> int:
@@ -214,23 +216,33 @@ def open_transactions(
                 began = {each.producer_id: each.current_txn_first_offset for each in entries}
                 best = OpenTransactions(offset, {key: first for key, first in began.items() if first >= 0})
                 break
-    began = dict(best.first_offsets)
+    began, damage = dict(best.first_offsets), best.damage
     for header in _headers_between(segments, best.offset, end):
-        if header.is_transactional and header.is_control:
+        if isinstance(header, str):
+            damage = damage or header
+        elif header.is_transactional and header.is_control:
             began.pop(header.producer_id, None)
         elif header.is_transactional:
             began.setdefault(header.producer_id, header.base_offset)
-    return OpenTransactions(end, began)
+        damage = damage if began else ""  # else who reads it tells of it
+    return OpenTransactions(end, began, damage)
 
 
-def _headers_between(segments: Sequence[SegmentFile], start: int, end: int) -> Iterator[BatchHeader]:
+def _headers_between(segments: Sequence[SegmentFile], start: int, end: int) -> Iterator[BatchHeader | str]:
+    """The headers that can be read, and of each that cannot where it is and why."""
     first = max(bisect_right([segment.base_offset for segment in segments], start) - 1, 0)
     for segment in segments[first:]:
-        if segment.base_offset >= end:
-            return
-        with suppress(CorruptBatch):  # who reads it tells of it
-            for _, header in segment.headers(segment.place_at_or_before(start).position):
-                if header.base_offset >= end:
-                    return
-                if header.last_offset >= start:
-                    yield header
+        position: int | None = segment.place_at_or_before(start).position
+        index = segment.offset_index()
+        while position is not None and segment.base_offset < end:
+            try:
+                for at, header in segment.headers(position):
+                    position = at + header.size
+                    if header.last_offset >= start and header.base_offset < end:
+                        yield header
+                    if header.next_offset >= end:
+                        return
+                break
+            except CorruptBatch as error:
+                yield f"{segment.path}: position {position}: {error.detail}"
+                position = index.position_behind(position)

@@ -11,6 +11,7 @@ from ottla.log.meta_properties import DirectoryLocks
 from ottla.log.partition_log import PartitionLog
 from ottla.pipeline import log_source_directories
 from ottla.pipeline.log_source_directories import Logs, UnreadableLogError
+from ottla.wire.batch_header import MAGIC_POSITION
 from ottla.wire.record_batch import ControlType
 from ottla.wire.types import TopicPartition
 from tests.log.building import NOW_MS, TOPIC_PARTITION, open_log
@@ -123,6 +124,27 @@ def test_records_behind_an_open_transaction_wait_for_its_end(directory: Path, lo
     assert values(read(directory)) == [b"0"]
     checkpoint(directory, 4)
     assert values(read(directory)) == [b"0", b"1", b"2"]
+
+
+def test_damage_that_may_hide_the_end_of_a_transaction_is_told_of(directory: Path, log: PartitionLog) -> None:
+    write(log, b"0", producer=7)
+    path = directory / str(TOPIC_PARTITION) / f"{0:020d}.log"
+    position = path.stat().st_size
+    write(log, b"1")
+    end_transaction(log, 7, ControlType.COMMIT)
+    fill(log, 9)
+    log.flush()
+    checkpoint(directory, 12)
+    assert values(read(directory)) == [b"0", b"1", *numbers(0, 9)]
+    data = bytearray(path.read_bytes())
+    data[position + MAGIC_POSITION] = 1
+    path.write_bytes(data)
+    with pytest.raises(UnreadableLogError, match=re.escape(f"{path}: position {position}: Invalid magic")):
+        read(directory)
+    end_transaction(log, 7, ControlType.COMMIT)
+    checkpoint(directory, 13)
+    found = values(read(directory, mode="PERMISSIVE"))
+    assert found[:1] + found[-5:] == [b"0", *numbers(4, 9)]
 
 
 def test_offsets_that_are_named_bound_what_is_read(directory: Path, log: PartitionLog) -> None:
