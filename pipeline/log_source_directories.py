@@ -137,6 +137,10 @@ class Logs:
         if not segments:
             return Range(0, 0, is_known=False)
         position, last = segments[-1].end()
+        old = None if self._options.is_permissive else segments[-1].old_format(position)
+        if old is not None:
+            what = f"a batch of the message format {old}, which Kafka wrote before 0.11 and nobody reads here"
+            raise UnreadableLogError(f"{segments[-1].path}: position {position}: {what}")
         start = max(segments[0].base_offset, directory.start_offsets.get(topic_partition, 0))
         high_watermark = directory.high_watermarks.get(topic_partition)
         if high_watermark is None:

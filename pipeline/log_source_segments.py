@@ -13,15 +13,19 @@ from contextlib import suppress
 from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple, TypeVar
+from zlib import crc32
 
 from ottla.log.compaction import SWAP_SUFFIX
 from ottla.log.open_files import OpenFile, OpenFiles
 from ottla.log.producer_snapshot import SNAPSHOT_SUFFIX, CorruptSnapshotError, decode_snapshot
 from ottla.log.segment import INDEX_SUFFIX, LOG_SUFFIX, iter_headers
 from ottla.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
-from ottla.wire.record_batch import HEADER_SIZE, BatchHeader, CorruptBatch, parse_header
+from ottla.wire.batch_header import MAGIC, MAGIC_POSITION
+from ottla.wire.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, CorruptBatch, parse_header
 
 _INDEX_ENTRY = Struct(">ii")
+# Of a message of the formats 0 and 1: offset, size, a checksum over all from the format on, the format.
+_OLD_HEAD = Struct(">8xiIB")
 # That a segment may have: its indexes tell them in 32 bits.
 _MOST_OFFSETS: Final = 1 << 31
 # A swap takes well below a millisecond; what a crash has left of one stays.
@@ -107,6 +111,17 @@ class SegmentFile(NamedTuple):
                 if self.base_offset <= header.base_offset <= at_most:
                     return Place(position, header.base_offset)
         return None
+
+    def old_format(self, position: int) -> int | None:
+        """The message format of what is at a position, if it is one of those that Kafka wrote before 0.11."""
+        file = open_file(self.path)
+        data = os.pread(file.fd, _OLD_HEAD.size, position)
+        if len(data) < _OLD_HEAD.size:
+            return None
+        size, crc, magic = _OLD_HEAD.unpack(data)
+        is_whole = 4 <= size <= size_of(file) - position - LOG_OVERHEAD
+        is_old = magic < MAGIC and is_whole and crc32(os.pread(file.fd, size - 4, position + MAGIC_POSITION)) == crc
+        return magic if is_old else None
 
     def end(self) -> Place:
         """Where the last whole batch ends, and the offset that follows it."""

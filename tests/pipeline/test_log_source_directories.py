@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from struct import pack
+from zlib import crc32
 
 import pytest
 
@@ -102,6 +104,24 @@ def test_a_log_that_ends_before_its_high_watermark_is_told_of(directory: Path, l
     with pytest.raises(UnreadableLogError, match=re.escape(line)):
         read(directory)
     assert values(read(directory, mode="PERMISSIVE")) == numbers(0, 3)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("high_watermark", [None, 5])
+def test_old_message_formats_are_refused(tmp_path: Path, magic: int, high_watermark: int | None) -> None:
+    log = open_log(tmp_path / str(TOPIC_PARTITION))
+    fill(log, 3)
+    log.release()
+    path = log.directory / f"{0:020d}.log"
+    position = path.stat().st_size
+    body = bytes([magic, 0, *bytes(8 * magic)]) + pack(">ii5s", -1, 5, b"value")
+    message = pack(">qiI", 3, 4 + len(body), crc32(body)) + body
+    path.write_bytes(path.read_bytes() + message * 5)
+    if high_watermark is not None:
+        checkpoint(tmp_path, high_watermark)
+    with pytest.raises(UnreadableLogError, match=f"{path}: position {position}: a batch of the message format {magic}"):
+        read(tmp_path)
+    assert values(read(tmp_path, mode="PERMISSIVE")) == numbers(0, 3)
 
 
 def test_a_checkpoint_that_cannot_be_read_is_told_of(directory: Path, log: PartitionLog) -> None:
