@@ -9,7 +9,7 @@ and when they stop; where none is written down for a partition, it is read to it
 the last one has left it cleanly.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -36,6 +36,7 @@ from ottla.wire.types import TopicPartition
 
 # A segment may have a gibibyte, which is too much for one task where there are many to share it.
 SLICE_BYTES: Final = 128 << 20
+_LOOKS: Final = 20
 TO_GO_ON: Final = "With failOnDataLoss=false what is there is read."
 
 
@@ -80,6 +81,7 @@ class _LogDirectory:
     """What stands beside the logs of a directory."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         try:
             # Before any look at the logs, which have all that was committed then.
             self.high_watermarks = read_offsets(path / HIGH_WATERMARK_FILE)
@@ -91,6 +93,11 @@ class _LogDirectory:
             raise UnreadableLogError(str(error)) from error
         except OSError as error:
             raise UnreadableLogError(f"{error.filename or path} cannot be read: {error.strerror}") from error
+
+    def left_behind(self, topic_partition: TopicPartition) -> int:
+        """The high watermark of a partition that has no log here any more; -1 where there is none."""
+        high_watermark = self.high_watermarks.get(topic_partition, -1)
+        return -1 if high_watermark < 0 or (self._path / str(topic_partition)).is_dir() else high_watermark
 
     def partitions(self) -> Iterator[tuple[TopicPartition, Path]]:
         """All that have a log here."""
@@ -110,26 +117,48 @@ class Logs:
 
     def ranges(self) -> dict[TopicPartition, Range]:
         """From where to where each partition can be read now. UnreadableLogError where one that is named is missing."""
+        directories = self._look()
+        found = self._find(directories)
+        # A partition that moves from one to another meanwhile may have been in neither when it was looked at.
+        for _ in range(_LOOKS if len(directories) > 1 else 0):
+            before, directories = self._places(directories), self._look()
+            if self._places(directories) == before:
+                break
+            found = self._find(directories)
+        missing = self._options.subscription.missing(found)
+        if missing:
+            everywhere = ", ".join(map(str, self._options.directories))
+            raise UnreadableLogError(f"There is no log of {', '.join(missing)} in {everywhere}")
+        self._directories = {topic_partition: each.directory for topic_partition, each in found.items()}
+        return {topic_partition: each.range for topic_partition, each in sorted(found.items())}
+
+    def _look(self) -> list[_LogDirectory]:
+        return [_LogDirectory(each) for each in self._options.directories]
+
+    def _places(self, directories: Iterable[_LogDirectory]) -> list[Path]:
+        return [path for each in directories for wanted, path in each.partitions() if self._wants(wanted)]
+
+    def _wants(self, topic_partition: TopicPartition) -> bool:
+        return self._options.subscription.wants(topic_partition)
+
+    def _find(self, directories: Sequence[_LogDirectory]) -> dict[TopicPartition, _Found]:
         found: dict[TopicPartition, _Found] = {}
-        for directory in map(_LogDirectory, self._options.directories):
+        for directory in directories:
             for topic_partition, path in directory.partitions():
-                if self._options.subscription.wants(topic_partition):
+                if self._wants(topic_partition):
+                    # It may have been another's until just now, which knows what this one does not yet.
+                    former = [each.left_behind(topic_partition) for each in directories]
                     try:
-                        here = _Found(path, self._readable(directory, topic_partition, path))
+                        here = _Found(path, self._readable(directory, topic_partition, path, max(former)))
                     except FileNotFoundError:
                         continue  # deleted just now
                     there = found.get(topic_partition)
                     # Of several replicas, the one that knows most.
                     if there is None or there.range.end < here.range.end:
                         found[topic_partition] = here
-        missing = self._options.subscription.missing(found)
-        if missing:
-            directories = ", ".join(map(str, self._options.directories))
-            raise UnreadableLogError(f"There is no log of {', '.join(missing)} in {directories}")
-        self._directories = {topic_partition: each.directory for topic_partition, each in found.items()}
-        return {topic_partition: each.range for topic_partition, each in sorted(found.items())}
+        return found
 
-    def _readable(self, directory: _LogDirectory, topic_partition: TopicPartition, path: Path) -> Range:
+    def _readable(self, directory: _LogDirectory, topic_partition: TopicPartition, path: Path, former: int) -> Range:
         def look(names: Sequence[str]) -> list[SegmentFile]:
             return segment_files(path, names)
 
@@ -143,6 +172,8 @@ class Logs:
             raise UnreadableLogError(f"{segments[-1].path}: position {position}: {what}")
         start = max(segments[0].base_offset, directory.start_offsets.get(topic_partition, 0))
         high_watermark = directory.high_watermarks.get(topic_partition)
+        if high_watermark is None and former >= 0:
+            high_watermark = min(former, last)
         if high_watermark is None:
             return Range(start, last if directory.is_complete else start, directory.is_complete)
         if high_watermark > last and not self._options.is_permissive:

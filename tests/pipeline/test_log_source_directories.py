@@ -9,7 +9,7 @@ from zlib import crc32
 import pytest
 
 from ottla.log.checkpoint import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, write_clean_shutdown, write_offsets
-from ottla.log.meta_properties import DirectoryLocks
+from ottla.log.meta_properties import DirectoryLocks, is_locked
 from ottla.log.partition_log import PartitionLog
 from ottla.pipeline import log_source_directories
 from ottla.pipeline.log_source_directories import Logs, UnreadableLogError
@@ -229,6 +229,40 @@ def test_of_several_replicas_the_one_is_read_that_goes_furthest(tmp_path: Path) 
         log.close()
     paths = ",".join(str(tmp_path / name) for name in "abc")
     assert values(read(tmp_path, path=paths)) == numbers(0, 6)
+
+
+def test_a_replica_that_went_its_own_way_is_read_as_far_as_it_is_committed(tmp_path: Path) -> None:
+    for name, high_watermark, count in (("a", 5, 9), ("b", 7, 7)):
+        (tmp_path / name).mkdir()
+        log = open_log(tmp_path / name / str(TOPIC_PARTITION))
+        for number in range(count):
+            write(log, b"%d" % number if number < 5 else b"%d of %s" % (number, name.encode()))
+        log.release()
+        checkpoint(tmp_path / name, high_watermark)
+    found = values(read(tmp_path, path=f"{tmp_path}/a,{tmp_path}/b"))
+    assert found == [*numbers(0, 5), b"5 of b", b"6 of b"]
+
+
+def test_a_partition_that_moves_between_directories_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    log = open_log(tmp_path / "b" / str(TOPIC_PARTITION))
+    other = open_log(tmp_path / "b" / "orders-4")
+    fill(log, 4)
+    log.release()
+    other.release()
+    checkpoint(tmp_path / "a", {TopicPartition("orders", 5): 7})
+    checkpoint(tmp_path / "b", {TOPIC_PARTITION: 3, TopicPartition("orders", 4): 0})
+
+    def move_before_it_is_asked_for(path: Path) -> bool:
+        moved = tmp_path / "a" / str(TOPIC_PARTITION)
+        if path.name == "b" and log.directory.exists():
+            log.directory.rename(moved)
+        return is_locked(path)
+
+    monkeypatch.setattr(log_source_directories, "is_locked", move_before_it_is_asked_for)
+    # How far it is committed the new directory does not tell yet.
+    assert values(read(tmp_path, path=f"{tmp_path}/a,{tmp_path}/b")) == numbers(0, 3)
 
 
 def test_a_large_segment_is_shared_by_tasks(
