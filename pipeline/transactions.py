@@ -15,7 +15,7 @@ from kafka.errors import KafkaError
 from kafka.protocol.api_key import ApiKey
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from ottla.pipeline.settings import JobError
+from ottla.pipeline.settings import JobError, Settings
 
 _NEEDED: Final = (ApiKey.AddPartitionsToTxn, ApiKey.AddOffsetsToTxn, ApiKey.EndTxn, ApiKey.TxnOffsetCommit)
 _OPTION: Final = "kafka."
@@ -110,8 +110,9 @@ def check_transactions(bootstrap: str, options: Mapping[str, str] | None = None)
 
 def _typed(option: str, text: str, default: object) -> object:
     if isinstance(default, bool):
-        return text.lower() == "true"
-    if not isinstance(default, int):
+        return Settings({option: text}, "option").truth(option)
+    # The number of retries is infinity unless it is given, the size of a socket's buffer nothing.
+    if not isinstance(default, int | float) and not option.lower().endswith(".buffer.bytes"):
         return text
     try:
         return int(text)

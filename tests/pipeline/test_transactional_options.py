@@ -3,7 +3,50 @@
 import pytest
 
 from ottla.pipeline import transactional_write
+from ottla.pipeline.settings import JobError, Settings
+from ottla.pipeline.topics import TopicSink
 from ottla.pipeline.transactional_write import Record
+from ottla.pipeline.transactions import kafka_settings
+
+
+def test_settings_of_the_client_are_what_it_wants() -> None:
+    options = {
+        "kafka.bootstrap.servers": "a:1,b:2",
+        "kafka.ssl.check.hostname": "False",
+        "kafka.linger.ms": "5",
+        "kafka.retries": "7",
+        "kafka.receive.buffer.bytes": "65536",
+        "kafka.ssl.cafile": "ca.pem",
+    }
+    assert kafka_settings(options) == {
+        "bootstrap_servers": "a:1,b:2",
+        "ssl_check_hostname": False,
+        "linger_ms": 5,
+        "retries": 7,
+        "receive_buffer_bytes": 65536,
+        "ssl_cafile": "ca.pem",
+    }
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "line"),
+    [
+        ("kafka.ssl.check.hostname", "yes", "option: kafka.ssl.check.hostname is to be true or false, not 'yes'"),
+        ("kafka.retries", "many", "option kafka.retries is to be a whole number, not 'many'"),
+        ("kafka.no.such", "1", "option kafka.no.such is unknown, or not to be chosen"),
+    ],
+)
+def test_a_setting_that_is_none_is_refused(option: str, text: str, line: str) -> None:
+    with pytest.raises(JobError) as failure:
+        kafka_settings({"kafka.bootstrap.servers": "a:1", option: text})
+    assert str(failure.value) == line
+
+
+def test_a_job_asks_its_brokers_for_transactions_with_the_settings_of_its_producer() -> None:
+    keys = {"topic": "t", "delivery": "exactly-once", "producer.sasl.jaas.config": "of another client"}
+    sink = TopicSink(Settings(keys, "job.toml", "sink."), "nowhere:1")
+    with pytest.raises(JobError, match=r"option kafka\.sasl\.jaas\.config is unknown"):
+        sink.check()
 
 
 class Client:
