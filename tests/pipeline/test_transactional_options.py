@@ -1,5 +1,10 @@
 """What a transactional writer is told, and what of its records it keeps, without Spark and Kafka."""
 
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
 import pytest
 
 from ottla.pipeline import transactional_write
@@ -47,6 +52,51 @@ def test_a_job_asks_its_brokers_for_transactions_with_the_settings_of_its_produc
     sink = TopicSink(Settings(keys, "job.toml", "sink."), "nowhere:1")
     with pytest.raises(JobError, match=r"option kafka\.sasl\.jaas\.config is unknown"):
         sink.check()
+
+
+@pytest.fixture
+def in_new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_new_york")
+def test_times_of_records_are_kept_when_clocks_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark")
+    from pyspark import TaskContext
+    from pyspark.sql.conversion import ArrowTableToRowsConversion
+    from pyspark.sql.types import StringType, StructType, TimestampType
+
+    from ottla.pipeline import transactional_sink
+
+    given = [datetime(2026, 11, 1, hour, 30, tzinfo=UTC) for hour in (4, 5, 6, 7)]
+    of_spark = ArrowTableToRowsConversion._create_converter(TimestampType())
+    written: list[int | None] = []
+
+    def write_once(target: Any, task: int, batch: Any, records: Iterator[Record]) -> None:
+        written.extend(record.timestamp_ms for record in records)
+
+    monkeypatch.setattr(transactional_sink, "write_once", write_once)
+    monkeypatch.setattr(TaskContext, "get", Task)
+    options = {"kafka.bootstrap.servers": "nowhere:1", "topic": "t", "query": "q", "tasks": "1"}
+    schema = StructType().add("value", StringType()).add("timestamp", TimestampType())
+    writer = transactional_sink.TransactionalSink(options).streamWriter(schema, overwrite=False)
+    writer.write(("value", of_spark(each)) for each in given)
+    assert written == [int(each.timestamp()) * 1000 for each in given]
+    assert time.tzname[0] == "EST"
+
+
+class Task:
+    """A task of a stream."""
+
+    def getLocalProperty(self, name: str) -> str:  # noqa: N802 - Spark's names
+        return "1"
+
+    def partitionId(self) -> int:  # noqa: N802
+        return 0
 
 
 class Client:
