@@ -9,10 +9,11 @@ same offsets, or the offsets are gone with it.
 
 import logging
 import os
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -163,7 +164,10 @@ class SliceReader:
             return True
         if not header.is_transactional or header.producer_id not in self._aborted:
             return False
-        return any(first <= header.base_offset <= last for first, last in self._aborted[header.producer_id])
+        # Of one producer, of which one begins behind the end of another.
+        aborted = self._aborted[header.producer_id]
+        slot = bisect_left(aborted, header.base_offset, key=itemgetter(1))
+        return slot < len(aborted) and aborted[slot][0] <= header.base_offset
 
     def _batches(
         self, segment: SegmentFile, file: OpenFile, position: int
