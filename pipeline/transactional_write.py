@@ -26,7 +26,7 @@ from kafka.serializer import Serializer
 from kafka.structs import TopicPartition
 
 from ottla.pipeline.settings import JobError
-from ottla.pipeline.transactions import Batch, Marker, Target
+from ottla.pipeline.transactions import Batch, Marker, Target, client
 
 _DEFAULTS: Final = {
     # The longest that brokers allow unless they are told otherwise: what takes longer would never get done.
@@ -185,12 +185,12 @@ def _within_patience(producer: Any, call: Callable[[], object]) -> None:
 
 @contextlib.contextmanager
 def _producer(target: Target, task: int) -> Iterator[Any]:
-    producer = KafkaProducer(
-        **{**_DEFAULTS, **target.kafka},
-        transactional_id=f"{target.query}-{task}",
-        key_serializer=_Keys(),
-        partitioner=StickyPartitioner(),
-    )
+    own = {
+        "transactional_id": f"{target.query}-{task}",
+        "key_serializer": _Keys(),
+        "partitioner": StickyPartitioner(),
+    }
+    producer = client(KafkaProducer, {**_DEFAULTS, **target.kafka, **own})
     try:
         yield producer
     finally:

@@ -65,7 +65,7 @@ class Target:
     def marker(self, task: int) -> Marker | None:
         """Return what the task left behind; its next transaction is to be begun, so that nothing is undecided."""
         settings = {**_known_to(KafkaConsumer, self.kafka), "isolation_level": "read_committed"}
-        consumer = KafkaConsumer(**settings, group_id=self.group, enable_auto_commit=False)
+        consumer = client(KafkaConsumer, {**settings, "group_id": self.group, "enable_auto_commit": False})
         # A transaction that has ended may still be on its way into the group: what is read as committed waits for that.
         timeout_ms = KafkaProducer.DEFAULT_CONFIG["max_block_ms"]
         try:
@@ -108,6 +108,16 @@ def check_transactions(bootstrap: str, options: Mapping[str, str] | None = None)
                 raise JobError(f"the broker at {address} has no transactions (no {', '.join(missing)})")
 
 
+def client(kind: Any, settings: Mapping[str, Any]) -> Any:
+    """Return a client of kafka-python's, or refuse settings that it does not take."""
+    try:
+        return kind(**settings)
+    except KafkaError:
+        raise
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise JobError(f"the options kafka.* are not what kafka-python takes: {error}") from error
+
+
 def _typed(option: str, text: str, default: object) -> object:
     if isinstance(default, bool):
         return Settings({option: text}, "option").truth(option)
@@ -127,7 +137,7 @@ def _known_to(client: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
 @contextlib.contextmanager
 def _admin(settings: Mapping[str, Any]) -> Iterator[Any]:
     try:
-        admin = KafkaAdminClient(**_known_to(KafkaAdminClient, settings))
+        admin = client(KafkaAdminClient, _known_to(KafkaAdminClient, settings))
         try:
             yield admin
         finally:

@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from kafka.errors import KafkaError
 
 from ottla.pipeline import transactional_write
 from ottla.pipeline.settings import JobError, Settings
 from ottla.pipeline.topics import TopicSink
 from ottla.pipeline.transactional_write import Record
-from ottla.pipeline.transactions import kafka_settings
+from ottla.pipeline.transactions import client, kafka_settings
 
 
 def test_settings_of_the_client_are_what_it_wants() -> None:
@@ -45,6 +46,22 @@ def test_a_setting_that_is_none_is_refused(option: str, text: str, line: str) ->
     with pytest.raises(JobError) as failure:
         kafka_settings({"kafka.bootstrap.servers": "a:1", option: text})
     assert str(failure.value) == line
+
+
+@pytest.mark.parametrize("kind", [ValueError, TypeError, RuntimeError])
+def test_settings_that_a_client_does_not_take_are_refused_in_one_line(kind: type[Exception]) -> None:
+    def made(*, compression_type: str) -> None:
+        raise kind(f"Not supported codec: {compression_type}")
+
+    with pytest.raises(JobError) as failure:
+        client(made, {"compression_type": "rar"})
+    assert str(failure.value) == "the options kafka.* are not what kafka-python takes: Not supported codec: rar"
+    with pytest.raises(KafkaError, match="nobody answers"):  # whoever asked for the client tells of it
+        client(nobody_answers, {})
+
+
+def nobody_answers() -> None:
+    raise KafkaError("nobody answers")
 
 
 def test_a_job_asks_its_brokers_for_transactions_with_the_settings_of_its_producer() -> None:
@@ -128,6 +145,6 @@ class Client:
     ],
 )
 def test_not_many_records_wait_for_the_broker_however_small_they_are(record: Record, most: int) -> None:
-    client = Client()
-    assert transactional_write._send_all(client, (record for _ in range(50_000))) == 50_000
-    assert client.most < most
+    producer = Client()
+    assert transactional_write._send_all(producer, (record for _ in range(50_000))) == 50_000
+    assert producer.most < most
