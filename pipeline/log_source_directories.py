@@ -116,7 +116,7 @@ class Logs:
         self._directories: dict[TopicPartition, Path] = {}
 
     def ranges(self) -> dict[TopicPartition, Range]:
-        """From where to where each partition can be read now. UnreadableLogError where one that is named is missing."""
+        """From where to where each partition can be read now; what is named and missing is lost."""
         directories = self._look()
         found = self._find(directories)
         # A partition that moves from one to another meanwhile may have been in neither when it was looked at.
@@ -128,7 +128,7 @@ class Logs:
         missing = self._options.subscription.missing(found)
         if missing:
             everywhere = ", ".join(map(str, self._options.directories))
-            raise UnreadableLogError(f"There is no log of {', '.join(missing)} in {everywhere}")
+            self.lost(f"There is no log of {', '.join(missing)} in {everywhere}")
         self._directories = {topic_partition: each.directory for topic_partition, each in found.items()}
         return {topic_partition: each.range for topic_partition, each in sorted(found.items())}
 

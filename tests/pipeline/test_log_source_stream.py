@@ -223,3 +223,10 @@ def test_a_topic_that_is_deleted_or_made_anew_is_told_of(directory: Directory) -
     assert going_on.batch() == []
     directory.add(ONE, b"3")
     assert going_on.batch() == [b"3"]
+    directory.delete(ZERO)
+    directory.delete(ONE)
+    with pytest.raises(UnreadableLogError, match=r"There is no log of orders in .* With failOnDataLoss=false what"):
+        query.restart(directory).batch()
+    assert going_on.batch() == []
+    directory.add(ZERO, b"4")
+    assert going_on.batch() == [b"4"]
