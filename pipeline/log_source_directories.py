@@ -9,7 +9,7 @@ and when they stop; where none is written down for a partition, it is read to it
 the last one has left it cleanly.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -36,6 +36,7 @@ from ottla.wire.types import TopicPartition
 
 # A segment may have a gibibyte, which is too much for one task where there are many to share it.
 SLICE_BYTES: Final = 128 << 20
+_LOOKS: Final = 20
 TO_GO_ON: Final = "With failOnDataLoss=false what is there is read."
 
 
@@ -57,8 +58,10 @@ class Slice(NamedTuple):
 
     topic_partition: TopicPartition
     segment: SegmentFile
+    inode: int
+    """Of the file that was looked at."""
     place: Place
-    """The batch to begin with, if the file is still the one that was looked at."""
+    """The batch to begin with, if the file is still that one."""
     start: int
     end: int
     is_exact: bool
@@ -78,6 +81,7 @@ class _LogDirectory:
     """What stands beside the logs of a directory."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         try:
             # Before any look at the logs, which have all that was committed then.
             self.high_watermarks = read_offsets(path / HIGH_WATERMARK_FILE)
@@ -89,6 +93,11 @@ class _LogDirectory:
             raise UnreadableLogError(str(error)) from error
         except OSError as error:
             raise UnreadableLogError(f"{error.filename or path} cannot be read: {error.strerror}") from error
+
+    def left_behind(self, topic_partition: TopicPartition) -> int:
+        """The high watermark of a partition that has no log here any more; -1 where there is none."""
+        high_watermark = self.high_watermarks.get(topic_partition, -1)
+        return -1 if high_watermark < 0 or (self._path / str(topic_partition)).is_dir() else high_watermark
 
     def partitions(self) -> Iterator[tuple[TopicPartition, Path]]:
         """All that have a log here."""
@@ -107,27 +116,49 @@ class Logs:
         self._directories: dict[TopicPartition, Path] = {}
 
     def ranges(self) -> dict[TopicPartition, Range]:
-        """From where to where each partition can be read now. UnreadableLogError where one that is named is missing."""
+        """From where to where each partition can be read now; what is named and missing is lost."""
+        directories = self._look()
+        found = self._find(directories)
+        # A partition that moves from one to another meanwhile may have been in neither when it was looked at.
+        for _ in range(_LOOKS if len(directories) > 1 else 0):
+            before, directories = self._places(directories), self._look()
+            if self._places(directories) == before:
+                break
+            found = self._find(directories)
+        missing = self._options.subscription.missing(found)
+        if missing:
+            everywhere = ", ".join(map(str, self._options.directories))
+            self.lost(f"There is no log of {', '.join(missing)} in {everywhere}")
+        self._directories = {topic_partition: each.directory for topic_partition, each in found.items()}
+        return {topic_partition: each.range for topic_partition, each in sorted(found.items())}
+
+    def _look(self) -> list[_LogDirectory]:
+        return [_LogDirectory(each) for each in self._options.directories]
+
+    def _places(self, directories: Iterable[_LogDirectory]) -> list[Path]:
+        return [path for each in directories for wanted, path in each.partitions() if self._wants(wanted)]
+
+    def _wants(self, topic_partition: TopicPartition) -> bool:
+        return self._options.subscription.wants(topic_partition)
+
+    def _find(self, directories: Sequence[_LogDirectory]) -> dict[TopicPartition, _Found]:
         found: dict[TopicPartition, _Found] = {}
-        for directory in map(_LogDirectory, self._options.directories):
+        for directory in directories:
             for topic_partition, path in directory.partitions():
-                if self._options.subscription.wants(topic_partition):
+                if self._wants(topic_partition):
+                    # It may have been another's until just now, which knows what this one does not yet.
+                    former = [each.left_behind(topic_partition) for each in directories]
                     try:
-                        here = _Found(path, self._readable(directory, topic_partition, path))
+                        here = _Found(path, self._readable(directory, topic_partition, path, max(former)))
                     except FileNotFoundError:
                         continue  # deleted just now
                     there = found.get(topic_partition)
                     # Of several replicas, the one that knows most.
                     if there is None or there.range.end < here.range.end:
                         found[topic_partition] = here
-        missing = self._options.subscription.missing(found)
-        if missing:
-            directories = ", ".join(map(str, self._options.directories))
-            raise UnreadableLogError(f"There is no log of {', '.join(missing)} in {directories}")
-        self._directories = {topic_partition: each.directory for topic_partition, each in found.items()}
-        return {topic_partition: each.range for topic_partition, each in sorted(found.items())}
+        return found
 
-    def _readable(self, directory: _LogDirectory, topic_partition: TopicPartition, path: Path) -> Range:
+    def _readable(self, directory: _LogDirectory, topic_partition: TopicPartition, path: Path, former: int) -> Range:
         def look(names: Sequence[str]) -> list[SegmentFile]:
             return segment_files(path, names)
 
@@ -135,8 +166,14 @@ class Logs:
         if not segments:
             return Range(0, 0, is_known=False)
         position, last = segments[-1].end()
+        old = None if self._options.is_permissive else segments[-1].old_format(position)
+        if old is not None:
+            what = f"a batch of the message format {old}, which Kafka wrote before 0.11 and nobody reads here"
+            raise UnreadableLogError(f"{segments[-1].path}: position {position}: {what}")
         start = max(segments[0].base_offset, directory.start_offsets.get(topic_partition, 0))
         high_watermark = directory.high_watermarks.get(topic_partition)
+        if high_watermark is None and former >= 0:
+            high_watermark = min(former, last)
         if high_watermark is None:
             return Range(start, last if directory.is_complete else start, directory.is_complete)
         if high_watermark > last and not self._options.is_permissive:
@@ -153,6 +190,8 @@ class Logs:
         path = self._directories[topic_partition]
         look = partial(open_transactions, path, end=end, known=self._known.get(topic_partition))
         self._known[topic_partition] = found = steady(path, look)
+        if found.damage and not self._options.is_permissive:
+            raise UnreadableLogError(found.damage)
         return found.last_stable_offset
 
     def resolve(
@@ -212,11 +251,12 @@ class Logs:
             start, end = max(wanted.start, segment.base_offset), min(wanted.end, following)
             places = list(_split(segment, start, end)) if start < end else []
             ends = [*(place.offset for place in places[1:]), end]
+            inode = segment.path.stat().st_ino if places else 0
             for place, end in zip(places, ends, strict=False):
                 start = max(start, place.offset)
                 is_exact = place is not places[-1] or (end == following and slot + 1 < len(segments))
                 aborted = tuple(each[:3] for each in aborted_within(indexes[slot:], start, end))
-                found.append(Slice(topic_partition, segment, place, start, end, is_exact, aborted))
+                found.append(Slice(topic_partition, segment, inode, place, start, end, is_exact, aborted))
         return found
 
 

@@ -9,23 +9,33 @@ same offsets, or the offsets are gone with it.
 
 import logging
 import os
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
 from ottla.log.open_files import OpenFile
 from ottla.pipeline.log_source_columns import BatchWalk, Columns
 from ottla.pipeline.log_source_directories import TO_GO_ON, Slice, UnreadableLogError
-from ottla.pipeline.log_source_segments import Place, SegmentFile, header_at, open_file, segment_files, size_of, steady
+from ottla.pipeline.log_source_segments import (
+    SegmentFile,
+    header_at,
+    inode_of,
+    open_file,
+    segment_files,
+    size_of,
+    steady,
+)
 from ottla.wire.compression import DecompressionError, decompress_pieces
 from ottla.wire.errors import KafkaError
 from ottla.wire.record_batch import (
     HEADER_SIZE,
     BatchHeader,
     CorruptBatch,
+    check_records,
     crc_is_valid,
     iter_batches,
     parse_header,
@@ -59,32 +69,36 @@ class SliceReader:
 
     def read(self) -> Iterator[Columns]:
         """The records in their order, some tens of thousands at a time."""
-        for segment, file, place in self._files():
-            yield from self._read_file(segment, file, place)
+        for segment, file, position, is_exact in self._files():
+            yield from self._read_file(segment, file, position, is_exact)
         if self._columns.rows:
             yield self._columns
 
     # Finding files
 
-    def _files(self) -> Iterator[tuple[SegmentFile, OpenFile, Place | None]]:
-        """The file that was planned for, or those that are in its place, and where to begin."""
+    def _files(self) -> Iterator[tuple[SegmentFile, OpenFile, int, bool]]:
+        """The file that was planned for, or those that are in its place, where to begin, and whether the end is exact.
+
+        A file that was swapped has other batches: beyond the end as well, where the last ones before it were dropped.
+        """
         segment = self._slice.segment
         try:
             file = open_file(segment.path)
         except FileNotFoundError:
             yield from self._files_instead(segment.directory)
             return
-        yield segment, file, self._slice.place if self._is_as_planned(file) else None
+        is_exact = self._slice.is_exact and inode_of(file) == self._slice.inode
+        yield segment, file, self._slice.place.position if self._is_there(file) else 0, is_exact
 
-    def _is_as_planned(self, file: OpenFile) -> bool:
-        """Whether the batch to begin with is where it was: a file that was swapped has others there."""
+    def _is_there(self, file: OpenFile) -> bool:
+        """Whether the batch to begin with is where it was."""
         position, offset = self._slice.place
         try:
             return header_at(file, position).base_offset == offset
         except CorruptBatch:
             return False
 
-    def _files_instead(self, directory: Path) -> Iterator[tuple[SegmentFile, OpenFile, Place | None]]:
+    def _files_instead(self, directory: Path) -> Iterator[tuple[SegmentFile, OpenFile, int, bool]]:
         while self._next < self._slice.end:
             try:
                 segment, file, end = steady(directory, partial(self._look, directory))
@@ -93,7 +107,7 @@ class SliceReader:
                 return
             if segment.base_offset > self._next:
                 self._lost(min(segment.base_offset, self._slice.end))
-            yield segment, file, None
+            yield segment, file, 0, False
             self._next = max(self._next, end)
 
     def _look(self, directory: Path, names: Sequence[str]) -> tuple[SegmentFile, OpenFile, int]:
@@ -114,12 +128,12 @@ class SliceReader:
 
     # Reading batches
 
-    def _read_file(self, segment: SegmentFile, file: OpenFile, place: Place | None) -> Iterator[Columns]:
+    def _read_file(self, segment: SegmentFile, file: OpenFile, begin: int, is_exact: bool) -> Iterator[Columns]:
         start, end = self._next, self._slice.end
-        is_exact = self._slice.is_exact and place is not None
-        lowest = 0
-        for position, header, batch in self._batches(segment, file, 0 if place is None else place.position):
-            if header.base_offset >= end and not (is_exact and header.base_offset > end):
+        lowest = segment.base_offset
+        for position, header, batch in self._batches(segment, file, begin):
+            is_beyond = header.base_offset >= end and not (is_exact and header.base_offset > end)
+            if is_beyond and (lowest >= end or not self._is_out_of_order(file, position, header)):
                 return
             if not crc_is_valid(batch):
                 self._damaged(segment, position, "The checksum of the batch is another one")
@@ -130,18 +144,30 @@ class SliceReader:
                 lowest = header.next_offset
             if header.last_offset >= start and not self._is_left_out(header):
                 try:
+                    if self._is_permissive:  # none of its records is taken if there is one that cannot be
+                        check_records(batch)
                     yield from self._take(header, batch)
                 except (KafkaError, DecompressionError, ValueError) as error:
                     self._damaged(segment, position, getattr(error, "detail", str(error)))
             if lowest >= end:
                 return
 
+    def _is_out_of_order(self, file: OpenFile, position: int, header: BatchHeader) -> bool:
+        """Whether offsets go back behind a batch: its own, which is under no checksum, is then another one."""
+        try:
+            return header_at(file, position + header.size).base_offset < header.next_offset
+        except CorruptBatch:
+            return False
+
     def _is_left_out(self, header: BatchHeader) -> bool:
         if header.is_control:
             return True
         if not header.is_transactional or header.producer_id not in self._aborted:
             return False
-        return any(first <= header.base_offset <= last for first, last in self._aborted[header.producer_id])
+        # Of one producer, of which one begins behind the end of another.
+        aborted = self._aborted[header.producer_id]
+        slot = bisect_left(aborted, header.base_offset, key=itemgetter(1))
+        return slot < len(aborted) and aborted[slot][0] <= header.base_offset
 
     def _batches(
         self, segment: SegmentFile, file: OpenFile, position: int

@@ -13,15 +13,19 @@ from contextlib import suppress
 from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple, TypeVar
+from zlib import crc32
 
 from ottla.log.compaction import SWAP_SUFFIX
 from ottla.log.open_files import OpenFile, OpenFiles
 from ottla.log.producer_snapshot import SNAPSHOT_SUFFIX, CorruptSnapshotError, decode_snapshot
 from ottla.log.segment import INDEX_SUFFIX, LOG_SUFFIX, iter_headers
 from ottla.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
-from ottla.wire.record_batch import HEADER_SIZE, BatchHeader, CorruptBatch, parse_header
+from ottla.wire.batch_header import MAGIC, MAGIC_POSITION
+from ottla.wire.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, CorruptBatch, parse_header
 
 _INDEX_ENTRY = Struct(">ii")
+# Of a message of the formats 0 and 1: offset, size, a checksum over all from the format on, the format.
+_OLD_HEAD = Struct(">8xiIB")
 # That a segment may have: its indexes tell them in 32 bits.
 _MOST_OFFSETS: Final = 1 << 31
 # A swap takes well below a millisecond; what a crash has left of one stays.
@@ -43,6 +47,11 @@ def open_file(path: str | Path) -> OpenFile:
 def size_of(file: OpenFile) -> int:
     """How long the file is now."""
     return os.fstat(file.fd).st_size
+
+
+def inode_of(file: OpenFile) -> int:
+    """Which file it is: others of the same name have other numbers."""
+    return os.fstat(file.fd).st_ino
 
 
 def header_at(file: OpenFile, position: int) -> BatchHeader:
@@ -102,6 +111,17 @@ class SegmentFile(NamedTuple):
                 if self.base_offset <= header.base_offset <= at_most:
                     return Place(position, header.base_offset)
         return None
+
+    def old_format(self, position: int) -> int | None:
+        """The message format of what is at a position, if it is one of those that Kafka wrote before 0.11."""
+        file = open_file(self.path)
+        data = os.pread(file.fd, _OLD_HEAD.size, position)
+        if len(data) < _OLD_HEAD.size:
+            return None
+        size, crc, magic = _OLD_HEAD.unpack(data)
+        is_whole = 4 <= size <= size_of(file) - position - LOG_OVERHEAD
+        is_old = magic < MAGIC and is_whole and crc32(os.pread(file.fd, size - 4, position + MAGIC_POSITION)) == crc
+        return magic if is_old else None
 
     def end(self) -> Place:
         """Where the last whole batch ends, and the offset that follows it."""
@@ -187,6 +207,8 @@ class OpenTransactions(NamedTuple):
 
     offset: int
     first_offsets: dict[int, int]
+    damage: str = ""
+    """What cannot be read behind the beginning of one, and may be its end."""
 
     @property
     def last_stable_offset(self) -> int:
@@ -209,23 +231,33 @@ def open_transactions(
                 began = {each.producer_id: each.current_txn_first_offset for each in entries}
                 best = OpenTransactions(offset, {key: first for key, first in began.items() if first >= 0})
                 break
-    began = dict(best.first_offsets)
+    began, damage = dict(best.first_offsets), best.damage
     for header in _headers_between(segments, best.offset, end):
-        if header.is_transactional and header.is_control:
+        if isinstance(header, str):
+            damage = damage or header
+        elif header.is_transactional and header.is_control:
             began.pop(header.producer_id, None)
         elif header.is_transactional:
             began.setdefault(header.producer_id, header.base_offset)
-    return OpenTransactions(end, began)
+        damage = damage if began else ""  # else who reads it tells of it
+    return OpenTransactions(end, began, damage)
 
 
-def _headers_between(segments: Sequence[SegmentFile], start: int, end: int) -> Iterator[BatchHeader]:
+def _headers_between(segments: Sequence[SegmentFile], start: int, end: int) -> Iterator[BatchHeader | str]:
+    """The headers that can be read, and of each that cannot where it is and why."""
     first = max(bisect_right([segment.base_offset for segment in segments], start) - 1, 0)
     for segment in segments[first:]:
-        if segment.base_offset >= end:
-            return
-        with suppress(CorruptBatch):  # who reads it tells of it
-            for _, header in segment.headers(segment.place_at_or_before(start).position):
-                if header.base_offset >= end:
-                    return
-                if header.last_offset >= start:
-                    yield header
+        position: int | None = segment.place_at_or_before(start).position
+        index = segment.offset_index()
+        while position is not None and segment.base_offset < end:
+            try:
+                for at, header in segment.headers(position):
+                    position = at + header.size
+                    if header.last_offset >= start and header.base_offset < end:
+                        yield header
+                    if header.next_offset >= end:
+                        return
+                break
+            except CorruptBatch as error:
+                yield f"{segment.path}: position {position}: {error.detail}"
+                position = index.position_behind(position)

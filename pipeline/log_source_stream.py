@@ -16,6 +16,7 @@ class LogStream:
         self._starting = options.starting
         self._logs = Logs(options)
         self._first: Offsets = {}
+        self._reached: Offsets = {}
         self._target: Offsets | None = None
 
     def initial(self) -> Offsets:
@@ -27,7 +28,11 @@ class LogStream:
         self._target = self._now({})
 
     def latest(self, start: Offsets, most: int | None) -> Offsets:
-        """Where the next batch ends that begins at `start` and has `most` offsets at most."""
+        """Where the next batch ends that begins at `start` and has `most` offsets at most.
+
+        Who does not say where it begins goes on where the last one ended.
+        """
+        start = start or self._reached
         ends = self._now(start)
         if self._target is not None:
             wanted = {**self._target, **start}
@@ -70,6 +75,9 @@ class LogStream:
     def slices(self, start: Offsets, end: Offsets) -> list[Slice]:
         """What the tasks of a batch read. Partitions that are new are read from their first record on."""
         ranges = self._logs.ranges()
+        self._reached = end
+        for each in sorted(start.keys() - end.keys()):
+            self._logs.lost(f"The log of {each} is gone")
         found: list[Slice] = []
         for each, stop in sorted(end.items()):
             there = ranges.get(each)

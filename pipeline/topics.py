@@ -114,7 +114,7 @@ class TopicSink:
         if self.is_once:
             from ottla.pipeline.transactions import check_transactions
 
-            check_transactions(self.bootstrap)
+            check_transactions(self.bootstrap, self._producer_keys)
 
     def encoded(self, records: "DataFrame") -> "DataFrame":
         """Records whose keys and values are bytes; what has no format is as it is, or JSON."""

@@ -4,6 +4,9 @@ Owns how rows become records, and how a task learns which batch it is a part of.
 (`transactional_write`). Counterpart in Spark: the sink `kafka`, whose columns it takes.
 """
 
+import contextlib
+import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -98,7 +101,8 @@ class _StreamWriter(DataSourceStreamWriter):
         if not checkpoint or not number:
             raise JobError(f"{FORMAT} writes the batches of streaming queries, and this is none")
         records = _records(iterator, self._columns, self._target.topic)
-        return Done(write_once(self._target, context.partitionId(), Batch(checkpoint, int(number)), records))
+        with _in_utc():
+            return Done(write_once(self._target, context.partitionId(), Batch(checkpoint, int(number)), records))
 
     def commit(self, messages: list[Any], batchId: int = -1) -> None:  # noqa: N803
         """Refuse what was not spread: tasks that come again may have other rows then."""
@@ -142,6 +146,22 @@ def _records(rows: Iterator[Any], columns: dict[str, int], default_topic: str) -
             cells[partition],
             None if cells[timestamp] is None else round(cells[timestamp].timestamp() * 1000),
         )
+
+
+@contextlib.contextmanager
+def _in_utc() -> Iterator[None]:
+    """Have Spark give times of UTC: it gives those of here, of which some come twice when clocks are put back."""
+    before = os.environ.get("TZ")
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TZ"]
+        else:
+            os.environ["TZ"] = before
+        time.tzset()
 
 
 def _bytes(cell: Any) -> bytes | None:

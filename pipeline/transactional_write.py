@@ -26,7 +26,7 @@ from kafka.serializer import Serializer
 from kafka.structs import TopicPartition
 
 from ottla.pipeline.settings import JobError
-from ottla.pipeline.transactions import Batch, Marker, Target
+from ottla.pipeline.transactions import Batch, Marker, Target, client
 
 _DEFAULTS: Final = {
     # The longest that brokers allow unless they are told otherwise: what takes longer would never get done.
@@ -39,6 +39,8 @@ _DEFAULTS: Final = {
 }
 # So many bytes may wait for their broker; kafka-python has no bound of its own.
 _UNANSWERED_BYTES: Final = 8 * 1024 * 1024
+# What kafka-python keeps of a record beside its bytes.
+_OWN_BYTES: Final = 512
 _CLOSE_S: Final = 5.0
 _NO_KEY: Final = object()
 
@@ -127,12 +129,17 @@ def _send_all(producer: Any, records: Iterable[Record]) -> int:
     for record in records:
         futures.append(_send(producer, record))
         count += 1
-        unanswered += len(record.key or b"") + len(record.value or b"")
+        unanswered += _size(record)
         if unanswered > _UNANSWERED_BYTES:
             _wait_for(producer, futures)
             futures, unanswered = [], 0
     _wait_for(producer, futures)
     return count
+
+
+def _size(record: Record) -> int:
+    headers = sum(len(name) + len(content) for name, content in record.headers)
+    return _OWN_BYTES + len(record.key or b"") + len(record.value or b"") + headers
 
 
 def _send(producer: Any, record: Record) -> Any:
@@ -178,12 +185,12 @@ def _within_patience(producer: Any, call: Callable[[], object]) -> None:
 
 @contextlib.contextmanager
 def _producer(target: Target, task: int) -> Iterator[Any]:
-    producer = KafkaProducer(
-        **{**_DEFAULTS, **target.kafka},
-        transactional_id=f"{target.query}-{task}",
-        key_serializer=_Keys(),
-        partitioner=StickyPartitioner(),
-    )
+    own = {
+        "transactional_id": f"{target.query}-{task}",
+        "key_serializer": _Keys(),
+        "partitioner": StickyPartitioner(),
+    }
+    producer = client(KafkaProducer, {**_DEFAULTS, **target.kafka, **own})
     try:
         yield producer
     finally:

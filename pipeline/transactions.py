@@ -15,7 +15,7 @@ from kafka.errors import KafkaError
 from kafka.protocol.api_key import ApiKey
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from ottla.pipeline.settings import JobError
+from ottla.pipeline.settings import JobError, Settings
 
 _NEEDED: Final = (ApiKey.AddPartitionsToTxn, ApiKey.AddOffsetsToTxn, ApiKey.EndTxn, ApiKey.TxnOffsetCommit)
 _OPTION: Final = "kafka."
@@ -65,7 +65,7 @@ class Target:
     def marker(self, task: int) -> Marker | None:
         """Return what the task left behind; its next transaction is to be begun, so that nothing is undecided."""
         settings = {**_known_to(KafkaConsumer, self.kafka), "isolation_level": "read_committed"}
-        consumer = KafkaConsumer(**settings, group_id=self.group, enable_auto_commit=False)
+        consumer = client(KafkaConsumer, {**settings, "group_id": self.group, "enable_auto_commit": False})
         # A transaction that has ended may still be on its way into the group: what is read as committed waits for that.
         timeout_ms = KafkaProducer.DEFAULT_CONFIG["max_block_ms"]
         try:
@@ -108,10 +108,21 @@ def check_transactions(bootstrap: str, options: Mapping[str, str] | None = None)
                 raise JobError(f"the broker at {address} has no transactions (no {', '.join(missing)})")
 
 
+def client(kind: Any, settings: Mapping[str, Any]) -> Any:
+    """Return a client of kafka-python's, or refuse settings that it does not take."""
+    try:
+        return kind(**settings)
+    except KafkaError:
+        raise
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise JobError(f"the options kafka.* are not what kafka-python takes: {error}") from error
+
+
 def _typed(option: str, text: str, default: object) -> object:
     if isinstance(default, bool):
-        return text.lower() == "true"
-    if not isinstance(default, int):
+        return Settings({option: text}, "option").truth(option)
+    # The number of retries is infinity unless it is given, the size of a socket's buffer nothing.
+    if not isinstance(default, int | float) and not option.lower().endswith(".buffer.bytes"):
         return text
     try:
         return int(text)
@@ -126,7 +137,7 @@ def _known_to(client: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
 @contextlib.contextmanager
 def _admin(settings: Mapping[str, Any]) -> Iterator[Any]:
     try:
-        admin = KafkaAdminClient(**_known_to(KafkaAdminClient, settings))
+        admin = client(KafkaAdminClient, _known_to(KafkaAdminClient, settings))
         try:
             yield admin
         finally:

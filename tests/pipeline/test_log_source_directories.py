@@ -3,14 +3,17 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from struct import pack
+from zlib import crc32
 
 import pytest
 
 from ottla.log.checkpoint import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, write_clean_shutdown, write_offsets
-from ottla.log.meta_properties import DirectoryLocks
+from ottla.log.meta_properties import DirectoryLocks, is_locked
 from ottla.log.partition_log import PartitionLog
 from ottla.pipeline import log_source_directories
 from ottla.pipeline.log_source_directories import Logs, UnreadableLogError
+from ottla.wire.batch_header import MAGIC_POSITION
 from ottla.wire.record_batch import ControlType
 from ottla.wire.types import TopicPartition
 from tests.log.building import NOW_MS, TOPIC_PARTITION, open_log
@@ -103,6 +106,24 @@ def test_a_log_that_ends_before_its_high_watermark_is_told_of(directory: Path, l
     assert values(read(directory, mode="PERMISSIVE")) == numbers(0, 3)
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("high_watermark", [None, 5])
+def test_old_message_formats_are_refused(tmp_path: Path, magic: int, high_watermark: int | None) -> None:
+    log = open_log(tmp_path / str(TOPIC_PARTITION))
+    fill(log, 3)
+    log.release()
+    path = log.directory / f"{0:020d}.log"
+    position = path.stat().st_size
+    body = bytes([magic, 0, *bytes(8 * magic)]) + pack(">ii5s", -1, 5, b"value")
+    message = pack(">qiI", 3, 4 + len(body), crc32(body)) + body
+    path.write_bytes(path.read_bytes() + message * 5)
+    if high_watermark is not None:
+        checkpoint(tmp_path, high_watermark)
+    with pytest.raises(UnreadableLogError, match=f"{path}: position {position}: a batch of the message format {magic}"):
+        read(tmp_path)
+    assert values(read(tmp_path, mode="PERMISSIVE")) == numbers(0, 3)
+
+
 def test_a_checkpoint_that_cannot_be_read_is_told_of(directory: Path, log: PartitionLog) -> None:
     fill(log, 1)
     (directory / HIGH_WATERMARK_FILE).write_text("0\n1\nnonsense\n")
@@ -123,6 +144,27 @@ def test_records_behind_an_open_transaction_wait_for_its_end(directory: Path, lo
     assert values(read(directory)) == [b"0"]
     checkpoint(directory, 4)
     assert values(read(directory)) == [b"0", b"1", b"2"]
+
+
+def test_damage_that_may_hide_the_end_of_a_transaction_is_told_of(directory: Path, log: PartitionLog) -> None:
+    write(log, b"0", producer=7)
+    path = directory / str(TOPIC_PARTITION) / f"{0:020d}.log"
+    position = path.stat().st_size
+    write(log, b"1")
+    end_transaction(log, 7, ControlType.COMMIT)
+    fill(log, 9)
+    log.flush()
+    checkpoint(directory, 12)
+    assert values(read(directory)) == [b"0", b"1", *numbers(0, 9)]
+    data = bytearray(path.read_bytes())
+    data[position + MAGIC_POSITION] = 1
+    path.write_bytes(data)
+    with pytest.raises(UnreadableLogError, match=re.escape(f"{path}: position {position}: Invalid magic")):
+        read(directory)
+    end_transaction(log, 7, ControlType.COMMIT)
+    checkpoint(directory, 13)
+    found = values(read(directory, mode="PERMISSIVE"))
+    assert found[:1] + found[-5:] == [b"0", *numbers(4, 9)]
 
 
 def test_offsets_that_are_named_bound_what_is_read(directory: Path, log: PartitionLog) -> None:
@@ -187,6 +229,40 @@ def test_of_several_replicas_the_one_is_read_that_goes_furthest(tmp_path: Path) 
         log.close()
     paths = ",".join(str(tmp_path / name) for name in "abc")
     assert values(read(tmp_path, path=paths)) == numbers(0, 6)
+
+
+def test_a_replica_that_went_its_own_way_is_read_as_far_as_it_is_committed(tmp_path: Path) -> None:
+    for name, high_watermark, count in (("a", 5, 9), ("b", 7, 7)):
+        (tmp_path / name).mkdir()
+        log = open_log(tmp_path / name / str(TOPIC_PARTITION))
+        for number in range(count):
+            write(log, b"%d" % number if number < 5 else b"%d of %s" % (number, name.encode()))
+        log.release()
+        checkpoint(tmp_path / name, high_watermark)
+    found = values(read(tmp_path, path=f"{tmp_path}/a,{tmp_path}/b"))
+    assert found == [*numbers(0, 5), b"5 of b", b"6 of b"]
+
+
+def test_a_partition_that_moves_between_directories_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    log = open_log(tmp_path / "b" / str(TOPIC_PARTITION))
+    other = open_log(tmp_path / "b" / "orders-4")
+    fill(log, 4)
+    log.release()
+    other.release()
+    checkpoint(tmp_path / "a", {TopicPartition("orders", 5): 7})
+    checkpoint(tmp_path / "b", {TOPIC_PARTITION: 3, TopicPartition("orders", 4): 0})
+
+    def move_before_it_is_asked_for(path: Path) -> bool:
+        moved = tmp_path / "a" / str(TOPIC_PARTITION)
+        if path.name == "b" and log.directory.exists():
+            log.directory.rename(moved)
+        return is_locked(path)
+
+    monkeypatch.setattr(log_source_directories, "is_locked", move_before_it_is_asked_for)
+    # How far it is committed the new directory does not tell yet.
+    assert values(read(tmp_path, path=f"{tmp_path}/a,{tmp_path}/b")) == numbers(0, 3)
 
 
 def test_a_large_segment_is_shared_by_tasks(

@@ -190,6 +190,20 @@ def test_what_was_compacted_is_read_with_its_gaps(tmp_path: Path) -> None:
     log.release()
 
 
+def test_a_segment_that_was_compacted_since_it_was_planned_for_is_read(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    for key, is_last in ((b"a", False), (b"b", True), (b"b", False), (b"b", True), (b"c", False)):
+        log.append_as_leader([keyed((key, b"value"))], 0, NOW_MS)
+        if is_last:
+            log.roll(NOW_MS)
+    checkpoint(tmp_path, log.log_end_offset)
+    early = plan(tmp_path)
+    clean_log(log)
+    # The first segment begins as before, and has no batch where it ended.
+    assert [each.offset for each in read_slices(early, options(tmp_path))] == [0, 3, 4]
+    log.release()
+
+
 def in_segments(directory: Path) -> PartitionLog:
     """Values 0 to 8, three to a segment."""
     log = log_in(directory, retention_bytes=1, index_interval_bytes=1)
@@ -276,6 +290,28 @@ def test_no_damage_to_a_batch_goes_unnoticed(tmp_path: Path) -> None:
     log.release()
 
 
+def test_a_batch_with_the_offset_of_another_is_told_of_wherever_it_is(tmp_path: Path) -> None:
+    log = in_segments(tmp_path)
+    for number in range(9, 12):
+        write(log, b"%d" % number)
+    log.flush()
+    checkpoint(tmp_path, 12)
+    written = read(tmp_path)
+    for number in range(11):  # behind the last one there is nothing that tells
+        path = file_of(tmp_path, number // 3 * 3)
+        sound = path.read_bytes()
+        start = number % 3 * (len(sound) // 3)
+        for byte, bit in flips(8):
+            data = bytearray(sound)
+            data[start + byte] ^= bit
+            path.write_bytes(data)
+            with pytest.raises(UnreadableLogError, match=f"^{re.escape(str(path))}: position "):
+                read(tmp_path)
+        path.write_bytes(sound)
+    assert read(tmp_path) == written
+    log.release()
+
+
 def test_damage_in_what_is_compressed_is_told_of(tmp_path: Path) -> None:
     log = log_in(tmp_path)
     for codec in Compression:
@@ -297,6 +333,7 @@ def test_records_are_malformed_where_the_reader_of_batches_says_so(tmp_path: Pat
     log_in(tmp_path).release()
     records = [NewRecord(b"k", b"v" * 9, NOW_MS, (("h", b"v"), ("n", None))), NewRecord(None, None, NOW_MS)]
     good = build_batch(records, compression=codec)
+    following = build_batch([NewRecord(b"next", b"one", NOW_MS, (("h", b"x"),))], base_offset=2)
     malformed = 0
     for byte, bit in ((byte, 1 << bit) for byte in range(HEADER_SIZE, len(good)) for bit in (1, 7)):
         bad = bytearray(good)
@@ -309,6 +346,9 @@ def test_records_are_malformed_where_the_reader_of_batches_says_so(tmp_path: Pat
             malformed += 1
             with pytest.raises(DamagedLogError, match=r"\.log: position 0: "):
                 read(tmp_path)
+            # What is left out leaves nothing behind.
+            file_of(tmp_path).write_bytes(bad + following)
+            assert read(tmp_path, mode="PERMISSIVE") == list(iter_records(following))
         else:
             assert read(tmp_path) == list(iter_records(bad))
     assert 20 < malformed < 2 * (len(good) - HEADER_SIZE)

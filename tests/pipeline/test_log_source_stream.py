@@ -89,9 +89,19 @@ class Query:
 
     def restart(self, directory: Directory, **asked: str) -> "Query":
         """Go on in another process, which knows nothing but the offsets."""
-        again = Query(directory, **asked)
+        again = type(self)(directory, **asked)
         again.offsets = self.offsets
         return again
+
+
+class UntoldQuery(Query):
+    """What Spark did before 4.2: the stream is to know where it is."""
+
+    def batch(self, most: int | None = None) -> list[bytes | None]:
+        latest = self._stream.latest({}, most)
+        slices = self._stream.slices(self.offsets, latest)
+        self.offsets = latest
+        return values(read_slices(slices, self._options))
 
 
 def test_each_batch_has_what_came_since_the_last_one(directory: Directory) -> None:
@@ -167,6 +177,23 @@ def test_a_broker_that_has_not_written_down_how_far_it_is_makes_a_stream_wait(di
     assert query.offsets == {ZERO: 1}
 
 
+def test_a_stream_that_is_not_told_where_it_is_keeps_its_partitions(directory: Directory) -> None:
+    """As those of Spark before 4.2 are not."""
+    directory.add(ZERO, b"0")
+    directory.add(ONE, b"1")
+    query = UntoldQuery(directory)
+    assert query.batch() == [b"0", b"1"]
+    checkpoint(directory.path, {ZERO: 1})  # it may take a while until that of a partition that came here is there
+    assert query.batch() == []
+    with pytest.raises(UnreadableLogError, match="The log of orders-1 is gone"):
+        query.restart(directory).batch()
+    directory.commit()
+    assert query.batch() == []
+    directory.delete(ONE)
+    with pytest.raises(UnreadableLogError, match="The log of orders-1 is gone"):
+        query.batch()
+
+
 def test_records_that_were_deleted_before_they_were_read_are_told_of(directory: Directory) -> None:
     log = directory.add(ZERO, b"0", b"1", b"2")
     query = Query(directory)
@@ -196,3 +223,10 @@ def test_a_topic_that_is_deleted_or_made_anew_is_told_of(directory: Directory) -
     assert going_on.batch() == []
     directory.add(ONE, b"3")
     assert going_on.batch() == [b"3"]
+    directory.delete(ZERO)
+    directory.delete(ONE)
+    with pytest.raises(UnreadableLogError, match=r"There is no log of orders in .* With failOnDataLoss=false what"):
+        query.restart(directory).batch()
+    assert going_on.batch() == []
+    directory.add(ZERO, b"4")
+    assert going_on.batch() == [b"4"]
