@@ -12,11 +12,12 @@ DataFrame = Any
 Column = Any
 
 HEADERS: Final = "array<struct<key: string, value: binary>>"
-ERROR: Final = "struct<stage: string, class: string, message: string>"
+# Where a record was found to be bad: the stage and the class of Connect that was at work; then the exception.
+ERROR: Final = "struct<stage: string, executing: string, class: string, message: string>"
 # What came from a topic, whatever becomes of the record: dead letters have it again.
 ORIGINAL: Final = f"struct<key: binary, value: binary, topic: string, headers: {HEADERS}>"
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "error", "original")
-DATA_EXCEPTION: Final = "org.apache.kafka.connect.errors.DataException"
+_DATA_EXCEPTION: Final = "org.apache.kafka.connect.errors.DataException"
 _OUTCOME: Final = "outcome"
 
 
@@ -75,7 +76,18 @@ def unmoved(error: Column) -> Column:
     return functions.when(functions.spark_partition_id() >= 0, error)
 
 
-def settled(frame: DataFrame, column: str, value: Column, problem: Column | None, stage: str) -> DataFrame:
+def data_error(stage: str, executing: str, message: Column) -> Column:
+    """Return the error of a row that cannot be read, transformed or written."""
+    from pyspark.sql import functions
+
+    texts = {"stage": stage, "executing": executing, "class": _DATA_EXCEPTION}
+    constants = (functions.lit(text).alias(name) for name, text in texts.items())
+    return functions.struct(*constants, message.alias("message"))
+
+
+def settled(
+    frame: DataFrame, column: str, value: Column, problem: Column | None, stage: str, executing: str
+) -> DataFrame:
     """Return the frame with a column's new value; where there is a problem, a text, the row gets an error instead.
 
     Rows that have an error already keep it; their column becomes null, for its type may have changed.
@@ -86,8 +98,7 @@ def settled(frame: DataFrame, column: str, value: Column, problem: Column | None
     # A column of its own, so that Spark knows it for one thing that is looked at more than once.
     frame = frame.withColumn(_OUTCOME, functions.struct(value.alias("value"), message.alias("message")))
     value, message = (functions.col(_OUTCOME).getField(name) for name in ("value", "message"))
-    texts = {"stage": functions.lit(stage), "class": functions.lit(DATA_EXCEPTION), "message": message}
-    found = functions.struct(*(text.alias(name) for name, text in texts.items()))
+    found = data_error(stage, executing, message)
     columns = {
         column: functions.when(functions.col("error").isNull() & message.isNull(), value),
         "error": unmoved(functions.coalesce("error", functions.when(message.isNotNull(), found))),

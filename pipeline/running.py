@@ -153,9 +153,9 @@ class Running:
         job = self._job
         if bad is None:
             return
-        job.errors.log(bad, job.name, {})
+        job.errors.log(bad, job.name)
         if job.errors.topic is not None:
-            letters = job.errors.dead_letters(bad, job.name, {})
+            letters = job.errors.dead_letters(bad, job.name)
             brokers = {"kafka.bootstrap.servers": str(job.dead_letters), "includeHeaders": "true"}
             letters.write.format("kafka").options(**brokers).save()
 

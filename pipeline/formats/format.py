@@ -48,7 +48,7 @@ class Format:
         # A column of its own, so that Spark parses once what is looked at many times.
         parsed = frame.withColumn(_PARSED, self.parse(raw))
         outcome = self.read(functions.col(column), functions.col(_PARSED))
-        return settled(parsed, column, *outcome, STAGES[column])
+        return settled(parsed, column, *outcome, STAGES[column], self.converter)
 
     def encode(self, frame: DataFrame, column: str) -> DataFrame:
         """Return the frame with values made bytes; a row that cannot be written gets an error, null stays null."""
@@ -58,9 +58,9 @@ class Format:
         field = frame.schema[column]
         value = functions.when(functions.col("error").isNull(), functions.col(column))
         if field.dataType.typeName() == "void":
-            return settled(frame, column, value.cast("binary"), None, STAGES[column])
+            return settled(frame, column, value.cast("binary"), None, STAGES[column], self.converter)
         outcome = self.write(value, field)
-        return settled(frame, column, *outcome, STAGES[column])
+        return settled(frame, column, *outcome, STAGES[column], self.converter)
 
     def parse(self, raw: Column) -> Column:
         """Return what `read` looks at besides the bytes."""

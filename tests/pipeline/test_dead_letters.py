@@ -11,7 +11,6 @@ from ottla.pipeline.settings import JobError, Settings
 from tests.pipeline.connect_converters import ConnectConverters
 from tests.pipeline.frames import made, records
 
-CLASSES = {"VALUE_CONVERTER": "org.apache.kafka.connect.json.JsonConverter"}
 DATA = [b"1", b"two", b"3", b"four", None]
 
 
@@ -114,8 +113,8 @@ def test_dead_letters_are_those_of_connect(spark: Any) -> None:
     # Whatever became of the record before it failed, the letter has what came from the topic.
     moved = batch(spark).withColumn("topic", functions.lit("routed")).withColumn("headers", functions.array())
     with all_of_it.split(moved) as (_, bad):
-        rows = all_of_it.dead_letters(bad, "job", CLASSES, task=2).collect()
-        plain = policy(tolerance="all", deadletterqueue_topic_name="letters").dead_letters(bad, "job", CLASSES)
+        rows = all_of_it.dead_letters(bad, "job", task=2).collect()
+        plain = policy(tolerance="all", deadletterqueue_topic_name="letters").dead_letters(bad, "job")
         assert [[(h.key, bytes(h.value)) for h in row.headers] for row in plain.collect()] == [[("from", b"test")]] * 2
     assert [(row.topic, bytes(row.key), bytes(row.value)) for row in rows] == [
         ("letters", b"k", b"two"),
@@ -124,7 +123,7 @@ def test_dead_letters_are_those_of_connect(spark: Any) -> None:
     headers = [(header.key, bytes(header.value)) for header in rows[0].headers]
     message = dict(headers)["__connect.errors.exception.message"].decode()
     with ConnectConverters() as connect:
-        stage = ("VALUE_CONVERTER", CLASSES["VALUE_CONVERTER"])
+        stage = ("VALUE_CONVERTER", "org.apache.kafka.connect.json.JsonConverter")
         expected = connect.headers("orders", 3, 1, "job", 2, *stage, message)
     assert headers[0] == ("from", b"test")
     name, trace = expected[-1]
@@ -138,8 +137,8 @@ def test_dead_letters_are_those_of_connect(spark: Any) -> None:
 def test_bad_records_are_logged_in_connect_s_words(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
     asked = policy(tolerance="all", log_enable="true", log_include_messages="true")
     with caplog.at_level(logging.ERROR), asked.split(batch(spark)) as (_, bad):
-        asked.log(bad, "job", CLASSES)
-        policy(tolerance="all").log(bad, "job", CLASSES)
+        asked.log(bad, "job")
+        policy(tolerance="all").log(bad, "job")
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 2
     assert lines[0].startswith(

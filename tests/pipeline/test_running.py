@@ -114,6 +114,7 @@ deadletterqueue.context.headers.enable = true
     headers = dict(bad.headers())
     assert headers["__connect.errors.topic"] == b"in-1"
     assert headers["__connect.errors.stage"] == b"VALUE_CONVERTER"
+    assert headers["__connect.errors.class.name"] == b"org.apache.kafka.connect.json.JsonConverter"
     assert [(progress.rows, progress.lag) for progress in work.told if progress.rows] == [(6, 0), (3, 0)]
     produce(bootstrap, "in-1", orders(8, 10))
     tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
