@@ -49,12 +49,6 @@ def from_values(frame: DataFrame, topic: str | None = None) -> DataFrame:
 
     value = functions.struct(*(functions.col(quoted(name)) for name in frame.columns))
     none = functions.array().cast(HEADERS)
-    original = functions.struct(
-        functions.lit(None).cast("binary").alias("key"),
-        functions.to_json(value, {"ignoreNullFields": "false"}).cast("binary").alias("value"),
-        functions.lit(None).cast("string").alias("topic"),
-        none.alias("headers"),
-    )
     return frame.select(
         functions.lit(topic).cast("string").alias("topic"),
         functions.lit(None).cast("int").alias("partition"),
@@ -64,7 +58,28 @@ def from_values(frame: DataFrame, topic: str | None = None) -> DataFrame:
         value.alias("value"),
         none.alias("headers"),
         functions.lit(None).cast(ERROR).alias("error"),
-        original.alias("original"),
+        _json_of(value, none).alias("original"),
+    )
+
+
+def made_by_steps(frame: DataFrame) -> DataFrame:
+    """Return a frame whose rows that steps have made, of nothing that a topic has, are their own originals, as JSON."""
+    from pyspark.sql import functions
+
+    return frame.withColumn(
+        "original", functions.coalesce("original", _json_of(functions.struct("key", "value"), functions.col("headers")))
+    )
+
+
+def _json_of(row: Column, headers: Column) -> Column:
+    """Return the original of a row that came from no topic."""
+    from pyspark.sql import functions
+
+    return functions.struct(
+        functions.lit(None).cast("binary").alias("key"),
+        functions.to_json(row, {"ignoreNullFields": "false"}).cast("binary").alias("value"),
+        functions.lit(None).cast("string").alias("topic"),
+        headers.alias("headers"),
     )
 
 

@@ -138,6 +138,8 @@ class Running:
 
     def _deliver(self, frame: "DataFrame", batch_id: int) -> None:
         sink = self._job.sink
+        if self._job.steps:
+            frame = record_frame.made_by_steps(frame)
         if isinstance(sink, TopicSink):
             frame = sink.encoded(frame)
         with self._job.errors.split(frame) as (good, bad):

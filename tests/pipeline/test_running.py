@@ -176,6 +176,38 @@ value.type = "json"
     assert found[0].headers() == [("trace", b"1")]
 
 
+def test_a_row_of_a_step_that_cannot_be_written_is_a_dead_letter_with_all_it_has(
+    spark: Any, bootstrap: str, tmp_path: Path
+) -> None:
+    for topic in ("in-7", "out-7", "bad-7"):
+        create_topic(bootstrap, topic)
+    produce(bootstrap, "in-7", [*orders(0, 2), b"no json"], headers=[("trace", b"1")])
+    work = Work(
+        spark,
+        tmp_path,
+        SOURCE.format(name="made", bootstrap=bootstrap, topic="in-7")
+        + """
+[[steps]]
+kind = "sql"
+query = "SELECT key, struct(value.id, nullif(value.name, 'n1') AS name) AS value, headers FROM records"
+[sink]
+type = "topic"
+topic = "out-7"
+value.type = "json"
+value.schema = "id BIGINT, name STRING NOT NULL"
+[errors]
+tolerance = "all"
+deadletterqueue.topic.name = "bad-7"
+""",
+    )
+    work.run()
+    assert [each.key() for each in consumed(bootstrap, "out-7", 1)] == [b"k0"]
+    made, unread = consumed(bootstrap, "bad-7", 2)
+    assert json.loads(made.value()) == {"key": "k1", "value": {"id": 1, "name": None}}
+    assert made.headers() == [("trace", b"1")]
+    assert (unread.key(), unread.value()) == (b"k2", b"no json")
+
+
 def test_files_become_records_and_records_rows_of_a_table(spark: Any, bootstrap: str, tmp_path: Path) -> None:
     folder, database = tmp_path / "in", tmp_path / "orders.db"
     folder.mkdir()

@@ -91,6 +91,20 @@ def test_rows_go_through_queries_tables_and_deduplication(spark: Any, tmp_path: 
         (None, None, after(4)),
     ]
     assert [row.error and row.error.message for row in found] == [None, None, None, "bad 4"]
+    # Of each of the two files once for what is joined, and once more of the records for what is bad.
+    assert result._jdf.queryExecution().optimizedPlan().toString().count("Relation [") == 3
+
+
+def test_a_column_that_a_step_calls_error_is_its_own(spark: Any, tmp_path: Path) -> None:
+    records = frames.table(spark, tmp_path / "in", [record("a", 1), bad(2)])
+    read = frames.steps("""
+        [[steps]]
+        kind = "sql"
+        query = "SELECT key, 'E1' AS error, 7 AS original FROM records"
+    """)
+    good, other = sorted(apply_steps(records, read, {}).collect(), key=lambda row: row.key or "z")
+    assert (good.key, good.value.asDict(), good.error) == ("a", {"error": "E1", "original": 7}, None)
+    assert other.error.message == "bad 2"
 
 
 def test_a_table_with_a_bad_record_ends_who_reads_it(spark: Any, tmp_path: Path) -> None:
