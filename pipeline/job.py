@@ -5,6 +5,7 @@ Counterparts in Kafka: a connector with its transforms, and the topology of a St
 """
 
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -12,7 +13,7 @@ from ottla.pipeline.dead_letters import read_errors
 from ottla.pipeline.feed import TOPIC, Feed
 from ottla.pipeline.job_file import of_texts
 from ottla.pipeline.mirror import MirrorSink
-from ottla.pipeline.positions import Positions
+from ottla.pipeline.positions import Positions, UnreachableError
 from ottla.pipeline.settings import JobError, Settings
 from ottla.pipeline.sinks import SINKS, Sink, read_sink
 from ottla.pipeline.steps import read_inputs, read_steps
@@ -86,7 +87,10 @@ class Job:
         return {need for part in (self.sink, *feeds) for need in part.needs}
 
     def check(self) -> None:
-        """Ask the brokers whether they are there and have what is wanted, before Spark takes its time to start."""
+        """Ask the brokers whether they are there and have what is wanted, before Spark takes its time to start.
+
+        What a job wants that is to be made is made: the topic of dead letters.
+        """
         wanted: dict[str, set[str]] = {}
         if isinstance(self.sink, TopicSink | MirrorSink):
             wanted[self.sink.bootstrap] = set()
@@ -101,6 +105,20 @@ class Job:
                 positions.close()
         if isinstance(self.sink, TopicSink):
             self.sink.check()
+        if self.errors.tolerates_all and self.errors.topic is not None:
+            self._make_dead_letters(self.errors.topic)
+
+    def _make_dead_letters(self, topic: str) -> None:
+        """Create the topic of bad records unless it is there, as Connect does: with one partition."""
+        with closing(Positions(str(self.dead_letters))) as positions:
+            if topic in positions.topics():
+                return
+            try:
+                positions.create(topic, 1, replicas=self.errors.replication_factor)
+            except UnreachableError as error:
+                key = "errors.deadletterqueue.topic.name"
+                factor = f"replication.factor {self.errors.replication_factor}"
+                raise JobError(f"{self.file}: {key}: {topic} cannot be created with {factor}: {error}", key) from None
 
 
 def problems(config: Mapping[str, str], name: str, bootstrap: str | None = None) -> list[tuple[str, str]]:

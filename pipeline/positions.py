@@ -89,13 +89,15 @@ class Positions:
                 (name, each["partition_index"]) for name, topic in described.items() for each in topic["partitions"]
             ]
 
-    def create(self, topic: str, partitions: int, configs: Mapping[str, str] = MappingProxyType({})) -> None:
+    def create(
+        self, topic: str, partitions: int, configs: Mapping[str, str] = MappingProxyType({}), *, replicas: int = -1
+    ) -> None:
         """Create a topic unless it is there."""
         from kafka.admin import NewTopic
         from kafka.errors import TopicAlreadyExistsError
 
         with self._told(), suppress(TopicAlreadyExistsError):
-            self._admin.create_topics([NewTopic(topic, partitions, -1, topic_configs=dict(configs))])
+            self._admin.create_topics([NewTopic(topic, partitions, replicas, topic_configs=dict(configs))])
 
     def at(self, times: Mapping[Partition, int]) -> dict[Partition, int]:
         """Offsets at times in milliseconds, or EARLIEST or LATEST; the end where nothing is so late."""

@@ -2,11 +2,16 @@
 
 import logging
 import re
+from contextlib import closing
 from typing import Any
 
 import pytest
 
+from ottla import Broker
 from ottla.pipeline.dead_letters import BadRecordError, ErrorPolicy, bad_record_in, read_errors
+from ottla.pipeline.job import Job
+from ottla.pipeline.job_file import of_texts
+from ottla.pipeline.positions import Positions
 from ottla.pipeline.settings import JobError, Settings
 from tests.pipeline.connect_converters import ConnectConverters
 from tests.pipeline.frames import made, records
@@ -63,6 +68,30 @@ def test_tables_and_keys_of_connect_mean_the_same() -> None:
 def test_what_is_wrong_with_errors_is_said_in_one_line(key: str, value: str, line: str) -> None:
     with pytest.raises(JobError, match=re.escape(line)):
         policy(**{key: value})
+
+
+@pytest.mark.slow
+def test_their_topic_is_created_as_connect_does_or_a_line_says_why_it_cannot_be() -> None:
+    with Broker() as broker:
+
+        def job(topic: str, factor: int) -> Job:
+            topics = {"source.type": "rate", "sink.type": "topic", "sink.topic": "any"}
+            errors = {"tolerance": "all", "deadletterqueue.topic.name": topic}
+            errors["deadletterqueue.topic.replication.factor"] = str(factor)
+            texts = {"bootstrap.servers": broker.bootstrap, **topics}
+            return Job(of_texts({**texts, **{f"errors.{key}": each for key, each in errors.items()}}, "job"))
+
+        job("letters", 1).check()
+        # What is there stays, whatever it is like.
+        job("letters", 3).check()
+        with pytest.raises(
+            JobError, match=r"errors\.deadletterqueue.* more cannot be created with .*factor 3: "
+        ) as error:
+            job("more", 3).check()
+        assert "\n" not in str(error.value)
+        with closing(Positions(broker.bootstrap)) as positions:
+            assert positions.partitions(["letters"]) == [("letters", 0)]
+            assert "more" not in positions.topics()
 
 
 def batch(spark: Any, data: list[bytes | None] = DATA) -> Any:
