@@ -44,19 +44,14 @@ class ErrorPolicy:
     def split(self, batch: DataFrame) -> Iterator[tuple[DataFrame, DataFrame | None]]:
         """Give the good rows of a batch and the bad ones; None where nobody is to look at these.
 
-        Where none is tolerated the good rows end whoever reads them as soon as there is a bad one, and
-        the block ends with BadRecordError. Where they are kept, the batch is remembered while the block lasts, so that
+        Where none is tolerated the good rows end whoever reads them as soon as there is a bad one: `bad_record_in`
+        finds it in what is raised. Where they are kept, the batch is remembered while the block lasts, so that
         it is read and transformed once; of good rows nothing then tells what they were in their topic.
         """
         from pyspark.sql import functions as fn
 
         if not self.tolerates_all:
-            try:
-                yield self.checked(batch), None
-            except Exception as error:
-                if (bad := bad_record_in(error)) is not None:
-                    raise bad from None
-                raise
+            yield self.checked(batch), None
             return
         batch = batch.withColumn("error", unmoved(fn.col("error")))
         if self.topic is None and not self.logs:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ottla.pipeline import record_frame
 from ottla.pipeline.checkpoint import Checkpoint, Offsets
+from ottla.pipeline.dead_letters import bad_record_in
 from ottla.pipeline.job import Job
 from ottla.pipeline.mirror import MirrorSink
 from ottla.pipeline.positions import Positions, UnreachableError
@@ -180,8 +181,9 @@ class Running:
             self._commit(positions)
         self._tell_since(query, positions, told)
         self._commit(positions, _PATIENCE_S)
-        if not self._is_stopped and query.exception() is not None:
-            raise JobFailedError(_one_line(self._failure or query.exception()))
+        if not self._is_stopped and (error := query.exception()) is not None:
+            error = self._failure or error
+            raise JobFailedError(_one_line(bad_record_in(error) or error))
 
     def _tell_since(self, query: "StreamingQuery", positions: Positions | None, told: int) -> int:
         for progress in query.recentProgress:

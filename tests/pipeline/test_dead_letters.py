@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla import Broker
-from ottla.pipeline.dead_letters import BadRecordError, ErrorPolicy, bad_record_in, read_errors
+from ottla.pipeline.dead_letters import ErrorPolicy, bad_record_in, read_errors
 from ottla.pipeline.job import Job
 from ottla.pipeline.job_file import of_texts
 from ottla.pipeline.positions import Positions
@@ -106,12 +106,11 @@ def test_the_first_bad_record_ends_the_job_in_one_line(spark: Any) -> None:
             good.write.format("noop").mode("overwrite").save()
 
     line = "topic orders, partition 3, offset 1: VALUE_CONVERTER: Converting byte[] to Kafka Connect data failed due to"
-    with pytest.raises(BadRecordError, match=f"^{re.escape(line)} serialization error: no JSON of the schema$"):
+    with pytest.raises(Exception, match="bad-record") as error:
         write(DATA)
+    assert str(bad_record_in(error.value)) == f"{line} serialization error: no JSON of the schema"
     write([b"1", None])
     assert bad_record_in(ValueError("another")) is None
-    with pytest.raises(ZeroDivisionError), policy().split(batch(spark)):
-        raise ZeroDivisionError
 
 
 def plan(frame: Any) -> str:
