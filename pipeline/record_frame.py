@@ -121,13 +121,6 @@ def settled(
     return frame.select(*(columns.get(name, functions.col(name)).alias(name) for name in COLUMNS))
 
 
-def timed(frame: DataFrame, time: str | None) -> DataFrame:
-    """Return a frame whose timestamp is an SQL expression, where there is one."""
-    from pyspark.sql import functions
-
-    return frame if time is None else frame.withColumn("timestamp", functions.expr(time).cast("timestamp"))
-
-
 def without_errors(frame: DataFrame) -> DataFrame:
     """Return a frame that has no bad rows, so that Spark knows it: it looks for none then."""
     from pyspark.sql import functions

@@ -75,7 +75,7 @@ class Running:
             positions = self._positions()
             try:
                 self._owe(self._checkpoint.offsets())
-                query = self._start(once)
+                query = self._started(once)
                 try:
                     self._watch(query, positions)
                 finally:
@@ -89,6 +89,14 @@ class Running:
         self._is_stopped = True
 
     # The query
+
+    def _started(self, once: bool) -> "StreamingQuery":
+        from pyspark.errors import PySparkException
+
+        try:
+            return self._start(once)
+        except PySparkException as error:
+            raise JobFailedError(_one_line(error)) from None
 
     def _start(self, once: bool) -> "StreamingQuery":
         job = self._job
@@ -109,11 +117,11 @@ class Running:
     def _frame(self) -> "DataFrame":
         checkpoint, start = str(self._checkpoint.spark), self._checkpoint.start()
         frame = self._job.source.frame(self._spark, streaming=True, checkpoint=checkpoint, start=start)
-        return record_frame.timed(apply_transforms(frame, self._job.transforms), self._job.source.time)
+        return self._job.source.timed(apply_transforms(frame, self._job.transforms))
 
     def _inputs(self, spark: "SparkSession") -> Mapping[str, "DataFrame"]:
         return {
-            each.name: each.prepare(record_frame.timed(feed.frame(spark, streaming=not each.is_table), feed.time))
+            each.name: each.prepare(feed.timed(feed.frame(spark, streaming=not each.is_table)))
             for each, feed in self._job.inputs
         }
 

@@ -19,6 +19,7 @@ from ottla.pipeline.checkpoint import Checkpoint
 from ottla.pipeline.job import Job
 from ottla.pipeline.job_file import read_settings
 from ottla.pipeline.running import JobFailedError, Progress, Running
+from ottla.pipeline.settings import JobError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 # An hour ago, in milliseconds; what is older than a week may be deleted at any time.
@@ -138,6 +139,29 @@ def test_a_bad_record_ends_a_job_that_tolerates_none_with_one_line_and_nothing_i
     work.path.write_text(work.path.read_text() + '[errors]\ntolerance = "all"\n')
     work.run()
     assert spark.read.parquet(str(tmp_path / "out")).count() == 2
+
+
+def test_what_spark_refuses_before_there_are_records_is_one_line(spark: Any, bootstrap: str, tmp_path: Path) -> None:
+    create_topic(bootstrap, "in-8")
+    counted = """
+[[steps]]
+kind = "deduplicate"
+keys = ["key"]
+watermark = "1 hour"
+[[steps]]
+kind = "sql"
+query = "SELECT key, count(*) AS n FROM records GROUP BY key"
+"""
+    cases = {
+        'time = "value.at"': r"job\.toml: source\.time cannot be: \[FIELD_NOT_FOUND\] .*`at`",
+        counted: r"^\[[\w.]+\] .*output mode",
+    }
+    for text, line in cases.items():
+        more = f'\n{text}\n[sink]\ntype = "topic"\ntopic = "any"\n'
+        work = Work(spark, tmp_path, SOURCE.format(name="refused", bootstrap=bootstrap, topic="in-8") + more)
+        with pytest.raises((JobError, JobFailedError), match=line) as error:
+            work.run()
+        assert "\n" not in str(error.value)
 
 
 def test_transforms_and_sql_between_topics(spark: Any, bootstrap: str, tmp_path: Path) -> None:

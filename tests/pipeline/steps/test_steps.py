@@ -1,6 +1,7 @@
 """Steps on Spark: rows that are there at once, then streams of several batches with late and bad records."""
 
 import json
+import re
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -299,6 +300,8 @@ def test_what_spark_finds_wrong_names_the_step(spark: Any, tmp_path: Path) -> No
     window = "kind = 'window'\nsize = '10 seconds'\nwatermark = '1 minute'\nemit = 'final'\ngroup_by = ['key']\n"
     counted = window + "aggregates.n = 'count(*)'\n"
     same = "kind = 'sql'\nquery = 'SELECT key, value FROM records'\n"
+    state = "kind = 'state'\nclass = '{}'\ngroup_by = 'key'\nschema = 'n INT'"
+    file = str(tmp_path / "job.toml")
     cases = {
         "kind = 'sql'\nquery = 'SELECT valeu FROM records'": r"steps\[0\]: .*UNRESOLVED_COLUMN.*`valeu`",
         "kind = 'sql'\nquery = 'SELEC 1'": r"steps\[0\]: .*PARSE_SYNTAX_ERROR",
@@ -309,9 +312,13 @@ def test_what_spark_finds_wrong_names_the_step(spark: Any, tmp_path: Path) -> No
         same + "[[steps]]\n" + counted: r"watermark finds no column timestamp",
         counted
         + "key = 'struct(key)'\nwindowed_key = 'kafka-streams'": r"key is to be one of .*, not struct<key:string>",
-        "kind = 'state'\nclass = 'nowhere:A'\ngroup_by = 'key'\nschema = 'n INT'": r"class cannot be found: .*nowhere",
+        state.format("nowhere:A"): r"class cannot be found: .*nowhere",
+        state.format("no_python:A"): r"class cannot be made: SyntaxError: .*no_python\.py, line 1",
+        state.format("wants_more:A"): r"class cannot be made: TypeError: .*missing 1 required",
     }
+    (tmp_path / "no_python.py").write_text("class A(:\n")
+    (tmp_path / "wants_more.py").write_text("class A:\n    def __init__(self, more): ...\n")
     for text, line in cases.items():
-        with pytest.raises(JobError, match=f"^job.toml: (?s:.*){line}") as error:
-            apply_steps(records, frames.steps("[[steps]]\n" + text), {})
+        with pytest.raises(JobError, match=f"^{re.escape(file)}: (?s:.*){line}") as error:
+            apply_steps(records, frames.steps("[[steps]]\n" + text, file), {})
         assert "\n" not in str(error.value), json.dumps(str(error.value))
