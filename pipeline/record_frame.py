@@ -128,6 +128,18 @@ def without_errors(frame: DataFrame) -> DataFrame:
     return frame.withColumn("error", functions.lit(None).cast(ERROR))
 
 
+def with_values(frame: DataFrame) -> DataFrame:
+    """Return a frame in which a record without a value is a bad one where `rows` would make nulls of all its fields."""
+    from pyspark.sql import functions
+
+    if frame.schema["value"].dataType.typeName() != "struct":
+        return frame
+    problem = functions.lit("A record without a value is no row")
+    found = data_error("TASK_PUT", "org.apache.kafka.connect.sink.SinkTask", problem)
+    missing = functions.when(functions.col("value").isNull(), found)
+    return frame.withColumn("error", functions.coalesce("error", missing))
+
+
 def rows(frame: DataFrame) -> DataFrame:
     """Return what a table or a file takes of records: the fields of their values, or else all of each record."""
     if frame.schema["value"].dataType.typeName() == "struct":

@@ -18,6 +18,7 @@ from ottla.pipeline.dead_letters import bad_record_in
 from ottla.pipeline.job import Job
 from ottla.pipeline.mirror import MirrorSink
 from ottla.pipeline.positions import Positions, UnreachableError
+from ottla.pipeline.sinks import Sink
 from ottla.pipeline.steps import apply_steps, output_mode
 from ottla.pipeline.topics import TopicSink
 from ottla.pipeline.transforms import apply_transforms
@@ -151,6 +152,8 @@ class Running:
             frame = record_frame.made_by_steps(frame)
         if isinstance(sink, TopicSink):
             frame = sink.encoded(frame)
+        elif isinstance(sink, Sink) and not sink.takes_nulls:
+            frame = record_frame.with_values(frame)
         with self._job.errors.split(frame) as (good, bad):
             if isinstance(sink, TopicSink):
                 sink.write(good, self._query_id, batch_id, self._job.name)

@@ -141,6 +141,23 @@ def test_a_bad_record_ends_a_job_that_tolerates_none_with_one_line_and_nothing_i
     assert spark.read.parquet(str(tmp_path / "out")).count() == 2
 
 
+def test_a_record_without_a_value_is_no_row_of_nulls(spark: Any, bootstrap: str, tmp_path: Path) -> None:
+    for topic in ("in-9", "bad-9"):
+        create_topic(bootstrap, topic)
+    produce(bootstrap, "in-9", [*orders(0, 1), None])
+    text = SOURCE.format(name="rows", bootstrap=bootstrap, topic="in-9")
+    work = Work(spark, tmp_path, text + f'[sink]\ntype = "parquet"\npath = "{tmp_path / "out"}"\n')
+    line = "^topic in-9, partition 0, offset 1: TASK_PUT: A record without a value is no row$"
+    with pytest.raises(JobFailedError, match=line):
+        work.run()
+    kept = '[errors]\ntolerance = "all"\ndeadletterqueue.topic.name = "bad-9"\n'
+    work.path.write_text(work.path.read_text() + kept)
+    work.run()
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 1
+    (bad,) = consumed(bootstrap, "bad-9", 1)
+    assert (bad.key(), bad.value()) == (b"k1", None)
+
+
 def test_what_spark_refuses_before_there_are_records_is_one_line(spark: Any, bootstrap: str, tmp_path: Path) -> None:
     create_topic(bootstrap, "in-8")
     counted = """
