@@ -2,7 +2,7 @@
 
 import logging
 import re
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import Any
 
 import pytest
@@ -68,6 +68,26 @@ def test_tables_and_keys_of_connect_mean_the_same() -> None:
 def test_what_is_wrong_with_errors_is_said_in_one_line(key: str, value: str, line: str) -> None:
     with pytest.raises(JobError, match=re.escape(line)):
         policy(**{key: value})
+
+
+@pytest.mark.parametrize(
+    ("source", "is_read"),
+    [
+        ({"topics": "orders, letters"}, True),
+        ({"topics": "orders"}, False),
+        ({"topics.regex": "let+ers"}, True),
+        ({"topics.regex": "letter"}, False),
+        ({"partitions": '{"letters": [0]}'}, True),
+        ({"topics": "letters", "bootstrap.servers": "other:9092"}, False),
+    ],
+)
+def test_they_do_not_go_where_the_job_would_read_them_again(source: dict[str, str], is_read: bool) -> None:
+    errors = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "letters"}
+    keys = {"source.type": "topic", "sink.type": "console", "bootstrap.servers": "here:9092", **errors}
+    keys |= {f"source.{key}": each for key, each in source.items()}
+    expected = r"^job: errors\.deadletterqueue\.topic\.name is letters, which the job reads"
+    with pytest.raises(JobError, match=expected) if is_read else nullcontext():
+        Job(of_texts(keys, "job"))
 
 
 @pytest.mark.slow
