@@ -88,7 +88,11 @@ class App:
 
     def write(self, topic: str, frame: DataFrame, mode: str) -> None:
         """Write a record frame to a topic when the app runs: what is no text and no bytes becomes JSON."""
-        sink = TopicSink(_settings(topic, "to", topic=topic, producer=self.client), self.bootstrap)
+        settings = _settings(topic, "to", topic=topic, producer=self.client)
+        if topic in [each.name for each in self._outputs]:
+            # Two queries would share a checkpoint, and each go on where the other is.
+            raise settings.wrong("topic", "is written by another stream of this app: unite their frames first")
+        sink = TopicSink(settings, self.bootstrap)
         self._outputs.append(_Output(topic, sink.columns(strict(sink.encoded(frame))), mode, sink))
 
     def _feed(self, name: str, key: Format, value: Format, options: Mapping[str, object]) -> Feed:

@@ -224,3 +224,6 @@ def test_what_is_wrong_with_a_stream_is_said_where_it_is_described(spark: Any, b
         orders.join(app.topic("other"), "true", ["*"])
     with pytest.raises(JobError, match=r"^out: to: \[UNRESOLVED_COLUMN.*`kee`"):
         counted.to("out", key="kee")
+    counted.to("out")
+    with pytest.raises(JobError, match=r"^out: to\.topic is written by another stream of this app"):
+        orders.to("out")
