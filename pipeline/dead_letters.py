@@ -6,7 +6,7 @@ Counterparts in Kafka: RetryWithToleranceOperator, DeadLetterQueueReporter, LogR
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,7 +21,6 @@ logger = logging.getLogger(__name__)
 
 _PREFIX: Final = "__connect.errors."
 _DEFAULT_REPLICATION: Final = 3
-_ANY_TRANSFORM: Final = "org.apache.kafka.connect.transforms.Transformation"
 # Around the line of a bad record, so that it is found again in whatever Spark makes of it on its way to the driver.
 _BEGIN, _END = "bad-record<<", "<<bad-record"
 
@@ -45,19 +44,14 @@ class ErrorPolicy:
     def split(self, batch: DataFrame) -> Iterator[tuple[DataFrame, DataFrame | None]]:
         """Give the good rows of a batch and the bad ones; None where nobody is to look at these.
 
-        Where none is tolerated the good rows end whoever reads them as soon as there is a bad one, and
-        the block ends with BadRecordError. Where they are kept, the batch is remembered while the block lasts, so that
+        Where none is tolerated the good rows end whoever reads them as soon as there is a bad one: `bad_record_in`
+        finds it in what is raised. Where they are kept, the batch is remembered while the block lasts, so that
         it is read and transformed once; of good rows nothing then tells what they were in their topic.
         """
         from pyspark.sql import functions as fn
 
         if not self.tolerates_all:
-            try:
-                yield self.checked(batch), None
-            except Exception as error:
-                if (bad := bad_record_in(error)) is not None:
-                    raise bad from None
-                raise
+            yield self.checked(batch), None
             return
         batch = batch.withColumn("error", unmoved(fn.col("error")))
         if self.topic is None and not self.logs:
@@ -80,16 +74,13 @@ class ErrorPolicy:
         frame = frame.withColumn("error", unmoved(fn.col("error")))
         return frame.where(fn.when(fn.col("error").isNull(), True).otherwise(end))
 
-    def dead_letters(self, bad: DataFrame, connector: str, classes: Mapping[str, str], task: int = 0) -> DataFrame:
-        """Return what Spark's Kafka sink writes of bad rows: original key, value and headers, and what was wrong.
-
-        `classes` tells which class had them at a stage, as far as that is known: `{"KEY_CONVERTER": ...}`.
-        """
+    def dead_letters(self, bad: DataFrame, connector: str, task: int = 0) -> DataFrame:
+        """Return what Spark's Kafka sink writes of bad rows: original key, value and headers, and what was wrong."""
         from pyspark.sql import functions as fn
 
         headers = fn.coalesce("original.headers", fn.array().cast(HEADERS))
         if self.has_context_headers:
-            headers = fn.concat(headers, _context(connector, classes, task))
+            headers = fn.concat(headers, _context(connector, task))
         return bad.select(
             fn.lit(self.topic).alias("topic"),
             fn.col("original.key").alias("key"),
@@ -97,14 +88,13 @@ class ErrorPolicy:
             headers.alias("headers"),
         )
 
-    def log(self, bad: DataFrame, connector: str, classes: Mapping[str, str], task: int = 0) -> None:
+    def log(self, bad: DataFrame, connector: str, task: int = 0) -> None:
         """Log a line for each bad row, if the job asks for that, as Connect has them."""
         if not self.logs:
             return
         for row in bad.select("original.topic", "partition", "offset", "timestamp", "error").toLocalIterator():
-            stage = row.error["stage"]
-            line = f"Error encountered in task {connector}-{task}. Executing stage '{stage}'"
-            line += f" with class '{classes.get(stage, _ANY_TRANSFORM)}'"
+            line = f"Error encountered in task {connector}-{task}. Executing stage '{row.error['stage']}'"
+            line += f" with class '{row.error['executing']}'"
             if self.logs_messages:
                 line += f", where consumed record is {{topic='{row.topic}', partition={row.partition}"
                 line += f", offset={row.offset}, timestamp={row.timestamp}}}"
@@ -152,14 +142,10 @@ def _line() -> Column:
     return fn.concat(*where, *what, message)
 
 
-def _context(connector: str, classes: Mapping[str, str], task: int) -> Column:
+def _context(connector: str, task: int) -> Column:
     """The headers that tell where a record came from, and what was wrong with it."""
     from pyspark.sql import functions as fn
 
-    stage = fn.col("error.stage")
-    executing = fn.lit(_ANY_TRANSFORM)
-    for name, converter in classes.items():
-        executing = fn.when(stage == name, fn.lit(converter)).otherwise(executing)
     error, message = fn.col("error.class"), fn.col("error.message")
     # As Java prints an exception; that of a column has been nowhere.
     trace = fn.concat(error, fn.coalesce(fn.concat(fn.lit(": "), message), fn.lit("")), fn.lit("\n"))
@@ -169,8 +155,8 @@ def _context(connector: str, classes: Mapping[str, str], task: int) -> Column:
         "offset": fn.col("offset").cast("string"),
         "connector.name": fn.lit(connector),
         "task.id": fn.lit(str(task)),
-        "stage": stage,
-        "class.name": executing,
+        "stage": fn.col("error.stage"),
+        "class.name": fn.col("error.executing"),
         "exception.class.name": error,
         "exception.message": message,
         "exception.stacktrace": trace,

@@ -24,8 +24,8 @@ class Feed:
     """A source of a job. What can be wrong with its keys is said when it is made. Bytes without a format stay bytes."""
 
     def __init__(self, settings: Settings, bootstrap: str | None) -> None:
-        self.time = settings.optional("time")
-        """The SQL that says when a record was, in place of its timestamp."""
+        self._settings = settings
+        self._time = settings.optional("time")
         self.topics: TopicSource | None = None
         self.formats: dict[str, Format] = {}
         self.needs: Sequence[str] = ()
@@ -55,6 +55,18 @@ class Feed:
         for side, format_ in self.formats.items():
             frame = format_.decode(frame, side)
         return frame
+
+    def timed(self, frame: "DataFrame") -> "DataFrame":
+        """Return a record frame whose timestamp is what `time` says, where there is one."""
+        from pyspark.errors import PySparkException
+        from pyspark.sql import functions
+
+        if self._time is None:
+            return frame
+        try:
+            return frame.withColumn("timestamp", functions.expr(self._time).cast("timestamp"))
+        except PySparkException as error:
+            raise self._settings.wrong("time", f"cannot be: {str(error).strip().splitlines()[0]}") from None
 
     def poll(self) -> None:
         """Look for new rows where Spark cannot do so itself."""

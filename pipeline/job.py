@@ -81,11 +81,17 @@ class Job:
 
     def _dead_letters(self, settings: Settings) -> str | None:
         """The brokers that have the topic of bad records, if there is one."""
-        if self.errors.topic is None:
+        topic = self.errors.topic
+        if topic is None:
             return None
         of_source = None if self.source.topics is None else self.source.topics.bootstrap
         of_sink = self.sink.bootstrap if isinstance(self.sink, TopicSink | MirrorSink) else None
-        return settings.text(BOOTSTRAP, of_source or of_sink or self.bootstrap)
+        bootstrap = settings.text(BOOTSTRAP, of_source or of_sink or self.bootstrap)
+        for feed in [self.source, *(feed for _, feed in self.inputs)]:
+            if feed.topics is not None and feed.topics.bootstrap == bootstrap and feed.topics.reads(topic):
+                reason = f"is {topic}, which the job reads: a bad record would come back for ever"
+                raise settings.wrong("errors.deadletterqueue.topic.name", reason)
+        return bootstrap
 
     def needs(self) -> set[str]:
         """Which of Spark's jars."""

@@ -12,11 +12,12 @@ DataFrame = Any
 Column = Any
 
 HEADERS: Final = "array<struct<key: string, value: binary>>"
-ERROR: Final = "struct<stage: string, class: string, message: string>"
+# Where a record was found to be bad: the stage and the class of Connect that was at work; then the exception.
+ERROR: Final = "struct<stage: string, executing: string, class: string, message: string>"
 # What came from a topic, whatever becomes of the record: dead letters have it again.
 ORIGINAL: Final = f"struct<key: binary, value: binary, topic: string, headers: {HEADERS}>"
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "error", "original")
-DATA_EXCEPTION: Final = "org.apache.kafka.connect.errors.DataException"
+_DATA_EXCEPTION: Final = "org.apache.kafka.connect.errors.DataException"
 _OUTCOME: Final = "outcome"
 
 
@@ -48,12 +49,6 @@ def from_values(frame: DataFrame, topic: str | None = None) -> DataFrame:
 
     value = functions.struct(*(functions.col(quoted(name)) for name in frame.columns))
     none = functions.array().cast(HEADERS)
-    original = functions.struct(
-        functions.lit(None).cast("binary").alias("key"),
-        functions.to_json(value, {"ignoreNullFields": "false"}).cast("binary").alias("value"),
-        functions.lit(None).cast("string").alias("topic"),
-        none.alias("headers"),
-    )
     return frame.select(
         functions.lit(topic).cast("string").alias("topic"),
         functions.lit(None).cast("int").alias("partition"),
@@ -63,7 +58,28 @@ def from_values(frame: DataFrame, topic: str | None = None) -> DataFrame:
         value.alias("value"),
         none.alias("headers"),
         functions.lit(None).cast(ERROR).alias("error"),
-        original.alias("original"),
+        _json_of(value, none).alias("original"),
+    )
+
+
+def made_by_steps(frame: DataFrame) -> DataFrame:
+    """Return a frame whose rows that steps have made, of nothing that a topic has, are their own originals, as JSON."""
+    from pyspark.sql import functions
+
+    return frame.withColumn(
+        "original", functions.coalesce("original", _json_of(functions.struct("key", "value"), functions.col("headers")))
+    )
+
+
+def _json_of(row: Column, headers: Column) -> Column:
+    """Return the original of a row that came from no topic."""
+    from pyspark.sql import functions
+
+    return functions.struct(
+        functions.lit(None).cast("binary").alias("key"),
+        functions.to_json(row, {"ignoreNullFields": "false"}).cast("binary").alias("value"),
+        functions.lit(None).cast("string").alias("topic"),
+        headers.alias("headers"),
     )
 
 
@@ -75,7 +91,18 @@ def unmoved(error: Column) -> Column:
     return functions.when(functions.spark_partition_id() >= 0, error)
 
 
-def settled(frame: DataFrame, column: str, value: Column, problem: Column | None, stage: str) -> DataFrame:
+def data_error(stage: str, executing: str, message: Column) -> Column:
+    """Return the error of a row that cannot be read, transformed or written."""
+    from pyspark.sql import functions
+
+    texts = {"stage": stage, "executing": executing, "class": _DATA_EXCEPTION}
+    constants = (functions.lit(text).alias(name) for name, text in texts.items())
+    return functions.struct(*constants, message.alias("message"))
+
+
+def settled(
+    frame: DataFrame, column: str, value: Column, problem: Column | None, stage: str, executing: str
+) -> DataFrame:
     """Return the frame with a column's new value; where there is a problem, a text, the row gets an error instead.
 
     Rows that have an error already keep it; their column becomes null, for its type may have changed.
@@ -86,8 +113,7 @@ def settled(frame: DataFrame, column: str, value: Column, problem: Column | None
     # A column of its own, so that Spark knows it for one thing that is looked at more than once.
     frame = frame.withColumn(_OUTCOME, functions.struct(value.alias("value"), message.alias("message")))
     value, message = (functions.col(_OUTCOME).getField(name) for name in ("value", "message"))
-    texts = {"stage": functions.lit(stage), "class": functions.lit(DATA_EXCEPTION), "message": message}
-    found = functions.struct(*(text.alias(name) for name, text in texts.items()))
+    found = data_error(stage, executing, message)
     columns = {
         column: functions.when(functions.col("error").isNull() & message.isNull(), value),
         "error": unmoved(functions.coalesce("error", functions.when(message.isNotNull(), found))),
@@ -95,18 +121,23 @@ def settled(frame: DataFrame, column: str, value: Column, problem: Column | None
     return frame.select(*(columns.get(name, functions.col(name)).alias(name) for name in COLUMNS))
 
 
-def timed(frame: DataFrame, time: str | None) -> DataFrame:
-    """Return a frame whose timestamp is an SQL expression, where there is one."""
-    from pyspark.sql import functions
-
-    return frame if time is None else frame.withColumn("timestamp", functions.expr(time).cast("timestamp"))
-
-
 def without_errors(frame: DataFrame) -> DataFrame:
     """Return a frame that has no bad rows, so that Spark knows it: it looks for none then."""
     from pyspark.sql import functions
 
     return frame.withColumn("error", functions.lit(None).cast(ERROR))
+
+
+def with_values(frame: DataFrame) -> DataFrame:
+    """Return a frame in which a record without a value is a bad one where `rows` would make nulls of all its fields."""
+    from pyspark.sql import functions
+
+    if frame.schema["value"].dataType.typeName() != "struct":
+        return frame
+    problem = functions.lit("A record without a value is no row")
+    found = data_error("TASK_PUT", "org.apache.kafka.connect.sink.SinkTask", problem)
+    missing = functions.when(functions.col("value").isNull(), found)
+    return frame.withColumn("error", functions.coalesce("error", missing))
 
 
 def rows(frame: DataFrame) -> DataFrame:

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ottla.pipeline import record_frame
 from ottla.pipeline.checkpoint import Checkpoint, Offsets
+from ottla.pipeline.dead_letters import bad_record_in
 from ottla.pipeline.job import Job
 from ottla.pipeline.mirror import MirrorSink
 from ottla.pipeline.positions import NoTopicError, Positions, UnreachableError
+from ottla.pipeline.sinks import Sink
 from ottla.pipeline.steps import apply_steps, output_mode
 from ottla.pipeline.topics import TopicSink
 from ottla.pipeline.transforms import apply_transforms
@@ -133,11 +135,11 @@ class Running:
         if start is not None and topics is not None and positions is not None:
             start = topics.completed(start, positions)
         frame = self._job.source.frame(self._spark, streaming=True, checkpoint=checkpoint, start=start)
-        return record_frame.timed(apply_transforms(frame, self._job.transforms), self._job.source.time)
+        return self._job.source.timed(apply_transforms(frame, self._job.transforms))
 
     def _inputs(self, spark: "SparkSession") -> Mapping[str, "DataFrame"]:
         return {
-            each.name: each.prepare(record_frame.timed(feed.frame(spark, streaming=not each.is_table), feed.time))
+            each.name: each.prepare(feed.timed(feed.frame(spark, streaming=not each.is_table)))
             for each, feed in self._job.inputs
         }
 
@@ -163,8 +165,12 @@ class Running:
 
     def _deliver(self, frame: "DataFrame", batch_id: int) -> None:
         sink = self._job.sink
+        if self._job.steps:
+            frame = record_frame.made_by_steps(frame)
         if isinstance(sink, TopicSink):
             frame = sink.encoded(frame)
+        elif isinstance(sink, Sink) and not sink.takes_nulls:
+            frame = record_frame.with_values(frame)
         with self._job.errors.split(frame) as (good, bad):
             if isinstance(sink, TopicSink):
                 sink.write(good, self._query_id, batch_id, self._job.name)
@@ -178,9 +184,9 @@ class Running:
         job = self._job
         if bad is None:
             return
-        job.errors.log(bad, job.name, {})
+        job.errors.log(bad, job.name)
         if job.errors.topic is not None:
-            letters = job.errors.dead_letters(bad, job.name, {})
+            letters = job.errors.dead_letters(bad, job.name)
             brokers = {"kafka.bootstrap.servers": str(job.dead_letters), "includeHeaders": "true"}
             letters.write.format("kafka").options(**brokers).save()
 
@@ -203,8 +209,9 @@ class Running:
             self._commit(positions)
         self._tell_since(query, positions, told)
         self._commit(positions, 0.0 if self._is_stopped else _PATIENCE_S)
-        if not self._is_stopped and query.exception() is not None:
-            raise self._failed(_one_line(self._failure or query.exception()) + self._what_is_gone(positions))
+        if not self._is_stopped and (error := query.exception()) is not None:
+            error = self._failure or error
+            raise self._failed(_one_line(bad_record_in(error) or error) + self._what_is_gone(positions))
 
     def _what_is_gone(self, positions: Positions | None) -> str:
         """What the brokers say of a job that failed: of a topic that was deleted Spark does not tell the name."""

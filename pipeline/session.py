@@ -46,6 +46,11 @@ _ALWAYS: Final = {
 }
 # All of it is on this machine: nobody else is to reach it.
 _LOCAL: Final = {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK}
+# Avro makes room for as much as a record says will follow. What a bad one says would end the JVM: here, 64 MiB.
+_MOST_OF_AVRO: Final = " ".join(
+    f"-Dorg.apache.avro.limits.{what}.maxLength={most}"
+    for what, most in {"bytes": 1 << 26, "string": 1 << 26, "collectionItems": 1 << 24}.items()
+)
 _DELTA: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -97,7 +102,8 @@ def open_session(
     with tempfile.NamedTemporaryFile("w", prefix="log4j2-", suffix=".properties") as file:
         file.write(_LOGGING)
         file.flush()
-        settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={file.name}"
+        settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={file.name} {_MOST_OF_AVRO}"
+        settings["spark.executor.extraJavaOptions"] = _MOST_OF_AVRO
         try:
             return builder.config(map={**settings, **given}).getOrCreate()
         except Exception as error:

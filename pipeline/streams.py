@@ -4,12 +4,14 @@ Owns topics as streams and tables, and queries that write topics. The steps are 
 Counterparts in Kafka: StreamsBuilder, KStream, KTable and KafkaStreams.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
 from ottla.pipeline import jars
+from ottla.pipeline.dead_letters import bad_record_in
 from ottla.pipeline.feed import Feed
 from ottla.pipeline.session import open_session
 from ottla.pipeline.settings import Settings
@@ -26,6 +28,7 @@ Format: TypeAlias = str | Mapping[str, object]
 
 # What a join calls the two that it joins: `records` and this.
 OTHER: Final = "other"
+_LOOK_EVERY_S: Final = 0.25
 
 
 class App:
@@ -61,7 +64,10 @@ class App:
         return Stream(self, table(newest(feed.frame(self.spark, streaming=False))).select(*COLUMNS))
 
     def run(self, *, once: bool = False) -> None:
-        """Carry out all that is to be written: until one of them ends, or `once` with what there is now."""
+        """Carry out all that is to be written: until one of them ends, or `once` with what there is now.
+
+        Raises BadRecordError for a bad record, in one line.
+        """
         queries = []
         try:
             for output in self._outputs:
@@ -69,17 +75,24 @@ class App:
                 writer = writer.outputMode(output.mode).queryName(output.name)
                 writer = writer.option("checkpointLocation", str(self.checkpoint / output.name))
                 queries.append((writer.trigger(availableNow=True) if once else writer).start())
-            for query in queries if once else []:
-                query.awaitTermination()
-            if not once:
-                self.spark.streams.awaitAnyTermination()
+            are_busy = any if once else all
+            # Spark's own wait for any of them ends at once where another query of the session has ended before.
+            while queries and are_busy(each.isActive for each in queries):
+                time.sleep(_LOOK_EVERY_S)
+            for error in [each.exception() for each in queries]:
+                if error is not None:
+                    raise bad_record_in(error) or error
         finally:
             for query in queries:
                 query.stop()
 
     def write(self, topic: str, frame: DataFrame, mode: str) -> None:
         """Write a record frame to a topic when the app runs: what is no text and no bytes becomes JSON."""
-        sink = TopicSink(_settings(topic, "to", topic=topic, producer=self.client), self.bootstrap)
+        settings = _settings(topic, "to", topic=topic, producer=self.client)
+        if topic in [each.name for each in self._outputs]:
+            # Two queries would share a checkpoint, and each go on where the other is.
+            raise settings.wrong("topic", "is written by another stream of this app: unite their frames first")
+        sink = TopicSink(settings, self.bootstrap)
         self._outputs.append(_Output(topic, sink.columns(strict(sink.encoded(frame))), mode, sink))
 
     def _feed(self, name: str, key: Format, value: Format, options: Mapping[str, object]) -> Feed:

@@ -84,6 +84,15 @@ class TopicSource:
             }
         )
 
+    def reads(self, topic: str) -> bool:
+        """Whether a topic is among these, be it there yet or not."""
+        if self._way == "topics.regex":
+            try:
+                return re.fullmatch(self._wanted, topic) is not None
+            except re.error:
+                return False  # Java may know it, and nobody asks Java before Spark starts.
+        return topic in (json.loads(self._wanted) if self._way == "partitions" else self._wanted.split(","))
+
     def starts_at(self, topic: str, partition: int) -> int:
         """The offset at which a partition is begun, or EARLIEST or LATEST."""
         text = self.options["startingOffsets"]

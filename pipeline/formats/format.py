@@ -48,19 +48,23 @@ class Format:
         # A column of its own, so that Spark parses once what is looked at many times.
         parsed = frame.withColumn(_PARSED, self.parse(raw))
         outcome = self.read(functions.col(column), functions.col(_PARSED))
-        return settled(parsed, column, *outcome, STAGES[column])
+        return settled(parsed, column, *outcome, STAGES[column], self.converter)
 
     def encode(self, frame: DataFrame, column: str) -> DataFrame:
         """Return the frame with values made bytes; a row that cannot be written gets an error, null stays null."""
         from pyspark.sql import functions
+        from pyspark.sql.types import StructField
 
         self.check_writing()
         field = frame.schema[column]
         value = functions.when(functions.col("error").isNull(), functions.col(column))
+        zoned = _zoned(field.dataType)
+        if zoned != field.dataType:
+            field, value = StructField(column, zoned, field.nullable, field.metadata), value.cast(zoned)
         if field.dataType.typeName() == "void":
-            return settled(frame, column, value.cast("binary"), None, STAGES[column])
+            return settled(frame, column, value.cast("binary"), None, STAGES[column], self.converter)
         outcome = self.write(value, field)
-        return settled(frame, column, *outcome, STAGES[column])
+        return settled(frame, column, *outcome, STAGES[column], self.converter)
 
     def parse(self, raw: Column) -> Column:
         """Return what `read` looks at besides the bytes."""
@@ -73,3 +77,19 @@ class Format:
     def write(self, value: Column, field: Any) -> Outcome:
         """Return bytes and problems of values; JobError where the field's type cannot be written at all."""
         raise NotImplementedError
+
+
+def _zoned(kind: Any) -> Any:
+    """Return a type in which times without a zone are points in time, in the session's zone: bytes have no others."""
+    from pyspark.sql import types
+
+    if isinstance(kind, types.TimestampNTZType):
+        return types.TimestampType()
+    if isinstance(kind, types.StructType):
+        fields = ((each.name, _zoned(each.dataType), each.nullable, each.metadata) for each in kind.fields)
+        return types.StructType([types.StructField(*each) for each in fields])
+    if isinstance(kind, types.ArrayType):
+        return types.ArrayType(_zoned(kind.elementType), kind.containsNull)
+    if isinstance(kind, types.MapType):
+        return types.MapType(_zoned(kind.keyType), _zoned(kind.valueType), kind.valueContainsNull)
+    return kind

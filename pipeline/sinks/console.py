@@ -14,6 +14,8 @@ from ottla.pipeline.sinks.sink import Sink
 class ConsoleSink(Sink):
     """Shows `numRows` rows of each batch, with values cut off unless `truncate` is false."""
 
+    takes_nulls = True
+
     def __init__(self, settings: Settings) -> None:
         self._rows = settings.integer("numRows", 20, least=1)
         self._truncates = settings.truth("truncate", default=True)

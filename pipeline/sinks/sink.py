@@ -12,6 +12,8 @@ class Sink:
 
     # What has to be among Spark's jars: "delta", "iceberg", "postgresql" or "sqlite".
     needs: Sequence[str] = ()
+    # Whether a record without a value is a row too, of nothing but nulls.
+    takes_nulls = False
 
     def check(self, spark: Any) -> None:
         """Say what is wrong before there are rows: a jar that is missing, a database that is down."""

@@ -92,7 +92,8 @@ def apply_steps(frame: DataFrame, steps: Sequence[Step], inputs: Mapping[str, Da
             views[step.name] = step.apply(views)
     result = views[steps[-1].name]
     for each in frames.values():
-        if each.isStreaming == result.isStreaming:
+        # In a table that is read for a batch there are none: one would end the job.
+        if each is frame or each.isStreaming:
             bad = each.where("error IS NOT NULL").drop("key", "value")
             result = result.unionByName(bad, allowMissingColumns=True)
     return result

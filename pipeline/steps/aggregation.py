@@ -65,6 +65,9 @@ class Window(Aggregate):
                 raise settings.wrong("advance", f"is to be more than nothing and at most {self.size}")
         elif not self.group_by:
             raise settings.wrong("group_by", "is empty, but a session belongs to a key")
+        elif not milliseconds(self.session_gap):
+            # Spark would leave out all records.
+            raise settings.wrong("session_gap", "is to be more than nothing")
         self.watermark = optional_duration(settings, "watermark")
         self.updates = (
             settings.choice("emit", ["updates", "final"], "final" if self.session_gap else "updates") == "updates"

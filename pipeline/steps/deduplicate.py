@@ -15,6 +15,8 @@ class Deduplicate(OneViewStep):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.keys = settings.texts("keys")
+        if not self.keys:
+            raise settings.wrong("keys", "is missing")
         self.watermark = optional_duration(settings, "watermark")
 
     def apply(self, views: Views) -> DataFrame:

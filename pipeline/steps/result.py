@@ -19,9 +19,9 @@ _TYPES: Final = {
     "offset": "bigint",
     TIME: "timestamp",
     "headers": HEADERS,
-    "error": ERROR,
-    "original": ORIGINAL,
 }
+# No view shows those of the records: what a step calls so is its own.
+_NONE_YET: Final = {"error": ERROR, "original": ORIGINAL}
 # As Kafka's serializers for these types have them: big-endian, and texts in UTF-8.
 _KEY_BYTES: Final = {
     "binary": "{0}",
@@ -65,6 +65,7 @@ class Result(Step):
             functions.col(name) if name in frame.columns else functions.lit(None).cast(kind).alias(name)
             for name, kind in _TYPES.items()
         ]
+        others += [functions.lit(None).cast(kind).alias(name) for name, kind in _NONE_YET.items()]
         return frame.select(self._key(frame, key).alias("key"), value.alias("value"), *others)
 
     def _key(self, frame: DataFrame, sql: str | None) -> DataFrame:

@@ -64,8 +64,11 @@ class State(OneViewStep):
         try:
             module = importlib.import_module(self.module)
             found = operator.attrgetter(self.name_there)(module)
+            made = found()
         except (ImportError, AttributeError) as error:
             raise self.settings.wrong("class", f"cannot be found: {error}") from None
+        except Exception as error:
+            raise self.settings.wrong("class", f"cannot be made: {type(error).__name__}: {error}") from None
         # As a whole: workers on other machines have no such file.
         cloudpickle.register_pickle_by_value(module)
-        return found()
+        return made

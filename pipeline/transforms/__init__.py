@@ -26,15 +26,14 @@ from ottla.pipeline.transforms.replace_field import ReplaceField
 from ottla.pipeline.transforms.set_schema_metadata import SetSchemaMetadata
 from ottla.pipeline.transforms.timestamp_converter import TimestampConverter
 from ottla.pipeline.transforms.timestamp_router import TimestampRouter
-from ottla.pipeline.transforms.transform import PartTransform, Transform
+from ottla.pipeline.transforms.transform import PACKAGE, PartTransform, Transform
 from ottla.pipeline.transforms.value_to_key import ValueToKey
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["TRANSFORMS", "Transform", "apply_transforms", "read_transforms"]
+__all__ = ["PACKAGE", "TRANSFORMS", "Transform", "apply_transforms", "read_transforms"]
 
-PACKAGE: Final = "org.apache.kafka.connect.transforms"
 _CLASSES: Final[tuple[type[Transform], ...]] = (
     Cast,
     DropHeaders,

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from ottla.pipeline.declared import Declared, read_key
 from ottla.pipeline.predicates import Predicate
+from ottla.pipeline.record_frame import data_error
 from ottla.pipeline.settings import Settings
 from ottla.wire.config_def import ConfigDef, ConfigKey, ConfigType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+PACKAGE: Final = "org.apache.kafka.connect.transforms"
 STAGE: Final = "TRANSFORMATION"
-DATA_EXCEPTION: Final = "org.apache.kafka.connect.errors.DataException"
 # Columns and fields carry the name and version of a Connect schema under these keys of their metadata.
 SCHEMA_NAME: Final = "connect.name"
 SCHEMA_VERSION: Final = "connect.version"
@@ -92,8 +93,7 @@ class Transform(Declared):
             for name, column in change.columns.items()
         }
         if change.failure is not None:
-            texts = {"stage": fn.lit(STAGE), "class": fn.lit(DATA_EXCEPTION), "message": fn.col(_FAILURE)}
-            error = fn.struct(*(text.alias(name) for name, text in texts.items()))
+            error = data_error(STAGE, f"{PACKAGE}.{type(self).__name__}", fn.col(_FAILURE))
             columns["error"] = fn.when(fn.col(_FAILURE).isNotNull(), error).otherwise(fn.col("error")).alias("error")
         return staged.select(*(columns.get(name, fn.col(name)) for name in frame.columns))
 

@@ -8,6 +8,7 @@ import pytest
 
 from ottla.pipeline.declared import is_required
 from ottla.pipeline.predicates import PREDICATES
+from ottla.pipeline.record_frame import ERROR
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.transforms import TRANSFORMS, apply_transforms, read_transforms
 from ottla.pipeline.transforms.literals import header_bytes
@@ -20,8 +21,8 @@ pytestmark = pytest.mark.slow
 
 FRAME = (
     "topic string, partition int, offset bigint, timestamp timestamp, key {0}, value {0},"
-    " headers array<struct<key: string, value: binary>>, error struct<stage: string, class: string, message: string>,"
-    " original struct<key: binary, value: binary>"
+    " headers array<struct<key: string, value: binary>>,"
+    f" error {ERROR}, original struct<key: binary, value: binary>"
 )
 
 

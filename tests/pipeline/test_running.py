@@ -22,6 +22,7 @@ from ottla.pipeline.checkpoint import Checkpoint
 from ottla.pipeline.job import Job
 from ottla.pipeline.job_file import read_settings
 from ottla.pipeline.running import JobFailedError, Progress, Running
+from ottla.pipeline.settings import JobError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 # An hour ago, in milliseconds; what is older than a week may be deleted at any time.
@@ -142,6 +143,7 @@ deadletterqueue.context.headers.enable = true
     headers = dict(bad.headers())
     assert headers["__connect.errors.topic"] == b"in-1"
     assert headers["__connect.errors.stage"] == b"VALUE_CONVERTER"
+    assert headers["__connect.errors.class.name"] == b"org.apache.kafka.connect.json.JsonConverter"
     assert [(progress.rows, progress.lag) for progress in work.told if progress.rows] == [(6, 0), (3, 0)]
     produce(bootstrap, "in-1", orders(8, 10))
     tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -165,6 +167,46 @@ def test_a_bad_record_ends_a_job_that_tolerates_none_with_one_line_and_nothing_i
     work.path.write_text(work.path.read_text() + '[errors]\ntolerance = "all"\n')
     work.run()
     assert spark.read.parquet(str(tmp_path / "out")).count() == 2
+
+
+def test_a_record_without_a_value_is_no_row_of_nulls(spark: Any, bootstrap: str, tmp_path: Path) -> None:
+    for topic in ("in-9", "bad-9"):
+        create_topic(bootstrap, topic)
+    produce(bootstrap, "in-9", [*orders(0, 1), None])
+    text = SOURCE.format(name="rows", bootstrap=bootstrap, topic="in-9")
+    work = Work(spark, tmp_path, text + f'[sink]\ntype = "parquet"\npath = "{tmp_path / "out"}"\n')
+    line = "^topic in-9, partition 0, offset 1: TASK_PUT: A record without a value is no row$"
+    with pytest.raises(JobFailedError, match=line):
+        work.run()
+    kept = '[errors]\ntolerance = "all"\ndeadletterqueue.topic.name = "bad-9"\n'
+    work.path.write_text(work.path.read_text() + kept)
+    work.run()
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 1
+    (bad,) = consumed(bootstrap, "bad-9", 1)
+    assert (bad.key(), bad.value()) == (b"k1", None)
+
+
+def test_what_spark_refuses_before_there_are_records_is_one_line(spark: Any, bootstrap: str, tmp_path: Path) -> None:
+    create_topic(bootstrap, "in-8")
+    counted = """
+[[steps]]
+kind = "deduplicate"
+keys = ["key"]
+watermark = "1 hour"
+[[steps]]
+kind = "sql"
+query = "SELECT key, count(*) AS n FROM records GROUP BY key"
+"""
+    cases = {
+        'time = "value.at"': r"job\.toml: source\.time cannot be: \[FIELD_NOT_FOUND\] .*`at`",
+        counted: r"^\[[\w.]+\] .*output mode",
+    }
+    for text, line in cases.items():
+        more = f'\n{text}\n[sink]\ntype = "topic"\ntopic = "any"\n'
+        work = Work(spark, tmp_path, SOURCE.format(name="refused", bootstrap=bootstrap, topic="in-8") + more)
+        with pytest.raises((JobError, JobFailedError), match=line) as error:
+            work.run()
+        assert "\n" not in str(error.value)
 
 
 def test_transforms_and_sql_between_topics(spark: Any, bootstrap: str, tmp_path: Path) -> None:
@@ -201,6 +243,38 @@ value.type = "json"
         (b"k%d" % number, {"twice": 2 * number, "name": ""}) for number in (1, 2, 3)
     ]
     assert found[0].headers() == [("trace", b"1")]
+
+
+def test_a_row_of_a_step_that_cannot_be_written_is_a_dead_letter_with_all_it_has(
+    spark: Any, bootstrap: str, tmp_path: Path
+) -> None:
+    for topic in ("in-7", "out-7", "bad-7"):
+        create_topic(bootstrap, topic)
+    produce(bootstrap, "in-7", [*orders(0, 2), b"no json"], headers=[("trace", b"1")])
+    work = Work(
+        spark,
+        tmp_path,
+        SOURCE.format(name="made", bootstrap=bootstrap, topic="in-7")
+        + """
+[[steps]]
+kind = "sql"
+query = "SELECT key, struct(value.id, nullif(value.name, 'n1') AS name) AS value, headers FROM records"
+[sink]
+type = "topic"
+topic = "out-7"
+value.type = "json"
+value.schema = "id BIGINT, name STRING NOT NULL"
+[errors]
+tolerance = "all"
+deadletterqueue.topic.name = "bad-7"
+""",
+    )
+    work.run()
+    assert [each.key() for each in consumed(bootstrap, "out-7", 1)] == [b"k0"]
+    made, unread = consumed(bootstrap, "bad-7", 2)
+    assert json.loads(made.value()) == {"key": "k1", "value": {"id": 1, "name": None}}
+    assert made.headers() == [("trace", b"1")]
+    assert (unread.key(), unread.value()) == (b"k2", b"no json")
 
 
 def test_files_become_records_and_records_rows_of_a_table(spark: Any, bootstrap: str, tmp_path: Path) -> None:

@@ -9,8 +9,29 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.clients import create_topic
 from compat_tests.jars import require
+from ottla import Broker
 from ottla.pipeline.session import NoSparkError, installed
+from tests.pipeline.spark_command import jar_folder, run_once
+from tests.pipeline.test_running import consumed, produce
+
+AVRO = """\
+name = "hostile"
+"bootstrap.servers" = "{bootstrap}"
+[source]
+type = "topic"
+topics = ["in"]
+value.type = "avro"
+value.schema = '{{"type": "array", "items": "int"}}'
+[sink]
+type = "topic"
+topic = "out"
+value.type = "json"
+[errors]
+tolerance = "all"
+deadletterqueue.topic.name = "bad"
+"""
 
 
 def test_a_missing_pyspark_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,3 +129,20 @@ def test_spark_itself_says_nothing_of_what_fails(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_is_run_once_after_a_kill_is_run_to_the_end(tmp_path: Path) -> None:
     assert run_script(ENDLESS, tmp_path).stdout.splitlines() == ["[0]", "[1, 2]"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_record_of_avro_that_promises_more_than_there_is_memory_is_a_bad_record(tmp_path: Path) -> None:
+    job, jars = tmp_path / "job.toml", jar_folder(tmp_path)
+    # Two thousand million numbers, of which the first is there; and one, which is.
+    values: list[bytes | None] = [bytes([0x80, 0xD0, 0xAC, 0xF3, 0x0E, 2]), bytes([2, 14, 0])]
+    with Broker() as broker:
+        for topic in ("in", "out", "bad"):
+            create_topic(broker.bootstrap, topic)
+        produce(broker.bootstrap, "in", values)
+        job.write_text(AVRO.format(bootstrap=broker.bootstrap))
+        done = subprocess.run(run_once(job, jars), capture_output=True, text=True, timeout=240)
+        assert done.returncode == 0, done.stderr
+        assert [each.value() for each in consumed(broker.bootstrap, "out", 1)] == [b"[7]"]
+        assert [each.value() for each in consumed(broker.bootstrap, "bad", 1)] == values[:1]

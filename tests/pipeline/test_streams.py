@@ -1,5 +1,6 @@
 """Streams in Python and jobs with tables, between topics of a real broker."""
 
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +13,10 @@ from compat_tests.clients import create_topic
 from ottla import Broker
 from ottla.pipeline import streams
 from ottla.pipeline.checkpoint import Checkpoint
+from ottla.pipeline.dead_letters import BadRecordError
 from ottla.pipeline.job import Job
 from ottla.pipeline.job_file import read_settings
-from ottla.pipeline.running import Running
+from ottla.pipeline.running import JobFailedError, Running
 from ottla.pipeline.settings import JobError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -137,6 +139,79 @@ def test_a_job_without_state_joins_tables_in_sql(spark: Any, bootstrap: str, tmp
         assert newest(bootstrap, "named") == ({b"a": f"{name} {second}".encode()}, second)
 
 
+def test_a_bad_record_in_a_table_ends_a_job_in_one_line_though_it_tolerates_others(
+    spark: Any, bootstrap: str, tmp_path: Path
+) -> None:
+    create(bootstrap, "prices", "sales", "priced")
+    produce(bootstrap, "prices", ("a", "no number", 0))
+    produce(bootstrap, "sales", ("a", "1", 0))
+    path = tmp_path / "job.toml"
+    path.write_text(f"""
+        "bootstrap.servers" = "{bootstrap}"
+        errors.tolerance = "all"
+        [source]
+        type = "topic"
+        topics = ["sales"]
+        key.type = "string"
+        [[inputs]]
+        name = "prices"
+        as = "table"
+        type = "topic"
+        topics = ["prices"]
+        key.type = "string"
+        value.type = "json"
+        value.schema = "BIGINT"
+        [[steps]]
+        kind = "join"
+        with = "prices"
+        on = "records.key = prices.key"
+        select = ["records.key", "prices.value"]
+        [sink]
+        type = "topic"
+        topic = "priced"
+    """)
+    running = Running(Job(read_settings(path)), Checkpoint(tmp_path / "checkpoint"), spark, lambda _: None)
+    with pytest.raises(
+        JobFailedError, match=r"^topic prices, partition \d, offset 0: VALUE_CONVERTER: .* of the schema$"
+    ):
+        running.run(once=True)
+
+
+def test_an_app_runs_until_a_query_of_its_own_ends(spark: Any, bootstrap: str, tmp_path: Path) -> None:
+    create(bootstrap, "numbers", "doubled")
+    app = streams.App(bootstrap, tmp_path, spark=spark)
+    numbers = app.topic("numbers", value="BIGINT")
+    numbers.sql("SELECT key, value * 2 AS value FROM records").to("doubled")
+    app.run(once=True)
+    produce(bootstrap, "numbers", ("a", "1", 0))
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            app.run()
+        except BadRecordError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        consumer = confluent_kafka.Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": "doubled", "auto.offset.reset": "earliest"}
+        )
+        consumer.subscribe(["doubled"])
+        message = consumer.poll(60)
+        assert message is not None
+        assert (message.key(), message.value()) == (b"a", b"2")
+        consumer.close()
+    finally:
+        produce(bootstrap, "numbers", ("b", "no number", 0))
+        thread.join(60)
+    assert not thread.is_alive()
+    (line,) = map(str, failed)
+    assert line.startswith("topic numbers, partition ")
+    assert "\n" not in line
+
+
 def test_what_is_wrong_with_a_stream_is_said_where_it_is_described(spark: Any, bootstrap: str, tmp_path: Path) -> None:
     app = streams.App(bootstrap, tmp_path, spark=spark)
     orders = app.topic("any")
@@ -149,3 +224,6 @@ def test_what_is_wrong_with_a_stream_is_said_where_it_is_described(spark: Any, b
         orders.join(app.topic("other"), "true", ["*"])
     with pytest.raises(JobError, match=r"^out: to: \[UNRESOLVED_COLUMN.*`kee`"):
         counted.to("out", key="kee")
+    counted.to("out")
+    with pytest.raises(JobError, match=r"^out: to\.topic is written by another stream of this app"):
+        orders.to("out")

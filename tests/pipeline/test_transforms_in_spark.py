@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ottla.pipeline.record_frame import ERROR
 from ottla.pipeline.settings import JobError, Settings
 from ottla.pipeline.transforms import apply_transforms, read_transforms
 
@@ -13,17 +14,18 @@ pytestmark = pytest.mark.slow
 FRAME = (
     "topic string, partition int, offset bigint, timestamp timestamp, key string,"
     " value struct<n: string, i: int, raw: binary, at: timestamp, part: struct<x: int>, m: map<string,string>>,"
-    " headers array<struct<key: string, value: binary>>, error struct<stage: string, class: string, message: string>,"
-    " original struct<key: binary, value: binary>"
+    " headers array<struct<key: string, value: binary>>,"
+    f" error {ERROR}, original struct<key: binary, value: binary>"
 )
 AT = datetime.datetime(2024, 2, 29, 12, 0, tzinfo=datetime.UTC)
+BAD = {"stage": "FORMAT", "executing": "Format", "class": "Bad", "message": "is bad"}
 VALUE: tuple[Any, ...] = ("1", 1, b"x", AT, (1,), {})
 
 
 @pytest.fixture(scope="module")
 def frame(spark: Any) -> Any:
     """Make a row as it should be, one with an error, one that cannot become a number, one without a time."""
-    bad = ("FORMAT", "Bad", "is bad")
+    bad = tuple(BAD.values())
     rows = [
         ("a", 0, 0, AT, "k", VALUE, None, None, (b"k", b"v")),
         ("a", 0, 1, AT, "k", VALUE, None, bad, (b"k", b"v")),
@@ -48,7 +50,7 @@ def column(frame: Any, name: str) -> list[Any]:
 def test_rows_with_an_error_pass_untouched(frame: Any) -> None:
     masked = applied(frame, {"type": "MaskField$Value", "fields": "n,i", "replacement": "7"})
     assert [value["n"] for value in column(masked, "value")] == ["7", "1", "7", "7"]
-    assert column(masked, "error")[1].asDict() == {"stage": "FORMAT", "class": "Bad", "message": "is bad"}
+    assert column(masked, "error")[1].asDict() == BAD
     routed = applied(frame, {"type": "RegexRouter", "regex": ".*", "replacement": "x"})
     assert column(routed, "topic") == ["x", "a", "x", "x"]
     assert column(applied(frame, {"type": "InsertHeader", "header": "h", "value_literal": "1"}), "headers")[:2] == [
@@ -64,9 +66,10 @@ def test_a_row_that_cannot_be_converted_gets_its_error_and_no_other_row(frame: A
     cast = applied(frame, {"type": "Cast$Value", "spec": "n:int32"})
     assert [error and error.asDict() for error in column(cast, "error")] == [
         None,
-        {"stage": "FORMAT", "class": "Bad", "message": "is bad"},
+        BAD,
         {
             "stage": "TRANSFORMATION",
+            "executing": "org.apache.kafka.connect.transforms.Cast$Value",
             "class": "org.apache.kafka.connect.errors.DataException",
             "message": "Value (x) was out of range for requested data type",
         },

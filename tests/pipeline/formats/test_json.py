@@ -1,6 +1,7 @@
 """Plain JSON with a schema: what is read, what is not, and what is written."""
 
 import datetime
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -68,6 +69,7 @@ def test_an_error_says_what_was_done_and_is_kept(spark: Any) -> None:
     rows = sorted(frame.collect(), key=lambda row: int(row.offset))
     assert rows[0].error.asDict() == {
         "stage": "VALUE_CONVERTER",
+        "executing": "org.apache.kafka.connect.json.JsonConverter",
         "class": "org.apache.kafka.connect.errors.DataException",
         "message": "Converting byte[] to Kafka Connect data failed due to serialization error: no JSON of the schema",
     }
@@ -87,3 +89,17 @@ def test_without_a_schema_any_value_is_written_as_json(spark: Any) -> None:
     ((written, message),) = seen(made(type="json").encode(frame, "value"))
     assert message is None
     assert bytes(written) == b'{"a":{"k":1},"b":"AQI=","c":null,"d":"NaN"}'
+
+
+def test_a_time_without_a_zone_is_written_as_one_of_utc_with_all_its_digits(spark: Any) -> None:
+    from pyspark.sql import functions
+
+    sql = "named_struct('at', TIMESTAMP_NTZ '2024-01-02 03:04:05.123456')"
+    in_all = f"named_struct('one', {sql}, 'many', array({sql}), 'by', map('a', {sql}))"
+    frame = records(spark, [b""]).withColumn("value", functions.expr(in_all))
+    plain, connect = made(type="json"), made(type="JsonConverter", schemas_enable="false")
+    for form, time in ((plain, "2024-01-02T03:04:05.123456Z"), (connect, 1704164645123)):
+        ((written, message),) = seen(form.encode(frame, "value"))
+        assert message is None
+        at = {"at": time}
+        assert json.loads(written) == {"one": at, "many": [at], "by": {"a": at}}

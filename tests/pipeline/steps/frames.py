@@ -28,7 +28,7 @@ def record(key: str | None, second: int, amount: float | None = 1.0, **more: obj
 
 def bad(second: int) -> Row:
     """A record that could not be read."""
-    error = {"stage": "VALUE_CONVERTER", "class": "E", "message": f"bad {second}"}
+    error = {"stage": "VALUE_CONVERTER", "executing": "C", "class": "E", "message": f"bad {second}"}
     return {**record(None, second, None), "error": error}
 
 

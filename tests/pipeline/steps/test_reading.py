@@ -83,6 +83,8 @@ def test_steps_say_how_their_query_is_to_be_started(steps: list[str], mode: str)
         (['kind = "window"\nsize = "1 day"\ngroup_by = "key"'], "steps[0].aggregates is missing"),
         ([WINDOW + GRACE + 'advance = "1 hour"'], "steps[0].advance is to be more than nothing and at most 10 minutes"),
         ([SESSION.replace('"key"', "[]") + GRACE], "steps[0].group_by is empty, but a session belongs to a key"),
+        ([SESSION.replace("10 minutes", "0 seconds") + GRACE], "steps[0].session_gap is to be more than nothing"),
+        (['kind = "deduplicate"\nkeys = []\n' + GRACE], "steps[0].keys is missing"),
         (
             [SESSION + GRACE + 'emit = "updates"'],
             "steps[0].emit is to be final: Spark tells of a session only once it has ended",

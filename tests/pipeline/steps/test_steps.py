@@ -1,6 +1,7 @@
 """Steps on Spark: rows that are there at once, then streams of several batches with late and bad records."""
 
 import json
+import re
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,20 @@ def test_rows_go_through_queries_tables_and_deduplication(spark: Any, tmp_path: 
         (None, None, after(4)),
     ]
     assert [row.error and row.error.message for row in found] == [None, None, None, "bad 4"]
+    # Of each of the two files once for what is joined, and once more of the records for what is bad.
+    assert result._jdf.queryExecution().optimizedPlan().toString().count("Relation [") == 3
+
+
+def test_a_column_that_a_step_calls_error_is_its_own(spark: Any, tmp_path: Path) -> None:
+    records = frames.table(spark, tmp_path / "in", [record("a", 1), bad(2)])
+    read = frames.steps("""
+        [[steps]]
+        kind = "sql"
+        query = "SELECT key, 'E1' AS error, 7 AS original FROM records"
+    """)
+    good, other = sorted(apply_steps(records, read, {}).collect(), key=lambda row: row.key or "z")
+    assert (good.key, good.value.asDict(), good.error) == ("a", {"error": "E1", "original": 7}, None)
+    assert other.error.message == "bad 2"
 
 
 def test_a_table_with_a_bad_record_ends_who_reads_it(spark: Any, tmp_path: Path) -> None:
@@ -285,6 +300,8 @@ def test_what_spark_finds_wrong_names_the_step(spark: Any, tmp_path: Path) -> No
     window = "kind = 'window'\nsize = '10 seconds'\nwatermark = '1 minute'\nemit = 'final'\ngroup_by = ['key']\n"
     counted = window + "aggregates.n = 'count(*)'\n"
     same = "kind = 'sql'\nquery = 'SELECT key, value FROM records'\n"
+    state = "kind = 'state'\nclass = '{}'\ngroup_by = 'key'\nschema = 'n INT'"
+    file = str(tmp_path / "job.toml")
     cases = {
         "kind = 'sql'\nquery = 'SELECT valeu FROM records'": r"steps\[0\]: .*UNRESOLVED_COLUMN.*`valeu`",
         "kind = 'sql'\nquery = 'SELEC 1'": r"steps\[0\]: .*PARSE_SYNTAX_ERROR",
@@ -295,9 +312,13 @@ def test_what_spark_finds_wrong_names_the_step(spark: Any, tmp_path: Path) -> No
         same + "[[steps]]\n" + counted: r"watermark finds no column timestamp",
         counted
         + "key = 'struct(key)'\nwindowed_key = 'kafka-streams'": r"key is to be one of .*, not struct<key:string>",
-        "kind = 'state'\nclass = 'nowhere:A'\ngroup_by = 'key'\nschema = 'n INT'": r"class cannot be found: .*nowhere",
+        state.format("nowhere:A"): r"class cannot be found: .*nowhere",
+        state.format("no_python:A"): r"class cannot be made: SyntaxError: .*no_python\.py, line 1",
+        state.format("wants_more:A"): r"class cannot be made: TypeError: .*missing 1 required",
     }
+    (tmp_path / "no_python.py").write_text("class A(:\n")
+    (tmp_path / "wants_more.py").write_text("class A:\n    def __init__(self, more): ...\n")
     for text, line in cases.items():
-        with pytest.raises(JobError, match=f"^job.toml: (?s:.*){line}") as error:
-            apply_steps(records, frames.steps("[[steps]]\n" + text), {})
+        with pytest.raises(JobError, match=f"^{re.escape(file)}: (?s:.*){line}") as error:
+            apply_steps(records, frames.steps("[[steps]]\n" + text, file), {})
         assert "\n" not in str(error.value), json.dumps(str(error.value))
