@@ -39,6 +39,11 @@ def require_found(settings: Settings, key: str) -> str:
     return text
 
 
+def _is_hidden(name: str) -> bool:
+    # A folder of rows that have some value in a column is not, whatever the column is called.
+    return name.startswith(("_", ".")) and "=" not in name
+
+
 class Folder:
     """A folder that may not be there yet."""
 
@@ -65,7 +70,7 @@ class Folder:
         found, listing = [], self._files.listFiles(self._path(name), True)
         while listing.hasNext():
             found.append(listing.next().getPath().toString().removeprefix(self.full(name) + "/"))
-        return sorted(each for each in found if not any(part.startswith(("_", ".")) for part in each.split("/")))
+        return sorted(each for each in found if not any(map(_is_hidden, each.split("/"))))
 
     def exists(self, name: str) -> bool:
         """Whether there is such a file or folder."""
