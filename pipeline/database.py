@@ -14,6 +14,9 @@ from ottla.pipeline.filesystem import local_path
 from ottla.pipeline.jvm import require_class
 from ottla.pipeline.settings import JobError, Settings
 
+# Rows that are fetched at a time: else, before Spark 4.2, PostgreSQL's driver reads the whole answer into memory.
+_FETCHED: Final = 1000
+
 
 @dataclass(frozen=True)
 class Dialect:
@@ -86,7 +89,8 @@ class Database:
 
     def read(self, spark: Any, query: str) -> Any:
         """The rows of a query, as a frame."""
-        reader = spark.read.format("jdbc").options(**self.options()).option("dbtable", f"({query}) queried")
+        reader = spark.read.format("jdbc").options(**self.options(), fetchsize=_FETCHED)
+        reader = reader.option("dbtable", f"({query}) queried")
         rows = reader.load()
         # SQLite's driver says of all columns of whole numbers that they have 32 bits, and reads the others wrong.
         wider = [f"`{name}` BIGINT" for name, kind in rows.dtypes if kind == "int" and self.dialect is SQLITE]

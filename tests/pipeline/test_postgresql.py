@@ -68,6 +68,14 @@ def test_batches_are_written_once_by_several_connections(spark: Any, database: p
     assert database.run("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'ottla_staging%'") == ["0"]
 
 
+def test_a_large_answer_is_fetched_piece_by_piece(spark: Any, database: postgres.Postgres) -> None:
+    database.run("CREATE SEQUENCE pulled")
+    query = "SELECT number, nextval('pulled') FROM generate_series(1, 100000) AS numbers (number)"
+    source = read_source(keys("source", type="jdbc", url=database.url, query=query, mode="bulk"))
+    assert len(source.load(spark, streaming=False).take(1)) == 1
+    assert int(database.run("SELECT last_value FROM pulled")[0]) < 10_000
+
+
 def test_a_database_that_is_down_is_one_line(spark: Any) -> None:
     sink = read_sink(keys("sink", type="jdbc", url="jdbc:postgresql://127.0.0.1:1/x", table="t", password="secret"))
     with pytest.raises(JobError, match=r"^job.toml: sink.url leads to no database: .*refused[^\n]*$") as caught:
