@@ -28,6 +28,8 @@ class Dialect:
     writers: int
     # The types of columns that are called otherwise than in Spark.
     types: dict[str, str]
+    # Has others that say the same wait until the transaction ends, where the database needs that to make a table once.
+    lock: str | None
     # What the database's clock said some {seconds} ago, as a text that {column} of {table} can be compared with.
     clock: str
 
@@ -45,6 +47,7 @@ POSTGRESQL: Final = Dialect(
         "timestamp": "timestamp with time zone",
         "timestamp_ntz": "timestamp",
     },
+    lock="SELECT pg_advisory_xact_lock(hashtext('ottla'))",
     clock="SELECT CAST(CURRENT_TIMESTAMP - interval '{seconds} seconds' AS text)",
 )
 # Times are texts, or milliseconds as its JDBC driver writes them. The clock has whole seconds, as CURRENT_TIMESTAMP:
@@ -54,6 +57,7 @@ SQLITE: Final = Dialect(
     "org.sqlite.JDBC",
     writers=1,
     types={"string": "text", "binary": "blob", "double": "real", "float": "real", "timestamp_ntz": "timestamp"},
+    lock=None,
     clock="SELECT CASE typeof(max({column})) WHEN 'integer'"
     " THEN strftime('%s', 'now', '-{seconds} seconds') * 1000"
     " ELSE strftime('%Y-%m-%d %H:%M:%S', 'now', '-{seconds} seconds') END FROM {table}",

@@ -1,6 +1,7 @@
 """PostgreSQL as source and as sink: what it wants to be told otherwise than SQLite."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,18 @@ def test_batches_are_written_once_by_several_connections(spark: Any, database: p
     assert database.run(summary) == ["1000|again 2|row 999|0|t"]
     assert database.run("SELECT * FROM ottla_batches") == ["q|1"]
     assert database.run("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'ottla_staging%'") == ["0"]
+
+
+def test_several_jobs_may_be_the_first_at_once(spark: Any, database: postgres.Postgres) -> None:
+    database.run("DROP TABLE IF EXISTS ottla_batches")
+
+    def write(number: int) -> None:
+        values = {"url": database.url, "table": f"first_{number}", "auto_create": "true"}
+        read_sink(keys("sink", type="jdbc", **values)).write(spark.range(3), f"q{number}", 0)
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(write, range(6)))
+    assert database.run("SELECT count(*) FROM ottla_batches") == ["6"]
 
 
 def test_a_large_answer_is_fetched_piece_by_piece(spark: Any, database: postgres.Postgres) -> None:
