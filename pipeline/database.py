@@ -30,7 +30,8 @@ class Dialect:
     types: dict[str, str]
     # Has others that say the same wait until the transaction ends, where the database needs that to make a table once.
     lock: str | None
-    # What the database's clock said some {seconds} ago, as a text that {column} of {table} can be compared with.
+    # What the database's clock said some {seconds} ago, but nothing before {start} unless that is NULL, as a text that
+    # {column} of {table} can be compared with.
     clock: str
 
 
@@ -48,7 +49,8 @@ POSTGRESQL: Final = Dialect(
         "timestamp_ntz": "timestamp",
     },
     lock="SELECT pg_advisory_xact_lock(hashtext('ottla'))",
-    clock="SELECT CAST(CURRENT_TIMESTAMP - interval '{seconds} seconds' AS text)",
+    clock="SELECT CAST(greatest(CURRENT_TIMESTAMP - interval '{seconds} seconds', CAST({start} AS timestamptz))"
+    " AS text)",
 )
 # Times are texts, or milliseconds as its JDBC driver writes them. The clock has whole seconds, as CURRENT_TIMESTAMP:
 # else what comes later in a second that was read would be missed.
@@ -59,8 +61,8 @@ SQLITE: Final = Dialect(
     types={"string": "text", "binary": "blob", "double": "real", "float": "real", "timestamp_ntz": "timestamp"},
     lock=None,
     clock="SELECT CASE typeof(max({column})) WHEN 'integer'"
-    " THEN strftime('%s', 'now', '-{seconds} seconds') * 1000"
-    " ELSE strftime('%Y-%m-%d %H:%M:%S', 'now', '-{seconds} seconds') END FROM {table}",
+    " THEN max(strftime('%s', 'now', '-{seconds} seconds') * 1000, coalesce(CAST({start} AS INTEGER), 0))"
+    " ELSE max(strftime('%Y-%m-%d %H:%M:%S', 'now', '-{seconds} seconds'), coalesce({start}, '')) END FROM {table}",
 )
 _DIALECTS: Final = (POSTGRESQL, SQLITE)
 

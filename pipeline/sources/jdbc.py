@@ -98,17 +98,20 @@ class JdbcSource(Source):
         return self._database.read(spark, f"SELECT * FROM {self._rows} WHERE {condition}")
 
     def _end(self, connection: Connection, start: Position) -> Position:
-        """How far can be read now."""
+        """How far can be read now; never back, be it that a clock was set or a delay made longer."""
         end_time, number = None, start.number
         if self._time is not None and self._database.dialect is not None:
             seconds = f"{self._delay_ms / 1000:f}"
-            clock = self._database.dialect.clock.format(seconds=seconds, column=self._time, table=self._rows)
+            since = "NULL" if start.time is None else _quoted(start.time)
+            clock = self._database.dialect.clock.format(
+                seconds=seconds, start=since, column=self._time, table=self._rows
+            )
             end_time = (connection.row(clock) or [None])[0]
         if self._number is not None:
             condition = "1 = 1" if end_time is None else f"{self._time} < {_quoted(end_time)}"
             found = connection.row(f"SELECT max({self._number}) FROM {self._rows} WHERE {condition}")
             if found is not None and found[0] is not None:
-                number = max(int(found[0]), int(found[0]) if number is None else number)
+                number = int(found[0]) if number is None else max(int(found[0]), number)
         return Position(number, end_time)
 
     def _between(self, start: Position, end: Position) -> str:

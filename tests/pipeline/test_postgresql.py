@@ -89,6 +89,22 @@ def test_a_large_answer_is_fetched_piece_by_piece(spark: Any, database: postgres
     assert int(database.run("SELECT last_value FROM pulled")[0]) < 10_000
 
 
+def test_a_clock_that_goes_back_has_no_row_read_twice(spark: Any, database: postgres.Postgres, tmp_path: Path) -> None:
+    database.run("CREATE TABLE late (id bigserial, at timestamptz)")
+
+    def polled(age: str, delay_ms: int) -> list[list[int]]:
+        database.run(f"INSERT INTO late (at) VALUES (now() - interval '{age}')")
+        part = {"type": "jdbc", "url": database.url, "table": "late", "mode": "timestamp+incrementing"}
+        columns = {"timestamp_column_name": "at", "incrementing_column_name": "id"}
+        source = read_source(keys("source", **part, **columns, timestamp_delay_interval_ms=delay_ms))
+        frame = source.load(spark, streaming=True, checkpoint=str(tmp_path))
+        return [[row[0] for row in rows] for rows in batches(frame, tmp_path)]
+
+    assert polled("1 minute", 0) == [[1]]
+    assert polled("2 hours", 3_600_000) == [[2]]
+    assert polled("2 hours", 0) == [[3]]
+
+
 def test_a_database_that_is_down_is_one_line(spark: Any) -> None:
     sink = read_sink(keys("sink", type="jdbc", url="jdbc:postgresql://127.0.0.1:1/x", table="t", password="secret"))
     with pytest.raises(JobError, match=r"^job.toml: sink.url leads to no database: .*refused[^\n]*$") as caught:

@@ -157,6 +157,23 @@ def test_a_poll_waits_for_its_time_and_for_the_batches_before_it(
     assert spark.read.parquet(f"{tmp_path}/eager/jdbc/rows/*").count() == 3
 
 
+def test_a_clock_that_goes_back_and_a_longer_delay_have_no_row_read_twice(
+    spark: Any, table: Table, tmp_path: Path
+) -> None:
+    def polled(delay_ms: int) -> list[list[str]]:
+        source = table.source("timestamp+incrementing", timestamp_delay_interval_ms=delay_ms)
+        frame = source.load(spark, streaming=True, checkpoint=str(tmp_path / "checkpoint"))
+        return names(batches(frame, tmp_path / "checkpoint"))
+
+    times = {seconds: f"strftime('%Y-%m-%d %H:%M:%S', 'now', '-{seconds} seconds')" for seconds in (60, 7200)}
+    table.run(f"INSERT INTO items VALUES (1, 'first', {times[60]})")
+    assert polled(0) == [["first"]]
+    # Too late for its time; an hour's delay has the source look further back than it has read.
+    table.run(f"INSERT INTO items VALUES (2, 'late', {times[7200]})")
+    assert polled(3_600_000) == [["late"]]
+    assert polled(0) == []
+
+
 def test_what_a_database_says_is_one_line(spark: Any, table: Table, tmp_path: Path) -> None:
     def load(**values: object) -> str:
         with pytest.raises(JobError) as caught:
