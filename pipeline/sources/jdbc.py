@@ -156,8 +156,15 @@ class _Spool:
         return Position(**json.loads(self._folder.read(f"rows/{polls[-1]}/{_POSITION}"))) if polls else Position()
 
     def waiting(self) -> int:
-        """How many files no batch has done with."""
-        return len(self._folder.all_files("rows"))
+        """How many of the newest polls no batch has done with."""
+        polls = self._polls()
+        waiting = 0
+        # Batches are in order: all that is older than what is gone is done, even if Spark left its rows behind.
+        for poll in reversed(polls):
+            if poll != polls[-1] - waiting or not self._folder.all_files(f"rows/{poll}"):
+                break
+            waiting += 1
+        return waiting
 
     def add(self, rows: Any, end: Position) -> None:
         """Take rows, all or none."""

@@ -157,6 +157,24 @@ def test_a_poll_waits_for_its_time_and_for_the_batches_before_it(
     assert spark.read.parquet(f"{tmp_path}/eager/jdbc/rows/*").count() == 3
 
 
+def test_rows_that_spark_did_not_remove_do_not_keep_new_ones_away(
+    spark: Any, table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.pipeline.sources.jdbc._MOST_WAITING", 3)
+    checkpoint, rows = tmp_path / "checkpoint", tmp_path / "checkpoint" / "jdbc" / "rows"
+    kept: dict[Path, bytes] = {}
+    for number in range(6):
+        table.add((number, f"row {number}", ""))
+        frame = table.source("incrementing").load(spark, streaming=True, checkpoint=str(checkpoint))
+        kept |= {file: file.read_bytes() for file in rows.glob("*/*.parquet")}
+        assert names(batches(frame, checkpoint)) == [[f"row {number}"]]
+        # Killed before it was removed, the file of every other poll stays.
+        for file, content in kept.items():
+            if int(file.parent.name) % 2:
+                file.parent.mkdir(exist_ok=True)
+                file.write_bytes(content)
+
+
 def test_a_clock_that_goes_back_and_a_longer_delay_have_no_row_read_twice(
     spark: Any, table: Table, tmp_path: Path
 ) -> None:
