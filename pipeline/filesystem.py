@@ -11,6 +11,7 @@ from typing import Any
 from ottla.pipeline.settings import Settings
 
 _GLOB = re.compile(r"[*?\[{]")
+_SPECIAL = re.compile(r"([*?\[\]{}\\])")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
@@ -56,6 +57,10 @@ class Folder:
     def full(self, name: str) -> str:
         """The whole path of what lies in the folder."""
         return f"{self._root}/{name}"
+
+    def pattern(self, name: str) -> str:
+        """The same for who takes paths for patterns, as Spark does where it reads."""
+        return _SPECIAL.sub(r"\\\1", self.full(name))
 
     def names(self, name: str) -> list[str]:
         """What lies directly in a folder, in order; nothing where there is no folder."""

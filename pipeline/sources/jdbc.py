@@ -148,7 +148,7 @@ class _Spool:
     def stream(self, schema: Any) -> Any:
         """The rows, a poll in a batch; files go when their batch is done."""
         options = {"recursiveFileLookup": True, "maxFilesPerTrigger": 1, "cleanSource": "delete"}
-        return self.spark.readStream.schema(schema).options(**options).parquet(self._folder.full("rows"))
+        return self.spark.readStream.schema(schema).options(**options).parquet(self._folder.pattern("rows"))
 
     def position(self) -> Position:
         """Where the last poll ended."""

@@ -175,6 +175,15 @@ def test_rows_that_spark_did_not_remove_do_not_keep_new_ones_away(
                 file.write_bytes(content)
 
 
+@pytest.mark.parametrize("name", ["[ab]", "{a,b}", "*", "a\\b", "a b"])
+def test_a_checkpoint_may_be_called_as_a_pattern(spark: Any, table: Table, tmp_path: Path, name: str) -> None:
+    table.add((1, "a", ""))
+    # What a pattern would match.
+    batches(table.source("bulk").load(spark, streaming=True, checkpoint=f"{tmp_path}/a"), tmp_path / "a")
+    frame = table.source("bulk").load(spark, streaming=True, checkpoint=f"{tmp_path}/{name}")
+    assert names(batches(frame, tmp_path / "spark")) == [["a"]]
+
+
 def test_a_clock_that_goes_back_and_a_longer_delay_have_no_row_read_twice(
     spark: Any, table: Table, tmp_path: Path
 ) -> None:
