@@ -35,10 +35,14 @@ _POSITION: Final = "_position.json"
 
 @dataclass(frozen=True)
 class Position:
-    """How far was read: up to and including a number, up to but not including a time (as the database spells it)."""
+    """How far was read: up to and including a number, up to but not including a time (as the database spells it).
+
+    In another table a position means nothing; that of a query, whose text may change, has none.
+    """
 
     number: int | None = None
     time: str | None = None
+    table: str | None = None
 
 
 class JdbcSource(Source):
@@ -51,6 +55,7 @@ class JdbcSource(Source):
         table, query = settings.optional("table"), settings.optional("query")
         if (table is None) == (query is None):
             raise settings.wrong("table", "or query is to be there, one of both")
+        self._table = table
         self._rows = table or f"({query}) queried"
         mode = settings.choice("mode", _MODES)
         self._number = settings.text("incrementing.column.name") if "incrementing" in mode else None
@@ -72,6 +77,10 @@ class JdbcSource(Source):
             if not streaming:
                 return self._read(spark, "1 = 1")
             self._spool = _Spool(spark, checkpoint)
+            if (table := self._spool.position().table) not in (None, self._table):
+                raise self._settings.wrong(
+                    "table", f"was {table} when the job ran before: reset the job, or name it anew"
+                )
             self.poll()
             return self._spool.stream(schema)
         except Exception as error:
@@ -112,7 +121,7 @@ class JdbcSource(Source):
             found = connection.row(f"SELECT max({self._number}) FROM {self._rows} WHERE {condition}")
             if found is not None and found[0] is not None:
                 number = int(found[0]) if number is None else max(int(found[0]), number)
-        return Position(number, end_time)
+        return Position(number, end_time, self._table)
 
     def _between(self, start: Position, end: Position) -> str:
         """The rows from one position to another."""

@@ -184,6 +184,15 @@ def test_a_checkpoint_may_be_called_as_a_pattern(spark: Any, table: Table, tmp_p
     assert names(batches(frame, tmp_path / "spark")) == [["a"]]
 
 
+def test_how_far_one_table_was_read_says_nothing_of_another(spark: Any, table: Table, tmp_path: Path) -> None:
+    table.add((7, "a", ""))
+    table.run("CREATE TABLE others AS SELECT 1 AS id, 'b' AS name")
+    checkpoint = tmp_path / "checkpoint"
+    batches(table.source("incrementing").load(spark, streaming=True, checkpoint=str(checkpoint)), checkpoint)
+    with pytest.raises(JobError, match=r"^job.toml: source.table was items when the job ran before: reset the job"):
+        table.source("incrementing", table="others").load(spark, streaming=True, checkpoint=str(checkpoint))
+
+
 def test_a_clock_that_goes_back_and_a_longer_delay_have_no_row_read_twice(
     spark: Any, table: Table, tmp_path: Path
 ) -> None:
