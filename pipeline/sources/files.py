@@ -19,6 +19,7 @@ _OF_WHOLE_FILES: Final = (
     "sourceArchiveDir",
 )
 _OF_PARSING: Final = ("mode", "timestampFormat", "dateFormat", "columnNameOfCorruptRecord")
+_ANY_AGE: Final = "36500d"
 _OF_FORMAT: Final = {
     "text": (),
     "csv": ("header", "delimiter", "quote", "escape", "nullValue", *_OF_PARSING),
@@ -59,7 +60,8 @@ class FilesSource(Source):
         if streaming and self._format == "parquet" and schema is None:
             schema = spark.read.options(**self._options).parquet(self._path).schema
         reader = (spark.readStream if streaming else spark.read).format(self._format).options(**self._options)
-        reader = reader.option("ignoreMissingFiles", self._is_lenient)
+        # Else Spark passes over new files that are a week older than the newest one that it knows.
+        reader = reader.options(ignoreMissingFiles=self._is_lenient, maxFileAge=_ANY_AGE)
         return (reader if schema is None else reader.schema(schema)).load(self._path)
 
     def _lines(self, spark: Any) -> Any:

@@ -1,5 +1,7 @@
 """Files as streams: those that a folder gets more of, and those that grow."""
 
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +80,15 @@ def test_files_that_appear_whole_are_read_so_many_at_a_time(spark: Any, tmp_path
     csv = load(spark, data / "*.csv", format="csv", streaming=False, schema="id int, name string", header="true")
     assert csv.collect() == [(1, "x")]
     assert load(spark, data / "*.csv", streaming=False).count() == 2
+
+
+def test_a_file_that_appears_is_read_however_old_it_is(spark: Any, tmp_path: Path) -> None:
+    data, checkpoint = tmp_path / "data", tmp_path / "checkpoint"
+    data.mkdir()
+    (data / "a.txt").write_text("a\n")
+    assert batches(load(spark, data, follow=False), checkpoint) == [[("a",)]]
+    (tmp_path / "b.txt").write_text("b\n")
+    weeks_ago = time.time() - 30 * 86_400
+    os.utime(tmp_path / "b.txt", (weeks_ago, weeks_ago))
+    (tmp_path / "b.txt").rename(data / "b.txt")
+    assert batches(load(spark, data, follow=False), checkpoint) == [[("b",)]]
