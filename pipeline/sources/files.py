@@ -6,6 +6,7 @@ FileStreamSourceConnector, the connectors that watch a folder.
 
 from typing import Any, Final
 
+from ottla.pipeline.failures import reason
 from ottla.pipeline.filesystem import local_path, require_found
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.sources.source import Source
@@ -69,6 +70,12 @@ class FilesSource(Source):
 
     def load(self, spark: Any, *, streaming: bool, checkpoint: str = "") -> Any:
         """Read what there is, or all that comes."""
+        try:
+            return self._load(spark, streaming)
+        except Exception as error:
+            raise self._settings.wrong("path", f"cannot be read: {reason(error)}") from None
+
+    def _load(self, spark: Any, streaming: bool) -> Any:
         if streaming and self._follows:
             return self._parsed(self._lines(spark))
         schema = self._schema

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla.pipeline.settings import JobError
 from ottla.pipeline.sources import read_source
 from tests.pipeline.jobs import batches, keys
 
@@ -92,3 +93,16 @@ def test_a_file_that_appears_is_read_however_old_it_is(spark: Any, tmp_path: Pat
     os.utime(tmp_path / "b.txt", (weeks_ago, weeks_ago))
     (tmp_path / "b.txt").rename(data / "b.txt")
     assert batches(load(spark, data, follow=False), checkpoint) == [[("b",)]]
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"format": "csv", "schema": "id BIGNT"}, "BIGNT"),
+        ({"format": "json", "schema": "id BIGNT", "follow": True}, "BIGNT"),
+        ({"format": "parquet"}, "infer schema"),
+    ],
+)
+def test_what_spark_cannot_read_is_one_line(spark: Any, tmp_path: Path, values: dict[str, Any], line: str) -> None:
+    with pytest.raises(JobError, match=rf"^job.toml: source.path cannot be read: [^\n]*{line}[^\n]*$"):
+        load(spark, tmp_path, **values)
