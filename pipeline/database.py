@@ -14,6 +14,9 @@ from ottla.pipeline.filesystem import local_path
 from ottla.pipeline.jvm import require_class
 from ottla.pipeline.settings import JobError, Settings
 
+# Rows that are fetched at a time: else, before Spark 4.2, PostgreSQL's driver reads the whole answer into memory.
+_FETCHED: Final = 1000
+
 
 @dataclass(frozen=True)
 class Dialect:
@@ -25,7 +28,10 @@ class Dialect:
     writers: int
     # The types of columns that are called otherwise than in Spark.
     types: dict[str, str]
-    # What the database's clock said some {seconds} ago, as a text that {column} of {table} can be compared with.
+    # Has others that say the same wait until the transaction ends, where the database needs that to make a table once.
+    lock: str | None
+    # What the database's clock said some {seconds} ago, but nothing before {start} unless that is NULL, as a text that
+    # {column} of {table} can be compared with.
     clock: str
 
 
@@ -42,7 +48,9 @@ POSTGRESQL: Final = Dialect(
         "timestamp": "timestamp with time zone",
         "timestamp_ntz": "timestamp",
     },
-    clock="SELECT CAST(CURRENT_TIMESTAMP - interval '{seconds} seconds' AS text)",
+    lock="SELECT pg_advisory_xact_lock(hashtext('ottla'))",
+    clock="SELECT CAST(greatest(CURRENT_TIMESTAMP - interval '{seconds} seconds', CAST({start} AS timestamptz))"
+    " AS text)",
 )
 # Times are texts, or milliseconds as its JDBC driver writes them. The clock has whole seconds, as CURRENT_TIMESTAMP:
 # else what comes later in a second that was read would be missed.
@@ -51,9 +59,10 @@ SQLITE: Final = Dialect(
     "org.sqlite.JDBC",
     writers=1,
     types={"string": "text", "binary": "blob", "double": "real", "float": "real", "timestamp_ntz": "timestamp"},
+    lock=None,
     clock="SELECT CASE typeof(max({column})) WHEN 'integer'"
-    " THEN strftime('%s', 'now', '-{seconds} seconds') * 1000"
-    " ELSE strftime('%Y-%m-%d %H:%M:%S', 'now', '-{seconds} seconds') END FROM {table}",
+    " THEN max(strftime('%s', 'now', '-{seconds} seconds') * 1000, coalesce(CAST({start} AS INTEGER), 0))"
+    " ELSE max(strftime('%Y-%m-%d %H:%M:%S', 'now', '-{seconds} seconds'), coalesce({start}, '')) END FROM {table}",
 )
 _DIALECTS: Final = (POSTGRESQL, SQLITE)
 
@@ -86,7 +95,8 @@ class Database:
 
     def read(self, spark: Any, query: str) -> Any:
         """The rows of a query, as a frame."""
-        reader = spark.read.format("jdbc").options(**self.options()).option("dbtable", f"({query}) queried")
+        reader = spark.read.format("jdbc").options(**self.options(), fetchsize=_FETCHED)
+        reader = reader.option("dbtable", f"({query}) queried")
         rows = reader.load()
         # SQLite's driver says of all columns of whole numbers that they have 32 bits, and reads the others wrong.
         wider = [f"`{name}` BIGINT" for name, kind in rows.dtypes if kind == "int" and self.dialect is SQLITE]

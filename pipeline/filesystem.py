@@ -11,6 +11,7 @@ from typing import Any
 from ottla.pipeline.settings import Settings
 
 _GLOB = re.compile(r"[*?\[{]")
+_SPECIAL = re.compile(r"([*?\[\]{}\\])")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
@@ -39,6 +40,11 @@ def require_found(settings: Settings, key: str) -> str:
     return text
 
 
+def _is_hidden(name: str) -> bool:
+    # A folder of rows that have some value in a column is not, whatever the column is called.
+    return name.startswith(("_", ".")) and "=" not in name
+
+
 class Folder:
     """A folder that may not be there yet."""
 
@@ -51,6 +57,10 @@ class Folder:
     def full(self, name: str) -> str:
         """The whole path of what lies in the folder."""
         return f"{self._root}/{name}"
+
+    def pattern(self, name: str) -> str:
+        """The same for who takes paths for patterns, as Spark does where it reads."""
+        return _SPECIAL.sub(r"\\\1", self.full(name))
 
     def names(self, name: str) -> list[str]:
         """What lies directly in a folder, in order; nothing where there is no folder."""
@@ -65,7 +75,7 @@ class Folder:
         found, listing = [], self._files.listFiles(self._path(name), True)
         while listing.hasNext():
             found.append(listing.next().getPath().toString().removeprefix(self.full(name) + "/"))
-        return sorted(each for each in found if not any(part.startswith(("_", ".")) for part in each.split("/")))
+        return sorted(each for each in found if not any(map(_is_hidden, each.split("/"))))
 
     def exists(self, name: str) -> bool:
         """Whether there is such a file or folder."""

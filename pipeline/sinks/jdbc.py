@@ -74,6 +74,8 @@ class JdbcSink(Sink):
             raise self._database.wrong("table", error) from None
 
     def _make_tables(self, connection: Connection, batch: Any) -> None:
+        if self._dialect.lock is not None:
+            connection.row(self._dialect.lock)
         made = f"CREATE TABLE IF NOT EXISTS {_BATCHES} (query VARCHAR(200) PRIMARY KEY, batch BIGINT NOT NULL)"
         connection.execute(made)
         if self._makes_table:

@@ -6,6 +6,7 @@ Kafka's world: Connect's Datagen connector.
 
 from typing import Any
 
+from ottla.pipeline.failures import reason
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.sources.source import Source
 
@@ -31,7 +32,11 @@ class DatagenSource(Source):
     def load(self, spark: Any, *, streaming: bool, checkpoint: str = "") -> Any:
         """Count, and make rows of it."""
         expressions = [f"({expression}) AS `{name}`" for name, expression in self._columns.items()]
-        return self._counted(spark, streaming).selectExpr(*expressions)
+        counted = self._counted(spark, streaming)
+        try:
+            return counted.selectExpr(*expressions)
+        except Exception as error:
+            raise self._settings.wrong("columns", f"cannot be computed: {reason(error)}") from None
 
     def _counted(self, spark: Any, streaming: bool) -> Any:
         most = self._number_of_rows

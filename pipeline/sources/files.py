@@ -6,6 +6,7 @@ FileStreamSourceConnector, the connectors that watch a folder.
 
 from typing import Any, Final
 
+from ottla.pipeline.failures import reason
 from ottla.pipeline.filesystem import local_path, require_found
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.sources.source import Source
@@ -19,6 +20,10 @@ _OF_WHOLE_FILES: Final = (
     "sourceArchiveDir",
 )
 _OF_PARSING: Final = ("mode", "timestampFormat", "dateFormat", "columnNameOfCorruptRecord")
+# Of any other mode Spark makes the first one. Leaving out what is malformed is for files that are read whole.
+_MODES: Final = ("PERMISSIVE", "FAILFAST", "DROPMALFORMED")
+_CLEANINGS: Final = ("off", "delete", "archive")
+_ANY_AGE: Final = "36500d"
 _OF_FORMAT: Final = {
     "text": (),
     "csv": ("header", "delimiter", "quote", "escape", "nullValue", *_OF_PARSING),
@@ -47,19 +52,38 @@ class FilesSource(Source):
             raise settings.wrong("follow", "is for files of lines, which parquet is not")
         if self._follows and not is_local:
             raise settings.wrong("follow", f"is for files on disks, which {self._path} is not")
+        if self._follows and "{" in self._path:
+            raise settings.wrong(
+                "path", "has braces, which are for files that are read whole: with follow, take * or [ab]"
+            )
         self._is_lenient = settings.truth("ignoreMissingFiles", default=False)
         options = (*(() if self._follows else _OF_WHOLE_FILES), *_OF_FORMAT[self._format])
         self._options = {key: text for key in options if (text := settings.optional(key)) is not None}
+        if "header" in self._options:
+            self._options["header"] = str(settings.truth("header")).lower()
+        if "mode" in self._options:
+            settings.choice("mode", _MODES[: 2 if self._follows else 3])
+        if "maxFilesPerTrigger" in self._options:
+            settings.integer("maxFilesPerTrigger", least=1)
+        if "cleanSource" in self._options and settings.choice("cleanSource", _CLEANINGS) == "archive":
+            settings.text("sourceArchiveDir")
 
     def load(self, spark: Any, *, streaming: bool, checkpoint: str = "") -> Any:
         """Read what there is, or all that comes."""
+        try:
+            return self._load(spark, streaming)
+        except Exception as error:
+            raise self._settings.wrong("path", f"cannot be read: {reason(error)}") from None
+
+    def _load(self, spark: Any, streaming: bool) -> Any:
         if streaming and self._follows:
             return self._parsed(self._lines(spark))
         schema = self._schema
         if streaming and self._format == "parquet" and schema is None:
             schema = spark.read.options(**self._options).parquet(self._path).schema
         reader = (spark.readStream if streaming else spark.read).format(self._format).options(**self._options)
-        reader = reader.option("ignoreMissingFiles", self._is_lenient)
+        # Else Spark passes over new files that are a week older than the newest one that it knows.
+        reader = reader.options(ignoreMissingFiles=self._is_lenient, maxFileAge=_ANY_AGE)
         return (reader if schema is None else reader.schema(schema)).load(self._path)
 
     def _lines(self, spark: Any) -> Any:
@@ -68,8 +92,7 @@ class FilesSource(Source):
         spark.dataSource.register(GrowingFiles)
         reader = spark.readStream.format(GrowingFiles.name())
         reader = reader.option("ignoreMissingFiles", self._is_lenient)
-        header = self._options.get("header", "false").lower()
-        return reader.option("header", header).load(str(local_path(self._path)))
+        return reader.option("header", self._options.get("header", "false")).load(str(local_path(self._path)))
 
     def _parsed(self, lines: Any) -> Any:
         if self._format == "text":

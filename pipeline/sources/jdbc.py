@@ -35,10 +35,14 @@ _POSITION: Final = "_position.json"
 
 @dataclass(frozen=True)
 class Position:
-    """How far was read: up to and including a number, up to but not including a time (as the database spells it)."""
+    """How far was read: up to and including a number, up to but not including a time (as the database spells it).
+
+    In another table a position means nothing; that of a query, whose text may change, has none.
+    """
 
     number: int | None = None
     time: str | None = None
+    table: str | None = None
 
 
 class JdbcSource(Source):
@@ -51,6 +55,7 @@ class JdbcSource(Source):
         table, query = settings.optional("table"), settings.optional("query")
         if (table is None) == (query is None):
             raise settings.wrong("table", "or query is to be there, one of both")
+        self._table = table
         self._rows = table or f"({query}) queried"
         mode = settings.choice("mode", _MODES)
         self._number = settings.text("incrementing.column.name") if "incrementing" in mode else None
@@ -72,6 +77,10 @@ class JdbcSource(Source):
             if not streaming:
                 return self._read(spark, "1 = 1")
             self._spool = _Spool(spark, checkpoint)
+            if (table := self._spool.position().table) not in (None, self._table):
+                raise self._settings.wrong(
+                    "table", f"was {table} when the job ran before: reset the job, or name it anew"
+                )
             self.poll()
             return self._spool.stream(schema)
         except Exception as error:
@@ -98,18 +107,21 @@ class JdbcSource(Source):
         return self._database.read(spark, f"SELECT * FROM {self._rows} WHERE {condition}")
 
     def _end(self, connection: Connection, start: Position) -> Position:
-        """How far can be read now."""
+        """How far can be read now; never back, be it that a clock was set or a delay made longer."""
         end_time, number = None, start.number
         if self._time is not None and self._database.dialect is not None:
             seconds = f"{self._delay_ms / 1000:f}"
-            clock = self._database.dialect.clock.format(seconds=seconds, column=self._time, table=self._rows)
+            since = "NULL" if start.time is None else _quoted(start.time)
+            clock = self._database.dialect.clock.format(
+                seconds=seconds, start=since, column=self._time, table=self._rows
+            )
             end_time = (connection.row(clock) or [None])[0]
         if self._number is not None:
             condition = "1 = 1" if end_time is None else f"{self._time} < {_quoted(end_time)}"
             found = connection.row(f"SELECT max({self._number}) FROM {self._rows} WHERE {condition}")
             if found is not None and found[0] is not None:
-                number = max(int(found[0]), int(found[0]) if number is None else number)
-        return Position(number, end_time)
+                number = int(found[0]) if number is None else max(int(found[0]), number)
+        return Position(number, end_time, self._table)
 
     def _between(self, start: Position, end: Position) -> str:
         """The rows from one position to another."""
@@ -145,7 +157,7 @@ class _Spool:
     def stream(self, schema: Any) -> Any:
         """The rows, a poll in a batch; files go when their batch is done."""
         options = {"recursiveFileLookup": True, "maxFilesPerTrigger": 1, "cleanSource": "delete"}
-        return self.spark.readStream.schema(schema).options(**options).parquet(self._folder.full("rows"))
+        return self.spark.readStream.schema(schema).options(**options).parquet(self._folder.pattern("rows"))
 
     def position(self) -> Position:
         """Where the last poll ended."""
@@ -153,8 +165,15 @@ class _Spool:
         return Position(**json.loads(self._folder.read(f"rows/{polls[-1]}/{_POSITION}"))) if polls else Position()
 
     def waiting(self) -> int:
-        """How many files no batch has done with."""
-        return len(self._folder.all_files("rows"))
+        """How many of the newest polls no batch has done with."""
+        polls = self._polls()
+        waiting = 0
+        # Batches are in order: all that is older than what is gone is done, even if Spark left its rows behind.
+        for poll in reversed(polls):
+            if poll != polls[-1] - waiting or not self._folder.all_files(f"rows/{poll}"):
+                break
+            waiting += 1
+        return waiting
 
     def add(self, rows: Any, end: Position) -> None:
         """Take rows, all or none."""

@@ -1,6 +1,7 @@
 """PostgreSQL as source and as sink: what it wants to be told otherwise than SQLite."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,42 @@ def test_batches_are_written_once_by_several_connections(spark: Any, database: p
     assert database.run(summary) == ["1000|again 2|row 999|0|t"]
     assert database.run("SELECT * FROM ottla_batches") == ["q|1"]
     assert database.run("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'ottla_staging%'") == ["0"]
+
+
+def test_several_jobs_may_be_the_first_at_once(spark: Any, database: postgres.Postgres) -> None:
+    database.run("DROP TABLE IF EXISTS ottla_batches")
+
+    def write(number: int) -> None:
+        values = {"url": database.url, "table": f"first_{number}", "auto_create": "true"}
+        read_sink(keys("sink", type="jdbc", **values)).write(spark.range(3), f"q{number}", 0)
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(write, range(6)))
+    assert database.run("SELECT count(*) FROM ottla_batches") == ["6"]
+
+
+def test_a_large_answer_is_fetched_piece_by_piece(spark: Any, database: postgres.Postgres) -> None:
+    database.run("CREATE SEQUENCE pulled")
+    query = "SELECT number, nextval('pulled') FROM generate_series(1, 100000) AS numbers (number)"
+    source = read_source(keys("source", type="jdbc", url=database.url, query=query, mode="bulk"))
+    assert len(source.load(spark, streaming=False).take(1)) == 1
+    assert int(database.run("SELECT last_value FROM pulled")[0]) < 10_000
+
+
+def test_a_clock_that_goes_back_has_no_row_read_twice(spark: Any, database: postgres.Postgres, tmp_path: Path) -> None:
+    database.run("CREATE TABLE late (id bigserial, at timestamptz)")
+
+    def polled(age: str, delay_ms: int) -> list[list[int]]:
+        database.run(f"INSERT INTO late (at) VALUES (now() - interval '{age}')")
+        part = {"type": "jdbc", "url": database.url, "table": "late", "mode": "timestamp+incrementing"}
+        columns = {"timestamp_column_name": "at", "incrementing_column_name": "id"}
+        source = read_source(keys("source", **part, **columns, timestamp_delay_interval_ms=delay_ms))
+        frame = source.load(spark, streaming=True, checkpoint=str(tmp_path))
+        return [[row[0] for row in rows] for rows in batches(frame, tmp_path)]
+
+    assert polled("1 minute", 0) == [[1]]
+    assert polled("2 hours", 3_600_000) == [[2]]
+    assert polled("2 hours", 0) == [[3]]
 
 
 def test_a_database_that_is_down_is_one_line(spark: Any) -> None:

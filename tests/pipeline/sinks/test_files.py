@@ -80,6 +80,17 @@ def test_a_batch_of_which_some_files_were_moved_is_moved_to_its_end(spark: Any, 
     assert ids(spark, path) == list(range(12))
 
 
+@pytest.mark.parametrize("column", ["_day", ".day"])
+def test_a_column_by_which_rows_are_partitioned_may_be_called_as_hidden_files_are(
+    spark: Any, tmp_path: Path, column: str
+) -> None:
+    path = tmp_path / "data"
+    for batch in range(2):
+        rows = numbers(spark, batch * 10, batch * 10 + 10).withColumnRenamed("part", column)
+        sink(path, partition_by=column).write(rows, "q", batch)
+    assert sum(spark.read.parquet(str(each)).count() for each in path.glob(f"{column}=*")) == 20
+
+
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [

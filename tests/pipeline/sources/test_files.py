@@ -1,10 +1,13 @@
 """Files as streams: those that a folder gets more of, and those that grow."""
 
+import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ottla.pipeline.settings import JobError
 from ottla.pipeline.sources import read_source
 from tests.pipeline.jobs import batches, keys
 
@@ -78,3 +81,28 @@ def test_files_that_appear_whole_are_read_so_many_at_a_time(spark: Any, tmp_path
     csv = load(spark, data / "*.csv", format="csv", streaming=False, schema="id int, name string", header="true")
     assert csv.collect() == [(1, "x")]
     assert load(spark, data / "*.csv", streaming=False).count() == 2
+
+
+def test_a_file_that_appears_is_read_however_old_it_is(spark: Any, tmp_path: Path) -> None:
+    data, checkpoint = tmp_path / "data", tmp_path / "checkpoint"
+    data.mkdir()
+    (data / "a.txt").write_text("a\n")
+    assert batches(load(spark, data, follow=False), checkpoint) == [[("a",)]]
+    (tmp_path / "b.txt").write_text("b\n")
+    weeks_ago = time.time() - 30 * 86_400
+    os.utime(tmp_path / "b.txt", (weeks_ago, weeks_ago))
+    (tmp_path / "b.txt").rename(data / "b.txt")
+    assert batches(load(spark, data, follow=False), checkpoint) == [[("b",)]]
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"format": "csv", "schema": "id BIGNT"}, "BIGNT"),
+        ({"format": "json", "schema": "id BIGNT", "follow": True}, "BIGNT"),
+        ({"format": "parquet"}, "infer schema"),
+    ],
+)
+def test_what_spark_cannot_read_is_one_line(spark: Any, tmp_path: Path, values: dict[str, Any], line: str) -> None:
+    with pytest.raises(JobError, match=rf"^job.toml: source.path cannot be read: [^\n]*{line}[^\n]*$"):
+        load(spark, tmp_path, **values)

@@ -157,6 +157,59 @@ def test_a_poll_waits_for_its_time_and_for_the_batches_before_it(
     assert spark.read.parquet(f"{tmp_path}/eager/jdbc/rows/*").count() == 3
 
 
+def test_rows_that_spark_did_not_remove_do_not_keep_new_ones_away(
+    spark: Any, table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.pipeline.sources.jdbc._MOST_WAITING", 3)
+    checkpoint, rows = tmp_path / "checkpoint", tmp_path / "checkpoint" / "jdbc" / "rows"
+    kept: dict[Path, bytes] = {}
+    for number in range(6):
+        table.add((number, f"row {number}", ""))
+        frame = table.source("incrementing").load(spark, streaming=True, checkpoint=str(checkpoint))
+        kept |= {file: file.read_bytes() for file in rows.glob("*/*.parquet")}
+        assert names(batches(frame, checkpoint)) == [[f"row {number}"]]
+        # Killed before it was removed, the file of every other poll stays.
+        for file, content in kept.items():
+            if int(file.parent.name) % 2:
+                file.parent.mkdir(exist_ok=True)
+                file.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", ["[ab]", "{a,b}", "*", "a\\b", "a b"])
+def test_a_checkpoint_may_be_called_as_a_pattern(spark: Any, table: Table, tmp_path: Path, name: str) -> None:
+    table.add((1, "a", ""))
+    # What a pattern would match.
+    batches(table.source("bulk").load(spark, streaming=True, checkpoint=f"{tmp_path}/a"), tmp_path / "a")
+    frame = table.source("bulk").load(spark, streaming=True, checkpoint=f"{tmp_path}/{name}")
+    assert names(batches(frame, tmp_path / "spark")) == [["a"]]
+
+
+def test_how_far_one_table_was_read_says_nothing_of_another(spark: Any, table: Table, tmp_path: Path) -> None:
+    table.add((7, "a", ""))
+    table.run("CREATE TABLE others AS SELECT 1 AS id, 'b' AS name")
+    checkpoint = tmp_path / "checkpoint"
+    batches(table.source("incrementing").load(spark, streaming=True, checkpoint=str(checkpoint)), checkpoint)
+    with pytest.raises(JobError, match=r"^job.toml: source.table was items when the job ran before: reset the job"):
+        table.source("incrementing", table="others").load(spark, streaming=True, checkpoint=str(checkpoint))
+
+
+def test_a_clock_that_goes_back_and_a_longer_delay_have_no_row_read_twice(
+    spark: Any, table: Table, tmp_path: Path
+) -> None:
+    def polled(delay_ms: int) -> list[list[str]]:
+        source = table.source("timestamp+incrementing", timestamp_delay_interval_ms=delay_ms)
+        frame = source.load(spark, streaming=True, checkpoint=str(tmp_path / "checkpoint"))
+        return names(batches(frame, tmp_path / "checkpoint"))
+
+    times = {seconds: f"strftime('%Y-%m-%d %H:%M:%S', 'now', '-{seconds} seconds')" for seconds in (60, 7200)}
+    table.run(f"INSERT INTO items VALUES (1, 'first', {times[60]})")
+    assert polled(0) == [["first"]]
+    # Too late for its time; an hour's delay has the source look further back than it has read.
+    table.run(f"INSERT INTO items VALUES (2, 'late', {times[7200]})")
+    assert polled(3_600_000) == [["late"]]
+    assert polled(0) == []
+
+
 def test_what_a_database_says_is_one_line(spark: Any, table: Table, tmp_path: Path) -> None:
     def load(**values: object) -> str:
         with pytest.raises(JobError) as caught:

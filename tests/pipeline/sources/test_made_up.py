@@ -56,3 +56,10 @@ def test_without_a_number_there_is_no_end_to_read_up_to(spark: Any) -> None:
         paced.load(spark, streaming=False)
     with pytest.raises(JobError, match=r"job.toml: source.type rate only streams"):
         read_source(keys("source", type="rate")).load(spark, streaming=False)
+
+
+@pytest.mark.parametrize("expression", ["nope", "concat("])
+def test_an_expression_that_is_none_is_one_line(spark: Any, expression: str) -> None:
+    source = read_source(keys("source", type="datagen", columns={"a": expression}, numberOfRows=1))
+    with pytest.raises(JobError, match=r"^job.toml: source.columns cannot be computed: [^\n]+$"):
+        source.load(spark, streaming=True)

@@ -11,6 +11,7 @@ from ottla.pipeline.sources import read_source
 from tests.pipeline.jobs import keys
 
 MEMORY = "jdbc:sqlite:here.db"
+CSV = {"type": "files", "path": ".", "format": "csv", "schema": "a int"}
 TABLE = {"type": "jdbc", "url": MEMORY, "table": "t"}
 
 
@@ -22,6 +23,9 @@ TABLE = {"type": "jdbc", "url": MEMORY, "table": "t"}
         {"type": "files", "path": ".", "format": "json", "schema": "a int", "follow": "true"},
         {"type": "files", "path": "s3a://bucket/logs", "ignoreMissingFiles": "true"},
         {"type": "files", "path": ".", "format": "parquet"},
+        {"type": "files", "path": "./{a,b}.log", "follow": False},
+        {**CSV, "mode": "dropMalformed", "cleanSource": "ARCHIVE", "sourceArchiveDir": "/done"},
+        {**CSV, "mode": "failfast", "follow": True},
         {**TABLE, "mode": "bulk", "poll_interval_ms": "100", "user": "u", "password": "p"},
         {**TABLE, "mode": "incrementing", "incrementing_column_name": "id"},
         {**TABLE, "mode": "timestamp", "timestamp_column_name": "at", "timestamp_delay_interval_ms": 10},
@@ -45,6 +49,14 @@ def test_what_is_right_is_taken(values: dict[str, Any]) -> None:
         ({"type": "files", "path": ".", "format": "xml"}, "source.format is to be one of text, csv, json, parquet"),
         ({"type": "files", "path": ".", "format": "csv"}, "source.schema is missing"),
         ({"type": "files", "path": ".", "header": "true"}, "source.header is unknown"),
+        ({"type": "files", "path": "./{a,b}.log"}, "source.path has braces, which are for files that are read whole"),
+        ({**CSV, "maxFilesPerTrigger": "many"}, "source.maxFilesPerTrigger is to be a whole number, not 'many'"),
+        ({**CSV, "cleanSource": "burn"}, "source.cleanSource is to be one of off, delete, archive, not 'burn'"),
+        ({**CSV, "cleanSource": "archive"}, "source.sourceArchiveDir is missing"),
+        ({**CSV, "cleanSource": "delete", "follow": True}, "source.cleanSource is unknown"),
+        ({**CSV, "header": "yes"}, "source.header is to be true or false, not 'yes'"),
+        ({**CSV, "mode": "FAILFSAT"}, "source.mode is to be one of PERMISSIVE, FAILFAST, DROPMALFORMED, not"),
+        ({**CSV, "follow": True, "mode": "DROPMALFORMED"}, "source.mode is to be one of PERMISSIVE, FAILFAST, not"),
         ({"type": "files", "path": ".", "maxFilesPerTrigger": "1"}, "source.maxFilesPerTrigger is unknown"),
         ({"type": "files", "path": ".", "format": "parquet", "follow": "true"}, "source.follow is for files of lines"),
         ({"type": "files", "path": "s3a://b/c", "follow": "true"}, "source.follow is for files on disks"),
