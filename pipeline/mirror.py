@@ -22,6 +22,8 @@ _COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", 
 _OFFSETS: Final = struct.Struct(">qq")
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 _ANSWERED_WITHIN_S: Final = 120.0
+# The most that the client takes for a limit.
+_NO_LIMIT_BYTES: Final = 1_000_000_000
 
 
 class OffsetSync(NamedTuple):
@@ -97,7 +99,7 @@ def _copied(bootstrap: str, prefix: str, rows: Iterable[Any]) -> Iterator[Offset
 
     with _writing(bootstrap) as write:
         for row in rows:
-            headers = [(header.key, header.value and bytes(header.value)) for header in row.headers or ()]
+            headers = [(header.key, _bytes(header.value)) for header in row.headers or ()]
             timestamp_ms = round(row.timestamp.timestamp() * 1000)
             more = {"partition": row.partition, "timestamp": timestamp_ms, "headers": headers}
             write(prefix + row.topic, _bytes(row.key), _bytes(row.value), partial(arrived, row), **more)
@@ -115,7 +117,16 @@ def _writing(bootstrap: str) -> Iterator[Callable[..., None]]:
     from confluent_kafka import Producer
 
     failed: list[Any] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0})
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            # How large a record may be is for the brokers to say.
+            "message.max.bytes": _NO_LIMIT_BYTES,
+            "log_level": 0,
+        }
+    )
 
     def write(topic: str, key: bytes | None, value: bytes | None, arrived: Callable[[int], None], **more: Any) -> None:
         def delivered(error: Any, message: Any) -> None:
