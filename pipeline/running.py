@@ -111,10 +111,12 @@ class Running:
         return record_frame.timed(apply_transforms(frame, self._job.transforms), self._job.source.time)
 
     def _inputs(self, spark: "SparkSession") -> Mapping[str, "DataFrame"]:
-        return {
-            each.name: each.prepare(record_frame.timed(feed.frame(spark, streaming=not each.is_table), feed.time))
-            for each, feed in self._job.inputs
-        }
+        frames = {}
+        for each, feed in self._job.inputs:
+            checkpoint = str(self._checkpoint.spark / "inputs" / each.name)
+            frame = feed.frame(spark, streaming=not each.is_table, checkpoint=checkpoint)
+            frames[each.name] = each.prepare(record_frame.timed(frame, feed.time))
+        return frames
 
     def _write(self, batch: "DataFrame", batch_id: int) -> None:
         """One batch; runs on a thread of Spark's."""
@@ -173,7 +175,8 @@ class Running:
             now = time.monotonic()
             if now >= next_poll:
                 next_poll = now + _POLL_EVERY_S
-                self._job.source.poll()
+                for feed in (self._job.source, *(each for _, each in self._job.inputs)):
+                    feed.poll()
             told = self._tell_since(query, positions, told)
             self._commit(positions)
         self._tell_since(query, positions, told)
