@@ -5,7 +5,8 @@ know where records come from. Counterparts in Kafka: MirrorSourceConnector, Offs
 """
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -22,6 +23,8 @@ _COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", 
 _OFFSETS: Final = struct.Struct(">qq")
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 _ANSWERED_WITHIN_S: Final = 120.0
+# The most that the client takes for a limit.
+_NO_LIMIT_BYTES: Final = 1_000_000_000
 
 
 class OffsetSync(NamedTuple):
@@ -56,7 +59,7 @@ class MirrorSink:
         self._offsets_topic = settings.text(
             "offset.syncs.topic", f"mm2-offset-syncs.{settings.text('alias', 'source')}.internal"
         )
-        self._created: set[str] = set()
+        self._partitions: dict[str, int] = {}
         if not self._prefix and source.bootstrap == self.bootstrap:
             raise settings.wrong("topic.prefix", "has to be there where a cluster is copied into itself")
         settings.finish()
@@ -64,7 +67,8 @@ class MirrorSink:
     def write(self, records: "DataFrame", query_id: str, batch_id: int) -> None:
         """Write a batch, and note its offsets."""
         records = records.select(*_COLUMNS)
-        self._create({row.topic for row in records.select("topic").distinct().collect()})
+        last = records.groupBy("topic").agg({"partition": "max"}).collect()
+        self._create({topic: partition + 1 for topic, partition in last})
         # Spark reads a partition in one task, so that its order stays.
         copied = records.rdd.mapPartitions(partial(_copied, self.bootstrap, self._prefix)).collect()
         newest = {(each.topic, each.partition): each for each in sorted(copied)}
@@ -72,20 +76,21 @@ class MirrorSink:
             for each in newest.values():
                 write(self._offsets_topic, each.key(), each.value(), lambda offset: None, partition=0)
 
-    def _create(self, topics: set[str]) -> None:
+    def _create(self, seen: Mapping[str, int]) -> None:
         """Have topics with as many partitions as the copied ones, before a producer makes some with others."""
-        if topics <= self._created:
+        if all(count <= self._partitions.get(topic, 0) for topic, count in seen.items()):
             return
         theirs, ours = Positions(self._source.bootstrap), Positions(self.bootstrap)
         try:
-            partitions = theirs.partitions(sorted(topics))
-            for topic in sorted(topics):
-                ours.create(self._prefix + topic, sum(name == topic for name, _ in partitions))
+            counts = Counter(topic for topic, _ in theirs.partitions(sorted(seen)))
+            for topic, count in counts.items():
+                ours.create(self._prefix + topic, count)
+                ours.widen(self._prefix + topic, count)
             ours.create(self._offsets_topic, 1, _COMPACTED)
         finally:
             theirs.close()
             ours.close()
-        self._created |= topics
+        self._partitions |= counts
 
 
 def _copied(bootstrap: str, prefix: str, rows: Iterable[Any]) -> Iterator[OffsetSync]:
@@ -97,7 +102,7 @@ def _copied(bootstrap: str, prefix: str, rows: Iterable[Any]) -> Iterator[Offset
 
     with _writing(bootstrap) as write:
         for row in rows:
-            headers = [(header.key, header.value and bytes(header.value)) for header in row.headers or ()]
+            headers = [(header.key, _bytes(header.value)) for header in row.headers or ()]
             timestamp_ms = round(row.timestamp.timestamp() * 1000)
             more = {"partition": row.partition, "timestamp": timestamp_ms, "headers": headers}
             write(prefix + row.topic, _bytes(row.key), _bytes(row.value), partial(arrived, row), **more)
@@ -115,7 +120,16 @@ def _writing(bootstrap: str) -> Iterator[Callable[..., None]]:
     from confluent_kafka import Producer
 
     failed: list[Any] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0})
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            # How large a record may be is for the brokers to say.
+            "message.max.bytes": _NO_LIMIT_BYTES,
+            "log_level": 0,
+        }
+    )
 
     def write(topic: str, key: bytes | None, value: bytes | None, arrived: Callable[[int], None], **more: Any) -> None:
         def delivered(error: Any, message: Any) -> None:

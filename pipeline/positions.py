@@ -108,6 +108,17 @@ class Positions:
         with self._told(), suppress(TopicAlreadyExistsError):
             self._admin.create_topics([NewTopic(topic, partitions, replication_factor, topic_configs=dict(configs))])
 
+    def widen(self, topic: str, partitions: int) -> None:
+        """Have a topic that is there, or is about to be, with so many partitions if it has fewer."""
+        _patiently(lambda: self._widen(topic, partitions), _PATIENCE_MS / 1000)
+
+    def _widen(self, topic: str, partitions: int) -> None:
+        found = len(self.partitions([topic]))
+        if found < partitions:
+            with self._told():
+                self._admin.create_partitions({topic: partitions})
+            raise UnreachableError(f"{self._bootstrap}: {topic} has {found} partitions, not {partitions}")
+
     def at(self, times: Mapping[Partition, int]) -> dict[Partition, int]:
         """Offsets at times in milliseconds, or EARLIEST or LATEST; the end where nothing is so late."""
         found = self._listed(times)

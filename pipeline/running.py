@@ -138,10 +138,12 @@ class Running:
         return self._job.source.timed(apply_transforms(frame, self._job.transforms))
 
     def _inputs(self, spark: "SparkSession") -> Mapping[str, "DataFrame"]:
-        return {
-            each.name: each.prepare(feed.timed(feed.frame(spark, streaming=not each.is_table)))
-            for each, feed in self._job.inputs
-        }
+        frames = {}
+        for each, feed in self._job.inputs:
+            checkpoint = str(self._checkpoint.spark / "inputs" / each.name)
+            frame = feed.frame(spark, streaming=not each.is_table, checkpoint=checkpoint)
+            frames[each.name] = each.prepare(feed.timed(frame))
+        return frames
 
     def _write(self, batch: "DataFrame", batch_id: int) -> None:
         """One batch; runs on a thread of Spark's."""
@@ -204,7 +206,8 @@ class Running:
             now = time.monotonic()
             if now >= next_poll:
                 next_poll = now + _POLL_EVERY_S
-                self._job.source.poll()
+                for feed in (self._job.source, *(each for _, each in self._job.inputs)):
+                    feed.poll()
             told = self._tell_since(query, positions, told)
             self._commit(positions)
         self._tell_since(query, positions, told)

@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from ottla.pipeline.checkpoint import Checkpoint
+from ottla.pipeline.job import Job
+from ottla.pipeline.job_file import read_settings
+from ottla.pipeline.running import Running
 from ottla.pipeline.settings import JobError
 from ottla.pipeline.sources import Source, read_source
 from tests.pipeline.jobs import Rows, batches, keys
@@ -208,6 +212,39 @@ def test_a_clock_that_goes_back_and_a_longer_delay_have_no_row_read_twice(
     table.run(f"INSERT INTO items VALUES (2, 'late', {times[7200]})")
     assert polled(3_600_000) == [["late"]]
     assert polled(0) == []
+
+
+def test_a_table_may_be_a_stream_beside_the_source_of_a_job(spark: Any, table: Table, tmp_path: Path) -> None:
+    table.add((1, "a", ""))
+    (tmp_path / "in.log").write_text("b\n")
+    (tmp_path / "job.toml").write_text(f"""
+[source]
+type = "files"
+path = "{tmp_path}/in.log"
+[[inputs]]
+name = "items"
+type = "jdbc"
+url = "{table.url}"
+table = "items"
+mode = "incrementing"
+"incrementing.column.name" = "id"
+[[steps]]
+kind = "sql"
+query = "SELECT value.value AS name FROM records UNION ALL SELECT value.name FROM items"
+[sink]
+type = "files"
+format = "text"
+path = "{tmp_path}/out"
+""")
+
+    def written() -> list[str]:
+        job = Job(read_settings(tmp_path / "job.toml"))
+        Running(job, Checkpoint(tmp_path / "checkpoint"), spark, lambda _: None).run(once=True)
+        return sorted(line for file in (tmp_path / "out").glob("*.txt") for line in file.read_text().split())
+
+    assert written() == ["a", "b"]
+    table.add((2, "c", ""))
+    assert written() == ["a", "b", "c"]
 
 
 def test_what_a_database_says_is_one_line(spark: Any, table: Table, tmp_path: Path) -> None:
