@@ -51,6 +51,8 @@ class Range(NamedTuple):
     end: int
     is_known: bool = True
     """Whether `end` is where what is committed ends, and not only what is known of it before the first checkpoint."""
+    log_end: int = 0
+    """Where what there is ends, committed or not."""
 
 
 class Slice(NamedTuple):
@@ -114,6 +116,7 @@ class Logs:
         self._options = options
         self._known: dict[TopicPartition, OpenTransactions] = {}
         self._directories: dict[TopicPartition, Path] = {}
+        self._reached: dict[TopicPartition, _Found] = {}
 
     def ranges(self) -> dict[TopicPartition, Range]:
         """From where to where each partition can be read now; what is named and missing is lost."""
@@ -130,7 +133,18 @@ class Logs:
             everywhere = ", ".join(map(str, self._options.directories))
             self.lost(f"There is no log of {', '.join(missing)} in {everywhere}")
         self._directories = {topic_partition: each.directory for topic_partition, each in found.items()}
-        return {topic_partition: each.range for topic_partition, each in sorted(found.items())}
+        return {
+            topic_partition: self._since_it_moved(topic_partition, each)
+            for topic_partition, each in sorted(found.items())
+        }
+
+    def _since_it_moved(self, topic_partition: TopicPartition, here: _Found) -> Range:
+        """A copy that became the log may have all that was committed, and an older high watermark for some seconds."""
+        there = self._reached.get(topic_partition, here)
+        if there.directory != here.directory and here.range.end < there.range.end <= here.range.log_end:
+            return here.range._replace(is_known=False)
+        self._reached[topic_partition] = here
+        return here.range
 
     def _look(self) -> list[_LogDirectory]:
         return [_LogDirectory(each) for each in self._options.directories]
@@ -175,13 +189,13 @@ class Logs:
         if high_watermark is None and former >= 0:
             high_watermark = min(former, last)
         if high_watermark is None:
-            return Range(start, last if directory.is_complete else start, directory.is_complete)
+            return Range(start, last if directory.is_complete else start, directory.is_complete, last)
         if high_watermark > last and not self._options.is_permissive:
             raise UnreadableLogError(
                 f"{segments[-1].path}: the last whole batch ends at position {position} with offset {last - 1}, "
                 f"and the high watermark is {high_watermark}"
             )
-        return Range(start, max(start, min(high_watermark, last)))
+        return Range(start, max(start, min(high_watermark, last)), log_end=last)
 
     def stable(self, topic_partition: TopicPartition, end: int) -> int:
         """Where what may be read ends by what is known at `end`: where the first transaction begins that is open."""

@@ -36,7 +36,7 @@ class Directory:
         """Append records, each in a batch of its own."""
         if topic_partition not in self.logs:
             folder = self.path / str(topic_partition)
-            folder.mkdir()
+            folder.mkdir(exist_ok=True)
             load = LoadOptions(LogConfig(retention_bytes=0), NOW_MS, log_start_offset=0, recovery_point=0, clean=True)
             self.logs[topic_partition] = PartitionLog(topic_partition, folder, OpenFiles(8), load)
         for value in new:
@@ -175,6 +175,30 @@ def test_a_broker_that_has_not_written_down_how_far_it_is_makes_a_stream_wait(di
     checkpoint(directory.path, {})
     assert query.batch() == []
     assert query.offsets == {ZERO: 1}
+
+
+def test_a_stream_waits_for_the_high_watermark_of_a_partition_that_moved(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    old, new = Directory(tmp_path / "a"), Directory(tmp_path / "b")
+    log = old.add(ZERO, b"0", b"1", b"2")
+    query = Query(old, path=f"{old.path},{new.path}")
+    assert query.batch() == [b"0", b"1", b"2"]
+    checkpoint(new.path, {ZERO: 1})  # that of the copy, some seconds ago
+    log.release()
+    (old.path / str(ZERO)).rename(new.path / str(ZERO))
+    checkpoint(old.path, {})
+    assert query.batch() == []
+    assert query.offsets == {ZERO: 3}
+    new.add(ZERO, b"3")
+    assert query.batch() == [b"3"]
+    new.delete(ZERO)
+    old.logs.clear()
+    old.add(ZERO, b"of another topic")
+    with pytest.raises(UnreadableLogError, match="orders-0 ends at 1, and was read up to 4"):
+        query.batch()
+    old.close()
+    new.close()
 
 
 def test_a_stream_that_is_not_told_where_it_is_keeps_its_partitions(directory: Directory) -> None:
