@@ -105,7 +105,8 @@ def test_their_topic_is_created_as_connect_does_or_a_line_says_why_it_cannot_be(
         # What is there stays, whatever it is like.
         job("letters", 3).check()
         with pytest.raises(
-            JobError, match=r"errors\.deadletterqueue.* more cannot be created with .*factor 3: "
+            JobError,
+            match=r"errors\.deadletterqueue.* names more, which is missing and cannot be made: .*ReplicationFactor",
         ) as error:
             job("more", 3).check()
         assert "\n" not in str(error.value)

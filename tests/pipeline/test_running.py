@@ -175,7 +175,7 @@ def test_a_record_without_a_value_is_no_row_of_nulls(spark: Any, bootstrap: str,
     produce(bootstrap, "in-9", [*orders(0, 1), None])
     text = SOURCE.format(name="rows", bootstrap=bootstrap, topic="in-9")
     work = Work(spark, tmp_path, text + f'[sink]\ntype = "parquet"\npath = "{tmp_path / "out"}"\n')
-    line = "^topic in-9, partition 0, offset 1: TASK_PUT: A record without a value is no row$"
+    line = ": topic in-9, partition 0, offset 1: TASK_PUT: A record without a value is no row$"
     with pytest.raises(JobFailedError, match=line):
         work.run()
     kept = '[errors]\ntolerance = "all"\ndeadletterqueue.topic.name = "bad-9"\n'
@@ -199,7 +199,7 @@ query = "SELECT key, count(*) AS n FROM records GROUP BY key"
 """
     cases = {
         'time = "value.at"': r"job\.toml: source\.time cannot be: \[FIELD_NOT_FOUND\] .*`at`",
-        counted: r"^\[[\w.]+\] .*output mode",
+        counted: r": \[[\w.]+\] .*output mode",
     }
     for text, line in cases.items():
         more = f'\n{text}\n[sink]\ntype = "topic"\ntopic = "any"\n'
@@ -391,33 +391,33 @@ topic.prefix = "a."
 def test_a_topic_that_is_deleted_ends_the_job_with_a_line_that_names_it(
     spark: Any, bootstrap: str, tmp_path: Path
 ) -> None:
-    create_topic(bootstrap, "in-8")
-    produce(bootstrap, "in-8", orders(0, 1))
+    create_topic(bootstrap, "in-10")
+    produce(bootstrap, "in-10", orders(0, 1))
     sink = f'[sink]\ntype = "parquet"\npath = "{tmp_path / "out"}"\n'
-    work = Work(spark, tmp_path, SOURCE.format(name="deleted", bootstrap=bootstrap, topic="in-8") + sink)
+    work = Work(spark, tmp_path, SOURCE.format(name="deleted", bootstrap=bootstrap, topic="in-10") + sink)
     with started(work) as run:
         wait_for(lambda: work.told)
         admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.delete_topics(["in-8"])["in-8"].result(30)
+        admin.delete_topics(["in-10"])["in-10"].result(30)
         with pytest.raises(JobFailedError) as error:
             run.result(60)
     assert str(error.value).startswith(f"{work.path}: ")
-    assert str(error.value).endswith(f"{bootstrap} has no topic in-8")
+    assert str(error.value).endswith(f"{bootstrap} has no topic in-10")
 
 
 def test_a_job_that_was_moved_reads_partitions_that_are_new_since_and_none_that_are_deleted(
     spark: Any, bootstrap: str, tmp_path: Path
 ) -> None:
-    create_topic(bootstrap, "in-9")
-    produce(bootstrap, "in-9", orders(0, 3))
+    create_topic(bootstrap, "in-11")
+    produce(bootstrap, "in-11", orders(0, 3))
     sink = f'[sink]\ntype = "parquet"\npath = "{tmp_path / "out"}"\n'
-    work = Work(spark, tmp_path, SOURCE.format(name="grown", bootstrap=bootstrap, topic="in-9") + sink)
+    work = Work(spark, tmp_path, SOURCE.format(name="grown", bootstrap=bootstrap, topic="in-11") + sink)
     work.checkpoint.directory.mkdir()
-    work.checkpoint.move({"in-9": {"0": 2}, "gone": {"0": 7}})
+    work.checkpoint.move({"in-11": {"0": 2}, "gone": {"0": 7}})
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    admin.create_partitions({"in-9": 2})
+    admin.create_partitions({"in-11": 2})
     admin.close()
-    produce(bootstrap, "in-9", orders(3, 5), partition=1)
+    produce(bootstrap, "in-11", orders(3, 5), partition=1)
     work.run()
     assert sorted(row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()) == [2, 3, 4]
 
@@ -425,17 +425,17 @@ def test_a_job_that_was_moved_reads_partitions_that_are_new_since_and_none_that_
 def test_the_first_batch_after_a_wait_is_told_and_shown_in_the_group(
     spark: Any, bootstrap: str, tmp_path: Path
 ) -> None:
-    create_topic(bootstrap, "in-7")
+    create_topic(bootstrap, "in-12")
     sink = f'[sink]\ntype = "parquet"\npath = "{tmp_path / "out"}"\n'
-    work = Work(spark, tmp_path, SOURCE.format(name="waiting", bootstrap=bootstrap, topic="in-7") + sink)
+    work = Work(spark, tmp_path, SOURCE.format(name="waiting", bootstrap=bootstrap, topic="in-12") + sink)
     interval = "spark.sql.streaming.noDataProgressEventInterval"
     spark.conf.set(interval, "1000")
     try:
         with started(work):
             # The first batch, without a record, and then that there is nothing to do.
             wait_for(lambda: len(work.told) > 1)
-            produce(bootstrap, "in-7", orders(0, 3))
+            produce(bootstrap, "in-12", orders(0, 3))
             wait_for(lambda: [(progress.rows, progress.lag) for progress in work.told if progress.rows] == [(3, 0)])
-            wait_for(lambda: work.lags("in-7") == ["0"])
+            wait_for(lambda: work.lags("in-12") == ["0"])
     finally:
         spark.conf.unset(interval)

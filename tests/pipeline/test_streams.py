@@ -172,7 +172,7 @@ def test_a_bad_record_in_a_table_ends_a_job_in_one_line_though_it_tolerates_othe
     """)
     running = Running(Job(read_settings(path)), Checkpoint(tmp_path / "checkpoint"), spark, lambda _: None)
     with pytest.raises(
-        JobFailedError, match=r"^topic prices, partition \d, offset 0: VALUE_CONVERTER: .* of the schema$"
+        JobFailedError, match=r": topic prices, partition \d, offset 0: VALUE_CONVERTER: .* of the schema$"
     ):
         running.run(once=True)
 
