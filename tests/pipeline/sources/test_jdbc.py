@@ -181,9 +181,10 @@ def test_rows_that_spark_did_not_remove_do_not_keep_new_ones_away(
 
 @pytest.mark.parametrize("name", ["[ab]", "{a,b}", "*", "a\\b", "a b"])
 def test_a_checkpoint_may_be_called_as_a_pattern(spark: Any, table: Table, tmp_path: Path, name: str) -> None:
-    table.add((1, "a", ""))
+    table.add((1, "of another job", ""))
     # What a pattern would match.
     batches(table.source("bulk").load(spark, streaming=True, checkpoint=f"{tmp_path}/a"), tmp_path / "a")
+    table.run("UPDATE items SET name = 'a'")
     frame = table.source("bulk").load(spark, streaming=True, checkpoint=f"{tmp_path}/{name}")
     assert names(batches(frame, tmp_path / "spark")) == [["a"]]
 
@@ -245,6 +246,7 @@ path = "{tmp_path}/out"
     assert written() == ["a", "b"]
     table.add((2, "c", ""))
     assert written() == ["a", "b", "c"]
+    assert (tmp_path / "checkpoint" / "spark" / "inputs" / "items" / "jdbc").is_dir()
 
 
 def test_what_a_database_says_is_one_line(spark: Any, table: Table, tmp_path: Path) -> None:
