@@ -126,9 +126,11 @@ class Running:
         try:
             query.stop()
         except (PySparkException, Py4JError):
-            # Brokers that are gone are waited for, whoever interrupts that; it ends with the JVM.
             if not self._is_stopped:
                 raise
+            # Brokers that are gone are waited for, whoever interrupts that. With Spark ends all that may still write,
+            # before the job's lock is given up.
+            self._spark.stop()
 
     def _frame(self, positions: Positions | None) -> "DataFrame":
         checkpoint, start, topics = str(self._checkpoint.spark), self._checkpoint.start(), self._job.source.topics
