@@ -6,6 +6,7 @@ Must not know what a job does. Counterparts: connect-standalone.sh, connect-dist
 import logging
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
@@ -144,6 +145,10 @@ def _run(file: Path, place: Place, once: bool) -> None:
     kept = place.kept(job, file)
     installed()
     job.check()
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # From here on: what interrupted Spark's start would leave its JVM behind.
+        signal.signal(number, lambda *_: stopping.set())
     spark = open_session(
         job.name,
         job.needs(),
@@ -154,10 +159,7 @@ def _run(file: Path, place: Place, once: bool) -> None:
     )
     try:
         with _progress(job.name) as tell:
-            running = Running(job, kept, spark, tell)
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, lambda *_: running.stop())
-            running.run(once=once)
+            Running(job, kept, spark, tell, stopping).run(once=once)
     finally:
         close_session(spark)
 

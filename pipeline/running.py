@@ -8,6 +8,7 @@ terminals and servers. Counterparts in Kafka: WorkerSourceTask, WorkerSinkTask, 
 import json
 import logging
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -58,15 +59,21 @@ class Running:
     """One run of a job."""
 
     def __init__(
-        self, job: Job, checkpoint: Checkpoint, spark: "SparkSession", tell: Callable[[Progress], None]
+        self,
+        job: Job,
+        checkpoint: Checkpoint,
+        spark: "SparkSession",
+        tell: Callable[[Progress], None],
+        stopping: threading.Event | None = None,
     ) -> None:
+        """`stopping` is set by whoever wants it to end, perhaps before it has begun."""
         self._job = job
         self._checkpoint = checkpoint
         self._spark = spark
         self._tell = tell
         self._failure: BaseException | None = None
         self._query_id = ""
-        self._is_stopped = False
+        self._stopping = stopping or threading.Event()
         self._owed: Offsets = {}
         # Steps that keep state have to see a stream; all others see a batch, whose bad records were put aside.
         self._streams = any(step.is_stateful for step in job.steps) or any(not each.is_table for each, _ in job.inputs)
@@ -99,7 +106,7 @@ class Running:
 
     def stop(self) -> None:
         """End soon; a batch that is under way is run again at the next start."""
-        self._is_stopped = True
+        self._stopping.set()
 
     # The query
 
@@ -126,7 +133,7 @@ class Running:
         try:
             query.stop()
         except (PySparkException, Py4JError):
-            if not self._is_stopped:
+            if not self._stopping.is_set():
                 raise
             # Brokers that are gone are waited for, whoever interrupts that. With Spark ends all that may still write,
             # before the job's lock is given up.
@@ -203,8 +210,8 @@ class Running:
     def _watch(self, query: "StreamingQuery", positions: Positions | None) -> None:
         told = _NOTHING_TOLD
         next_poll = 0.0
-        while query.isActive and not self._is_stopped:
-            time.sleep(_LOOK_EVERY_S)
+        while query.isActive and not self._stopping.is_set():
+            self._stopping.wait(_LOOK_EVERY_S)
             now = time.monotonic()
             if now >= next_poll:
                 next_poll = now + _POLL_EVERY_S
@@ -213,8 +220,8 @@ class Running:
             told = self._tell_since(query, positions, told)
             self._commit(positions)
         self._tell_since(query, positions, told)
-        self._commit(positions, 0.0 if self._is_stopped else _PATIENCE_S)
-        if not self._is_stopped and (error := query.exception()) is not None:
+        self._commit(positions, 0.0 if self._stopping.is_set() else _PATIENCE_S)
+        if not self._stopping.is_set() and (error := query.exception()) is not None:
             error = self._failure or error
             raise self._failed(_one_line(bad_record_in(error) or error) + self._what_is_gone(positions))
 

@@ -86,12 +86,35 @@ def test_a_job_ends_soon_though_its_brokers_are_gone(tmp_path: Path) -> None:
     assert (lines(said), process.returncode) == ([], 0)
 
 
+def jvms(pid: int) -> list[int]:
+    """The JVMs that a process has begun."""
+    children = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    return [child for child in children if "java" in Path(f"/proc/{child}/exe").readlink().name]
+
+
+def test_a_job_that_is_interrupted_while_spark_starts_leaves_no_jvm(tmp_path: Path) -> None:
+    command = [*COMMAND, "run", str(job(tmp_path)), "--jars", str(jar_folder(tmp_path))]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        timer = threading.Timer(100, process.kill)
+        timer.start()
+        while not (begun := jvms(process.pid)) and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate()[1]
+        timer.cancel()
+    assert (process.returncode, lines(said)) == (0, [])
+    assert len(begun) == 1
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{begun[0]}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 def test_a_jvm_that_is_gone_is_said_in_one_line(tmp_path: Path) -> None:
     file = job(tmp_path)
     with running(file) as process:
-        for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
-            if "java" in Path(f"/proc/{child}/exe").readlink().name:
-                os.kill(int(child), signal.SIGKILL)
+        for jvm in jvms(process.pid):
+            os.kill(jvm, signal.SIGKILL)
         said = process.communicate()[1]
     assert lines(said) == [f"ottla: {file}: Spark is gone: its JVM was killed, or had too little memory"]
     assert process.returncode == 1
