@@ -27,6 +27,15 @@ SETTINGS = {
 }
 
 
+# Jobs that are processes of their own end before their JVM has compiled them well; the one Spark of all tests does not.
+_JVM_OPTIONS = "SPARK_SUBMIT_OPTS"
+
+
+def pytest_configure() -> None:
+    """Have the JVMs of jobs start quickly."""
+    os.environ.setdefault(_JVM_OPTIONS, "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+
+
 @contextmanager
 def running_spark(folder: Path) -> Iterator[Any]:
     """Run one Spark, whose files are in a folder, for as long as the block lasts."""
@@ -42,6 +51,7 @@ def running_spark(folder: Path) -> Iterator[Any]:
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        patch.delenv(_JVM_OPTIONS, raising=False)
         # Else it is the first python3 of the path that runs what is written in Python.
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         builder = SparkSession.builder.master("local[2]").appName("tests")

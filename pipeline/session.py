@@ -44,8 +44,12 @@ _ALWAYS: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
 }
-# All of it is on this machine: nobody else is to reach it.
-_LOCAL: Final = {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK}
+# All of it is on this machine: nobody else is to reach it, and Spark's 200 partitions of state would be many.
+_LOCAL: Final = {
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.driver.host": LOOPBACK,
+    "spark.sql.shuffle.partitions": str(os.cpu_count()),
+}
 # Avro makes room for as much as a record says will follow. What a bad one says would end the JVM: here, 64 MiB.
 _MOST_OF_AVRO: Final = " ".join(
     f"-Dorg.apache.avro.limits.{what}.maxLength={most}"
@@ -95,6 +99,7 @@ def open_session(
 
     for each in _TALKATIVE:
         PySparkLogger.getLogger(each).setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_not_of_py4j)
     if not master:
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -108,6 +113,11 @@ def open_session(
             return builder.config(map={**settings, **given}).getOrCreate()
         except Exception as error:
             raise NoSparkError(f"Spark does not start on {master or 'this machine'}: {reason(error)}") from None
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Whether a record is another's than py4j's, which tells a JVM that is gone to the root logger, with a trace."""
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def close_session(spark: "SparkSession") -> None:

@@ -298,7 +298,7 @@ async def test_clients_are_told_the_listener_that_was_asked(tmp_path: Path) -> N
     )
     node = Node(settings)
     # Whatever else listens in this process is no broker.
-    before = set(_listening())
+    before = _listening()
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
             places: list[str] = []
@@ -306,9 +306,8 @@ async def test_clients_are_told_the_listener_that_was_asked(tmp_path: Path) -> N
             while not places:
                 await trio.sleep(0.001)
             assert places == ["outside.example:1234"]
-            ports = {int(line.split()[1].split(":")[1], 16) for line in set(_listening()) - before}
             found = set()
-            for port in ports:
+            for port in _listening() - before:
                 async with client(f"127.0.0.1:{port}") as one:
                     response = await one.ask(MetadataRequest(topics=()), 12)
                     assert isinstance(response, MetadataResponse)
@@ -323,16 +322,16 @@ async def test_clients_are_told_the_listener_that_was_asked(tmp_path: Path) -> N
     assert len(found) == 2
 
 
-def _listening() -> list[str]:
-    """The lines of this process's listening sockets in the kernel's table."""
+def _listening() -> set[int]:
+    """The ports on which this process listens."""
     own = set()
     for entry in Path("/proc/self/fd").iterdir():
         try:
             own.add(str(entry.readlink()))
         except FileNotFoundError:
             continue
-    lines = Path("/proc/self/net/tcp").read_text().splitlines()[1:]
-    return [line for line in lines if line.split()[3] == "0A" and f"socket:[{line.split()[9]}]" in own]
+    sockets = map(str.split, Path("/proc/self/net/tcp").read_text().splitlines()[1:])
+    return {int(each[1].split(":")[1], 16) for each in sockets if each[3] == "0A" and f"socket:[{each[9]}]" in own}
 
 
 async def test_a_topic_that_is_only_asked_for_is_created(tmp_path: Path) -> None:
