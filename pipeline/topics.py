@@ -14,7 +14,7 @@ from ottla.pipeline.checkpoint import Offsets
 from ottla.pipeline.formats import Format, read_format
 from ottla.pipeline.java_regex import JAVA_REGEX
 from ottla.pipeline.positions import EARLIEST, LATEST, Partition, Positions, by_topic
-from ottla.pipeline.settings import Settings
+from ottla.pipeline.settings import JobError, Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,7 +69,11 @@ class TopicSource:
         if self._way == "partitions":
             return [(topic, partition) for topic, each in json.loads(self._wanted).items() for partition in each]
         if self._way == "topics.regex":
-            return positions.partitions([each for each in positions.topics() if re.fullmatch(self._wanted, each)])
+            try:
+                return positions.partitions([each for each in positions.topics() if re.fullmatch(self._wanted, each)])
+            except re.error as error:
+                # Java may know it: Spark reads these topics, though they cannot be told here.
+                raise JobError(f"topics.regex {self._wanted!r} cannot be matched here: {error}") from None
         return positions.partitions(self._wanted.split(","))
 
     def completed(self, start: Offsets, positions: Positions) -> Offsets:

@@ -127,6 +127,12 @@ def test_what_cannot_be_moved_stays_where_it_is(broker: Broker, kept: Checkpoint
     assert kept.offsets() == [{"a": {"0": 4, "1": 5}}]
 
 
+def test_a_pattern_that_only_java_knows_is_said_in_one_line(broker: Broker, kept: Checkpoint) -> None:
+    with pytest.raises(JobError, match=r"^topics\.regex '\\\\Qa\\\\E' cannot be matched here: "):
+        moving.to_time(job(broker, topics_regex=r"\Qa\E"), kept, EARLIEST)
+    assert kept.start() is None
+
+
 def test_a_job_without_topics_only_begins_anew(broker: Broker, kept: Checkpoint) -> None:
     moved = job(broker, type="rate")
     done(kept, '{"value":3}')
