@@ -261,14 +261,17 @@ def test_replicas_in_a_directory_that_fails_kafka_are_led_by_ottla(cluster: Mixe
     sound, failing = kafka.data / "log", kafka.data / "failing"
     kafka.overrides.append(f"log.dirs={sound},{failing}")
     kafka.start()
-    # Each goes to the directory that has fewer.
+    # Each goes to the directory that has fewer, soon after the cluster knows of it.
     cluster.create_topics({topic: [KAFKA, OTTLA] for topic in REPLICAS})
-    (lost,) = [topic for topic in REPLICAS if (failing / f"{topic}-0").exists()]
+    deadline = time.monotonic() + PATIENCE_S
+    while len(lost := [topic for topic in REPLICAS if (failing / f"{topic}-0").exists()]) != 1:
+        assert time.monotonic() < deadline, f"{[*sound.iterdir(), *failing.iterdir()]}\n{cluster.output()}"
+        time.sleep(0.05)
     shutil.rmtree(failing)
     failing.touch()
     cluster.wait_for(
         lambda topic, known: (
-            (known.leader, known.in_sync) == ((OTTLA, {OTTLA}) if topic == lost else (KAFKA, BOTH))
+            (known.leader, known.in_sync) == ((OTTLA, {OTTLA}) if topic in lost else (KAFKA, BOTH))
             and known.brokers == BOTH
         )
     )

@@ -1,12 +1,15 @@
 """The APIs of consumer groups, in every version, over a whole broker: from its socket to its log and back."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import pytest
 import trio
 
+from ottla.broker import server
 from ottla.broker.authorizer import Operation
+from ottla.broker.connection import Connection
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -197,7 +200,11 @@ async def test_a_member_joins_commits_and_leaves_in_every_version(tmp_path: Path
         assert await fetch(one, "t", version=versions.fetch) == {"t": (-1, 0)}
 
 
-async def test_commits_that_come_together_are_one_batch_and_what_follows_them_sees_them(tmp_path: Path) -> None:
+async def test_commits_that_come_together_are_one_batch_and_what_follows_them_sees_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However slow the machine is: their turn does not end before they do.
+    monkeypatch.setattr(server, "Connection", partial(Connection, turn_clock=lambda: 0.0))
     async with running(quick(tmp_path)) as bootstrap, client(bootstrap) as one:
         await create(one, "t")
         await find(one)
