@@ -25,7 +25,7 @@ run: $(VENV)/native.stamp ## Set up, then serve Kafka clients on localhost:9092 
 
 setup: $(VENV)/native.stamp $(VENV)/test.stamp ## Set up for work on the code, without Java.
 
-test: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/hosts.stamp $(VENV)/spark.stamp ## Set up all that tests need, then run every test.
+test: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/hosts.stamp $(VENV)/classes.stamp ## Set up all that tests need, then run every test.
 	$(FAST_TESTS)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
@@ -36,7 +36,7 @@ check: $(VENV)/test.stamp ## The checks for every change, in under two minutes.
 	$(BIN)/lint-imports --no-cache
 	$(FAST_TESTS)
 
-soak: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/hosts.stamp $(VENV)/spark.stamp ## Every test with many more trials of what is random.
+soak: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/hosts.stamp $(VENV)/classes.stamp ## Every test with many more trials of what is random.
 	$(BIN)/python -m pytest --timeout 0 --trials $(SOAK_TRIALS)
 
 bench: ## Apache Kafka and Ottla, side by side.
@@ -73,6 +73,11 @@ $(VENV)/test.stamp: $(VENV)/run.stamp
 # Half a gigabyte, which only tests and measurements of Spark need.
 $(VENV)/spark.stamp: $(VENV)/test.stamp
 	@$(PIP) install --no-build-isolation --editable '.[spark]'
+	@touch $@
+
+# Spark is started often.
+$(VENV)/classes.stamp: $(VENV)/spark.stamp $(VENV)/jars.stamp compat_tests/spark_classes.py
+	@$(BIN)/python -m compat_tests.spark_classes
 	@touch $@
 
 # Apache Kafka is what Ottla is tested against.

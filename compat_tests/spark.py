@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from compat_tests.jars import require, spark_jars
+from compat_tests.spark_classes import OPTIONS, QUICK, from_archive
 
 GROUP = "spark"
 SETTINGS = {
@@ -27,13 +28,9 @@ SETTINGS = {
 }
 
 
-# Jobs that are processes of their own end before their JVM has compiled them well; the one Spark of all tests does not.
-_JVM_OPTIONS = "SPARK_SUBMIT_OPTS"
-
-
 def pytest_configure() -> None:
     """Have the JVMs of jobs start quickly."""
-    os.environ.setdefault(_JVM_OPTIONS, "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+    os.environ.setdefault(OPTIONS, " ".join([*QUICK, *from_archive()]))
 
 
 @contextmanager
@@ -51,7 +48,8 @@ def running_spark(folder: Path) -> Iterator[Any]:
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        patch.delenv(_JVM_OPTIONS, raising=False)
+        # It lives long enough for Java to compile what is hot.
+        patch.setenv(OPTIONS, " ".join(from_archive()))
         # Else it is the first python3 of the path that runs what is written in Python.
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         builder = SparkSession.builder.master("local[2]").appName("tests")

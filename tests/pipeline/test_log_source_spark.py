@@ -19,7 +19,8 @@ pytestmark = pytest.mark.slow
 
 OFTEN = (
     *("replica.high.watermark.checkpoint.interval.ms=50", "log.retention.check.interval.ms=100"),
-    *("log.cleaner.backoff.ms=100", "log.segment.delete.delay.ms=0", "log.cleaner.enable=true"),
+    *("log.initial.task.delay.ms=100", "log.cleaner.backoff.ms=100", "log.segment.delete.delay.ms=0"),
+    "log.cleaner.enable=true",
 )
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "100"}
 

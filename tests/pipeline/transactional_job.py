@@ -1,4 +1,7 @@
-"""A streaming query that copies a topic, as a process that is killed; its arguments are those of `copy`."""
+"""A streaming query that copies a topic, as a process that is killed.
+
+Its arguments are how many rows make a batch, and what else `copy` takes.
+"""
 
 import os
 import sys
@@ -7,7 +10,6 @@ from typing import Any
 from compat_tests.jars import spark_jars
 from ottla.pipeline.transactional_sink import FORMAT, register, spread
 
-ROWS_OF_A_BATCH = 1000
 TASKS = 2
 
 
@@ -49,7 +51,7 @@ def main() -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
     spark.streams.addListener(Telling())
-    copy(spark, ROWS_OF_A_BATCH, *sys.argv[1:]).trigger(availableNow=True).start().awaitTermination()
+    copy(spark, int(sys.argv[1]), *sys.argv[2:]).trigger(availableNow=True).start().awaitTermination()
 
 
 if __name__ == "__main__":
