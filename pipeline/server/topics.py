@@ -23,7 +23,8 @@ logger = logging.getLogger(__name__)
 START_TIMEOUT_S: Final = 60.0
 WRITE_TIMEOUT_S: Final = 30.0
 POLL_MS: Final = 200
-# So long without a record, and the end of a topic is taken for reached: what was there last may have been compacted.
+# So long without anything new from a broker that answers, and the end is taken for reached: what was there last was
+# compacted.
 QUIET_S: Final = 5.0
 
 
@@ -91,15 +92,19 @@ class Topics:
         self._consumer.assign(both)
         self._consumer.seek_to_beginning(*both)
         ends = self._consumer.end_offsets(both)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        quiet_since = time.monotonic()
+        while not all(self._next[each] >= ends[each] for each in both):
+            if self._poll():
+                quiet_since = time.monotonic()
+            elif time.monotonic() - quiet_since > QUIET_S:
+                # Fails where nobody answers.
+                self._consumer.end_offsets(both)
+                break
+            if time.monotonic() > deadline:
+                raise TopicError(f"{self._configs.topic} could not be read within {START_TIMEOUT_S:.0f} s")
         self._reader.start()
         self._writer.start()
-        deadline = time.monotonic() + START_TIMEOUT_S
-        with self.state.changed:
-            while not all(self._next[each] >= ends[each] for each in both):
-                if not self.state.changed.wait(QUIET_S):
-                    return
-                if time.monotonic() > deadline:
-                    raise TopicError(f"{self._configs.topic} could not be read within {START_TIMEOUT_S:.0f} s")
 
     def write(self, records: Sequence[Record]) -> None:
         """Write what is wanted; return when it has been read back."""
@@ -145,14 +150,18 @@ class Topics:
     def _read(self) -> None:
         while not self._is_stopping.is_set():
             try:
-                polled = self._consumer.poll(timeout_ms=POLL_MS)
+                self._poll()
             except KafkaError as error:
                 logger.warning("the topics of the jobs cannot be read: %s", error)
                 self._is_stopping.wait(1)
-                continue
-            for partition, records in polled.items():
-                for record in records:
-                    self.state.apply((record.key or b"").decode(errors="replace"), record.value, record.offset)
-                    with self.state.changed:
-                        self._next[partition] = record.offset + 1
-                        self.state.changed.notify_all()
+
+    def _poll(self) -> bool:
+        """Take in what there is; return whether anything came."""
+        polled = self._consumer.poll(timeout_ms=POLL_MS)
+        for partition, records in polled.items():
+            for record in records:
+                self.state.apply((record.key or b"").decode(errors="replace"), record.value, record.offset)
+                with self.state.changed:
+                    self._next[partition] = record.offset + 1
+                    self.state.changed.notify_all()
+        return bool(polled)
