@@ -14,10 +14,10 @@ from pathlib import Path
 from benchmarks import clusters, codecs, compaction, footprint, groups, restarts, spark
 from benchmarks.machine_memory import touch_free_memory
 from benchmarks.workloads import WORKLOADS, Workload
-from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
+from compat_tests.brokers import Broker, MeasuredKafka, Ottla, running
 from compat_tests.spark import running_spark
 
-SYSTEMS = (ApacheKafka, Ottla)
+SYSTEMS = (MeasuredKafka, Ottla)
 MB = 1e6
 STARTUP = "start-up to the first reply"
 AT_REST = "resident memory at rest"

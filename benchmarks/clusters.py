@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar, cast
 
-from compat_tests.brokers import Broker, Kafka39, Ottla, run_tool
+from compat_tests.brokers import Broker, Kafka39, Ottla, measured_tool
 from compat_tests.clients import create_topic
 from compat_tests.zookeeper import running as running_zookeeper
 from ottla.wire.codec import decode_response, encode_request
@@ -158,7 +158,7 @@ def _create(cluster: Cluster, number: int) -> None:
 def _performance(cluster: Cluster) -> float:
     create_topic(cluster.bootstrap, "perf", 6, replicas=REPLICAS)
     count = 300_000
-    printed = run_tool(
+    printed = measured_tool(
         "org.apache.kafka.tools.ProducerPerformance",
         *("--topic", "perf", "--num-records", str(count), "--record-size", "1024", "--throughput", "-1"),
         *("--bootstrap-server", cluster.bootstrap, "--command-property", "acks=all"),

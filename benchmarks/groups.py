@@ -11,7 +11,7 @@ import confluent_kafka
 
 from benchmarks.raw_client import drive
 from benchmarks.workloads import SECONDS, WARM_UP_SECONDS, Workload, address, sampled
-from compat_tests.brokers import Broker, run_tool
+from compat_tests.brokers import Broker, measured_tool
 from compat_tests.clients import create_topic
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -103,13 +103,13 @@ def consumer_performance(broker: Broker) -> float:
     """Records a second of Kafka's own ConsumerPerformance over 5,000,000 x 100 B."""
     topic, count = "consumed", 5_000_000
     create_topic(broker.bootstrap, topic)
-    run_tool(
+    measured_tool(
         "org.apache.kafka.tools.ProducerPerformance",
         *("--topic", topic, "--num-records", str(count), "--record-size", "100", "--throughput", "-1"),
         *("--bootstrap-server", broker.bootstrap),
         timeout_s=300,
     )
-    printed = run_tool(
+    printed = measured_tool(
         "org.apache.kafka.tools.ConsumerPerformance",
         *("--topic", topic, "--messages", str(count), "--group", "performance", "--timeout", "60000"),
         *("--bootstrap-server", broker.bootstrap),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.footprint import Row
-from compat_tests.brokers import Broker, run_tool, running
+from compat_tests.brokers import Broker, measured_tool, running
 from compat_tests.clients import create_topic
 from ottla.log.checkpoint import HIGH_WATERMARK_FILE, read_offsets
 
@@ -48,7 +48,7 @@ def measure(system: type[Broker], spark: Any, records: int = RECORDS) -> Iterato
 
 def _fill(broker: Broker, records: int) -> None:
     create_topic(broker.bootstrap, TOPIC, PARTITIONS)
-    run_tool(
+    measured_tool(
         "org.apache.kafka.tools.ProducerPerformance",
         *("--topic", TOPIC, "--num-records", str(records), "--record-size", "100", "--throughput", "-1"),
         *("--bootstrap-server", broker.bootstrap),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
 from benchmarks.raw_client import drive
-from compat_tests.brokers import Broker, run_tool
+from compat_tests.brokers import Broker, measured_tool
 from compat_tests.clients import create_topic
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
@@ -161,7 +161,7 @@ def producer_performance(count: int, size: int) -> Callable[[Broker], float]:
     def measure(broker: Broker) -> float:
         topic = f"perf-{size}"
         create_topic(broker.bootstrap, topic)
-        printed = run_tool(
+        printed = measured_tool(
             "org.apache.kafka.tools.ProducerPerformance",
             *("--topic", topic, "--num-records", str(count), "--record-size", str(size), "--throughput", "-1"),
             *("--bootstrap-server", broker.bootstrap),
@@ -178,7 +178,7 @@ def end_to_end_latency(count: int) -> Callable[[Broker], float]:
 
     def measure(broker: Broker) -> float:
         create_topic(broker.bootstrap, "latency")
-        printed = run_tool(
+        printed = measured_tool(
             "org.apache.kafka.tools.EndToEndLatency",
             *("--topic", "latency", "--num-records", str(count), "--record-size", "100", "--producer-acks", "all"),
             *("--bootstrap-server", broker.bootstrap),

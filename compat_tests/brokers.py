@@ -4,6 +4,7 @@ Nothing of Ottla is imported here: it is started by its command line, as a stran
 """
 
 import contextlib
+import functools
 import os
 import signal
 import socket
@@ -14,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from compat_tests.jars import ZOOKEEPER_BROKER, ZOOKEEPER_TOOLS, classpath
+from compat_tests.jars import QUICK, ZOOKEEPER_BROKER, ZOOKEEPER_TOOLS, classpath
 from compat_tests.zookeeper import ZooKeeper, free_port
 
 KAFKA = "org.apache.kafka:kafka_2.13:4.3.1"
@@ -27,8 +28,10 @@ KAFKA_JVM = (
     *("-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true"),
 )
-# What lets it start soonest, for those who do not measure it.
-QUICK_JVM = ("-Xmx400M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# For those who do not measure it.
+QUICK_JVM = ("-Xmx1G", *QUICK)
+# What Kafka's own start script passes to a tool.
+TOOL_JVM = ("-Xmx256M",)
 METADATA_V1_OF_NO_TOPICS = b"\x00\x00\x00\x0e\x00\x03\x00\x01\x00\x00\x00\x00\xff\xff\x00\x00\x00\x00"
 API_VERSIONS_V0 = b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"
 
@@ -105,6 +108,7 @@ class ApacheKafka(Broker):
     """Apache Kafka 4.3.1: one KRaft node with its defaults."""
 
     name = "Kafka"
+    jvm: Sequence[str] = QUICK_JVM
 
     def command(self) -> list[str]:
         properties = self.data / "server.properties"
@@ -121,7 +125,7 @@ class ApacheKafka(Broker):
             "transaction.state.log.min.isr=1",
             *self.overrides,
         ]
-        java = ["java", *KAFKA_JVM, "-cp", classpath(KAFKA)]
+        java = ["java", *self.jvm, "-cp", classpath(KAFKA)]
         if not (self.data / "log" / "meta.properties").exists():
             properties.write_text("\n".join(lines) + "\n")
             cluster_id = "bWVhc3VyZWRIZXJlMDAwMA"
@@ -132,6 +136,12 @@ class ApacheKafka(Broker):
                 timeout=60,
             )
         return [*java, "kafka.Kafka", str(properties)]
+
+
+class MeasuredKafka(ApacheKafka):
+    """The same as its own start script runs it."""
+
+    jvm = KAFKA_JVM
 
 
 class Kafka39(Broker):
@@ -226,15 +236,24 @@ def running(kind: type[Broker], overrides: Sequence[str] = (), parent: Path | No
             broker.stop()
 
 
-def tool_command(main_class: str, *arguments: str, jars: Sequence[str] = NEWEST) -> list[str]:
+def tool_command(
+    main_class: str, *arguments: str, jars: Sequence[str] = NEWEST, jvm: Sequence[str] = QUICK
+) -> list[str]:
     """Return the command line of one of Kafka's own tools."""
-    return ["java", "-Xmx256M", "-cp", os.pathsep.join(map(classpath, jars)), main_class, *arguments]
+    return ["java", *TOOL_JVM, *jvm, "-cp", os.pathsep.join(map(classpath, jars)), main_class, *arguments]
 
 
-def run_tool(main_class: str, *arguments: str, stdin: bytes = b"", timeout_s: float = 60) -> str:
+def run_tool(
+    main_class: str, *arguments: str, stdin: bytes = b"", timeout_s: float = 60, jvm: Sequence[str] = QUICK
+) -> str:
     """Run one of Kafka's own command line tools; return what it printed."""
-    done = subprocess.run(tool_command(main_class, *arguments), input=stdin, capture_output=True, timeout=timeout_s)
+    command = tool_command(main_class, *arguments, jvm=jvm)
+    done = subprocess.run(command, input=stdin, capture_output=True, timeout=timeout_s)
     text = done.stdout.decode() + done.stderr.decode()
     if done.returncode:
         raise RuntimeError(f"{main_class} ended with {done.returncode}:\n{text}")
     return text
+
+
+measured_tool = functools.partial(run_tool, jvm=())
+"""The same as its own start script runs it."""

@@ -37,6 +37,9 @@ SPARK = (
     "org.apache.kafka:kafka-streams:3.9.2",
 )
 
+# What a JVM starts soonest with, and ends before it would have compiled itself well.
+QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / "jars"
 # What binds Kafka's logging: to nothing but errors, on stderr. The last release with ZooKeeper insists on log4j 1.
 SIMPLE_LOGGING = "org.slf4j:slf4j-simple:1.7.36"

@@ -14,7 +14,7 @@ class JavaProgram:
 
     def __init__(self, source: Path, *coordinates: str, folder: Path | None = None) -> None:
         path = os.pathsep.join(map(jars.classpath, coordinates))
-        command = [jars.require("java"), "-Xmx512M", "-XX:+UseSerialGC", "-cp", path, str(source)]
+        command = [jars.require("java"), "-Xmx512M", *jars.QUICK, "-cp", path, str(source)]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=folder)
 

@@ -30,7 +30,7 @@ _ASSIGNORS = {
     "sticky": "StickyAssignor",
     "cooperative-sticky": "CooperativeStickyAssignor",
 }
-_JVM = ("-Xmx128M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JVM = ("-Xmx128M", *jars.QUICK)
 
 
 @cache

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from compat_tests.jars import require, spark_jars
-from compat_tests.spark_classes import OPTIONS, QUICK, from_archive
+from compat_tests.jars import QUICK, require, spark_jars
+from compat_tests.spark_classes import OPTIONS, from_archive
 
 GROUP = "spark"
 SETTINGS = {

@@ -10,11 +10,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from compat_tests.jars import QUICK
+
 ARCHIVE = Path(sys.prefix) / "spark.jsa"
 # How Spark is told of options for its JVM.
 OPTIONS = "SPARK_SUBMIT_OPTS"
-# What is a process of its own ends before its JVM has compiled it well.
-QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 JOB = """\
 [source]
 type = "files"

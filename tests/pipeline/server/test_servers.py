@@ -187,11 +187,9 @@ def test_servers_that_come_and_go_never_run_a_job_twice(group: Servers, trials: 
 
 def test_jobs_move_on_apache_kafka_too(tmp_path: Path) -> None:
     with (
-        running(ApacheKafka, ["group.initial.rebalance.delay.ms=0"]) as kafka,
+        running(ApacheKafka, ["group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000"]) as kafka,
         servers(tmp_path, kafka.bootstrap, "moving") as group,
     ):
-        # Its least session timeout.
-        group.options["session_timeout_ms"] = 6_000
         first, second = share(group)
         group.kill(first)
         wait_until_all_are_with(group, second)
