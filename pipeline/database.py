@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.pipeline.failures import reason
-from ottla.pipeline.filesystem import local_path
+from ottla.pipeline.filesystem import local_path, require_local_parent
 from ottla.pipeline.jvm import require_class
 from ottla.pipeline.settings import JobError, Settings
 
@@ -86,8 +86,7 @@ class Database:
         path = local_path(name)
         if name in ("", ":memory:") or path is None:
             raise self._settings.wrong("url", "is to name a file: one connection sees nothing of another's memory")
-        if not path.absolute().parent.is_dir():
-            raise self._settings.wrong("url", f"is to lie in {path.absolute().parent}, which is not there")
+        require_local_parent(self._settings, "url", path)
 
     def options(self) -> dict[str, str]:
         """What Spark's own JDBC source and sink are told."""

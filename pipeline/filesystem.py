@@ -5,6 +5,7 @@ with "/" between names. No counterpart in Kafka.
 """
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,16 @@ def require_parent(settings: Settings, key: str) -> str:
     """A path that is to be written to; the folder that it is to lie in has to be there."""
     text = settings.text(key)
     path = local_path(text)
-    if path is not None and not path.absolute().parent.is_dir():
-        raise settings.wrong(key, f"is to lie in {path.absolute().parent}, which is not there")
+    if path is not None:
+        require_local_parent(settings, key, path)
     return text
+
+
+def require_local_parent(settings: Settings, key: str, path: Path) -> None:
+    """The folder that something on this machine is to lie in has to be there."""
+    folder = path.absolute().parent
+    if not _is_so(settings, key, folder.is_dir):
+        raise settings.wrong(key, f"is to lie in {folder}, which is not there")
 
 
 def require_found(settings: Settings, key: str) -> str:
@@ -35,9 +43,16 @@ def require_found(settings: Settings, key: str) -> str:
     text = settings.text(key)
     before = _GLOB.split(text, maxsplit=1)[0]
     path = local_path(before if before == text else before.rpartition("/")[0] or (before[:1] or "."))
-    if path is not None and not path.exists():
+    if path is not None and not _is_so(settings, key, path.exists):
         raise settings.wrong(key, f"names {path}, which is not there")
     return text
+
+
+def _is_so(settings: Settings, key: str, look: Callable[[], bool]) -> bool:
+    try:
+        return look()
+    except OSError as error:
+        raise settings.wrong(key, f"is a path that cannot be looked at: {error.strerror}") from None
 
 
 def _is_hidden(name: str) -> bool:

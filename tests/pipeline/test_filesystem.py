@@ -1,11 +1,12 @@
 """Paths of jobs: which are on this machine, and what has to be there."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ottla.pipeline.filesystem import local_path, require_found, require_parent
-from ottla.pipeline.settings import JobError
+from ottla.pipeline.settings import JobError, Settings
 from tests.pipeline.jobs import keys
 
 
@@ -42,3 +43,9 @@ def test_relative_paths_begin_where_the_job_runs(tmp_path: Path, monkeypatch: py
         require_parent(keys("sink", path="none/x"), "path")
     with pytest.raises(JobError, match=r"source.path names none, which is not there"):
         require_found(keys("source", path="none/*"), "path")
+
+
+@pytest.mark.parametrize("require", [require_found, require_parent])
+def test_a_path_that_no_file_can_have_is_told_with_its_key(require: Callable[[Settings, str], str]) -> None:
+    with pytest.raises(JobError, match=r"source.path is a path that cannot be looked at: File name too long"):
+        require(keys("source", path=f"/{'a' * 5000}/b"), "path")
