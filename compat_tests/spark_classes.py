@@ -35,7 +35,7 @@ def from_archive() -> tuple[str, ...]:
 
 
 def main() -> None:
-    """Make the archive of what a small job loads."""
+    """Make the archive of what a small job loads; not every Java can."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "in").mkdir()
@@ -46,9 +46,11 @@ def main() -> None:
         command = [sys.executable, "-P", "-m", "ottla", "pipeline", "run", str(folder / "job.toml"), "--once"]
         environment = {**os.environ, OPTIONS: options}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-        if done.returncode or not made.exists():
-            sys.exit(f"There is no archive of Spark's classes:\n{done.stdout}{done.stderr}")
-        made.replace(ARCHIVE)
+        ARCHIVE.unlink(missing_ok=True)
+        if made.exists():
+            made.replace(ARCHIVE)
+        else:
+            sys.stderr.write(f"Spark has no archive of its classes to start from:\n{done.stdout}{done.stderr}")
 
 
 if __name__ == "__main__":
