@@ -57,6 +57,7 @@ def running(file: Path) -> Iterator["subprocess.Popen[str]"]:
     [
         (RATE, SQL.format("SELECT struct(CAST(raise_error('all is lost') AS STRING) AS a) AS value"), "all is lost"),
         (RATE, SQL.format("SELECT nobody"), "nobody"),
+        (f"{RATE}time = 'nonsense('", "", "PARSE_SYNTAX_ERROR"),
     ],
 )
 def test_what_fails_in_spark_is_one_line(tmp_path: Path, source: str, more: str, line: str) -> None:

@@ -55,6 +55,16 @@ def test_a_java_home_without_a_java_is_said_in_one_line(monkeypatch: pytest.Monk
         installed()
 
 
+FAILING = """
+from pathlib import Path
+from ottla.pipeline.session import close_session, open_session
+spark = open_session("quiet", (), given={}, jar_folder=None, cache=Path())
+try:
+    spark.sql("SELECT raise_error('failed')").collect()
+except Exception:
+    pass
+close_session(spark)
+"""
 # A source that cannot be told where to end, as all that are written in Python before PySpark 4.2.
 ENDLESS = """
 from pathlib import Path
@@ -107,6 +117,13 @@ def run_script(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=100)
     assert done.returncode == 0, done.stderr
     return done
+
+
+@pytest.mark.slow
+def test_spark_itself_says_nothing_of_what_fails(tmp_path: Path) -> None:
+    said = run_script(FAILING, tmp_path).stderr.splitlines()
+    # What the JVM says of its own modules is not Spark's.
+    assert [line for line in said if not line.startswith("WARNING: ")] == []
 
 
 @pytest.mark.slow
