@@ -30,8 +30,6 @@ KAFKA_JVM = (
 )
 # For those who do not measure it.
 QUICK_JVM = ("-Xmx1G", *QUICK)
-# What Kafka's own start script passes to a tool.
-TOOL_JVM = ("-Xmx256M",)
 METADATA_V1_OF_NO_TOPICS = b"\x00\x00\x00\x0e\x00\x03\x00\x01\x00\x00\x00\x00\xff\xff\x00\x00\x00\x00"
 API_VERSIONS_V0 = b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"
 
@@ -240,7 +238,7 @@ def tool_command(
     main_class: str, *arguments: str, jars: Sequence[str] = NEWEST, jvm: Sequence[str] = QUICK
 ) -> list[str]:
     """Return the command line of one of Kafka's own tools."""
-    return ["java", *TOOL_JVM, *jvm, "-cp", os.pathsep.join(map(classpath, jars)), main_class, *arguments]
+    return ["java", "-Xmx256M", *jvm, "-cp", os.pathsep.join(map(classpath, jars)), main_class, *arguments]
 
 
 def run_tool(
@@ -256,4 +254,4 @@ def run_tool(
 
 
 measured_tool = functools.partial(run_tool, jvm=())
-"""The same as its own start script runs it."""
+"""The same in a JVM that compiles what is hot, for those who measure what it does."""

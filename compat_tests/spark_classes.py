@@ -46,7 +46,6 @@ def main() -> None:
         command = [sys.executable, "-P", "-m", "ottla", "pipeline", "run", str(folder / "job.toml"), "--once"]
         environment = {**os.environ, OPTIONS: options}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-        ARCHIVE.unlink(missing_ok=True)
         if made.exists():
             made.replace(ARCHIVE)
         else:

@@ -99,8 +99,8 @@ def test_cooperative_members_keep_what_they_need_not_give(broker: Broker, topic:
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_crashed_member_is_out_when_its_session_ends(broker: Broker, topic: str, client: str) -> None:
     create_topic(broker.bootstrap, topic, 4)
-    one, two = (Member(broker, client, topic, topic, session_timeout_ms=SHORT_SESSION_MS) for _ in range(2))
-    with one, two:
+    short: dict[str, Any] = {"session_timeout_ms": SHORT_SESSION_MS}
+    with Member(broker, client, topic, topic, **short) as one, Member(broker, client, topic, topic, **short) as two:
         wait_until(shared(topic, 4, one, two), one, two)
         two.crash()
         took_s = wait_until(shared(topic, 4, one), one)

@@ -76,7 +76,6 @@ class Topics:
         self._configs = kafka.TopicPartition(config_topic, 0)
         self._statuses = kafka.TopicPartition(status_topic, 0)
         self._next = {self._configs: 0, self._statuses: 0}
-        self._client = client
         self._outbox: queue.SimpleQueue[Record | None] = queue.SimpleQueue()
         self._is_stopping = threading.Event()
         self._reader = threading.Thread(target=self._read, name="reader", daemon=True)
@@ -149,15 +148,16 @@ class Topics:
 
     def _read(self) -> None:
         while not self._is_stopping.is_set():
-            try:
-                self._poll()
-            except KafkaError as error:
-                logger.warning("the topics of the jobs cannot be read: %s", error)
-                self._is_stopping.wait(1)
+            self._poll()
 
     def _poll(self) -> bool:
         """Take in what there is; return whether anything came."""
-        polled = self._consumer.poll(timeout_ms=POLL_MS)
+        try:
+            polled = self._consumer.poll(timeout_ms=POLL_MS)
+        except KafkaError as error:
+            logger.warning("the topics of the jobs cannot be read: %s", error)
+            self._is_stopping.wait(1)
+            return False
         for partition, records in polled.items():
             for record in records:
                 self.state.apply((record.key or b"").decode(errors="replace"), record.value, record.offset)
