@@ -12,9 +12,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
-from compat_tests.brokers import Broker
+from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
 from compat_tests.clients import CONSUMERS, PATIENCE_S, PRODUCERS, Sent, create_topic
 
+# Its types do not tell what it exports.
+librdkafka: Any = confluent_kafka
 pytestmark = pytest.mark.slow
 
 RECORDS = [
@@ -271,3 +273,32 @@ def test_a_stream_notices_new_partitions_and_deleted_records(
         kafka.copy(target, tmp_path, subscribe=filled)
     assert kafka.copy(target, tmp_path, subscribe=filled, failOnDataLoss="false") == [1]
     assert kafka.values(subscribe=target)[-2:] == [b"c0", b"a7"]
+
+
+@pytest.mark.parametrize("kind", [Ottla, ApacheKafka], ids=["ottla", "kafka"])
+def test_a_stream_notices_that_retention_has_passed_it(
+    kind: type[Broker], spark: Any, topic: str, tmp_path: Path
+) -> None:
+    often = ("log.initial.task.delay.ms=100", "log.retention.check.interval.ms=100")
+    with running(kind, often) as broker:
+        kafka, target = Kafka(spark, broker), f"{topic}-copy"
+        for each in (topic, target):
+            create_topic(broker.bootstrap, each)
+        fill(broker, topic, 0, numbered("a", 0, 5))
+        assert kafka.copy(target, tmp_path, subscribe=topic) == [5]
+        fill(broker, topic, 0, numbered("a", 5, 8))
+        admin: Any = AdminClient({"bootstrap.servers": broker.bootstrap})
+        minute = librdkafka.admin.ConfigEntry(
+            "retention.ms", "60000", incremental_operation=librdkafka.admin.AlterConfigOpType.SET
+        )
+        resource = librdkafka.admin.ConfigResource("topic", topic, incremental_configs=[minute])
+        admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
+        first, deadline = librdkafka.TopicPartition(topic, 0), time.monotonic() + PATIENCE_S
+        while admin.list_offsets({first: librdkafka.admin.OffsetSpec.earliest()})[first].result(PATIENCE_S).offset < 8:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        kafka.write(topic, [Sent(None, b"a8")])
+        with pytest.raises(Exception, match="Some data may have been lost"):
+            kafka.copy(target, tmp_path, subscribe=topic)
+        assert kafka.copy(target, tmp_path, subscribe=topic, failOnDataLoss="false") == [1]
+        assert kafka.values(subscribe=target) == [*numbered("a", 0, 5), b"a8"]

@@ -25,10 +25,10 @@ def bootstrap() -> Iterator[str]:
 def test_they_do_what_they_say(bootstrap: str, tmp_path: Path) -> None:
     jars = jar_folder(tmp_path)
 
-    def run(name: str, **keys: str) -> None:
+    def run(name: str, *more: str, **keys: str) -> None:
         overrides = [f"--override={key.replace('_', '.')}={value}" for key, value in keys.items()]
         job = (ROOT / "examples" / f"{name}.toml").relative_to(ROOT)
-        command = run_once(job, jars, f"--checkpoint={tmp_path / name}", *overrides)
+        command = run_once(job, jars, f"--checkpoint={tmp_path / name}", *more, *overrides)
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, cwd=ROOT)
         assert done.returncode == 0, done.stderr
 
@@ -42,7 +42,13 @@ def test_they_do_what_they_say(bootstrap: str, tmp_path: Path) -> None:
     of_ada = [each for each in counts.values() if each["customer"] == "ada"]
     assert sorted((each["orders"], each["total"]) for each in of_ada) == [(1, 64.1), (2, 19.75)]
 
-    run("topic-to-parquet", bootstrap_servers=bootstrap, sink_path=str(tmp_path / "out"))
+    # On a cluster of Spark, whose one executor is a process of its own.
+    run(
+        "topic-to-parquet",
+        "--master=local-cluster[1,1,1024]",
+        bootstrap_servers=bootstrap,
+        sink_path=str(tmp_path / "out"),
+    )
     import pyarrow.parquet
 
     rows = pyarrow.parquet.read_table(tmp_path / "out").to_pylist()
