@@ -17,7 +17,7 @@ BUILD_NEEDS := mypy setuptools types-setuptools
 FAST_TESTS := OTTLA_PLAIN=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: run setup test check soak bench measure docs
+.PHONY: run setup test check soak bench measure compare compare-here docs
 .DELETE_ON_ERROR:
 
 run: $(VENV)/native.stamp ## Set up, then serve Kafka clients on localhost:9092 with data under ./data.
@@ -39,10 +39,20 @@ check: $(VENV)/test.stamp ## The checks for every change, in under two minutes.
 soak: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/hosts.stamp $(VENV)/classes.stamp ## Every test with many more trials of what is random.
 	$(BIN)/python -m pytest --timeout 0 --trials $(SOAK_TRIALS)
 
+# What is measured runs on BENCH_PYTHON, in an environment of its own.
+ON_BENCH_PYTHON = $(BENCH_PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends python3-venv; }; \
+	$(MAKE) --no-print-directory PYTHON=$(BENCH_PYTHON) VENV=.venv-bench
+
 bench: ## Apache Kafka and Ottla, side by side.
-	@$(BENCH_PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
-		{ $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends python3-venv; }
-	@$(MAKE) --no-print-directory PYTHON=$(BENCH_PYTHON) VENV=.venv-bench measure
+	@$(ON_BENCH_PYTHON) measure
+
+compare: ## What a request costs beside REF=commit; WITHIN=per cent judges it, ROUNDS=n repeats it more often than 10 times.
+	@test -n "$(REF)" || { echo "say which commit: make compare REF=..." >&2; exit 1; }
+	@$(ON_BENCH_PYTHON) compare-here
+
+compare-here: $(VENV)/native.stamp $(VENV)/test.stamp
+	@$(BIN)/python -m benchmarks.compare $(REF) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(WITHIN),--within $(WITHIN))
 
 measure: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/spark.stamp
 	$(BIN)/python -m benchmarks --output docs/benchmarks.md

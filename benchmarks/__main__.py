@@ -1,6 +1,11 @@
-"""Run every workload on Apache Kafka and on Ottla in turn, three times; write the table of medians."""
+"""Run every workload on Apache Kafka and on Ottla in turn, five times; write the table of medians.
+
+Both brokers run side by side, on fresh data for each workload, and both are warm: before the first round each has had
+the workload for `WARM_UP_SECONDS`. Who goes first alternates, and the disk is drained before each round.
+"""
 
 import argparse
+import contextlib
 import os
 import platform
 import statistics
@@ -13,9 +18,11 @@ from pathlib import Path
 
 from benchmarks import clusters, codecs, compaction, footprint, groups, restarts, spark
 from benchmarks.machine_memory import touch_free_memory
+from benchmarks.measuring import WARM_UP_SECONDS, warm_up
 from benchmarks.workloads import WORKLOADS, Workload
 from compat_tests.brokers import Broker, MeasuredKafka, Ottla, running
 from compat_tests.spark import running_spark
+from ottla.native import FOLDER, digest
 
 SYSTEMS = (MeasuredKafka, Ottla)
 MB = 1e6
@@ -28,18 +35,32 @@ Figures = dict[tuple[str, str], list[float]]
 Measured = tuple[str, str, float | None, bool]
 
 
-def measure(system: type[Broker], workloads: tuple[Workload, ...], figures: Figures) -> None:
-    """Give one fresh broker all the work."""
-    with running(system) as broker:
-        figures[system.name, STARTUP].append(broker.started_in_s)
-        figures[system.name, AT_REST].append(broker.resident_bytes() / MB)
-        for workload in workloads:
-            if workload.writes_much:
-                touch_free_memory()
-            figure = workload.measure(broker)
-            figures[system.name, workload.name].append(figure)
-            print(f"{system.name:6} {workload.name:45} {figure:14,.1f} {workload.unit}", flush=True)
-        figures[system.name, AFTER_LOAD].append(broker.resident_bytes() / MB)
+def measure(workload: Workload, rounds: int, figures: Figures, processor_time: Figures) -> None:
+    """Give the work to a fresh broker of each kind, in turn."""
+    with contextlib.ExitStack() as stack:
+        brokers = [stack.enter_context(running(system)) for system in SYSTEMS]
+        for broker in brokers:
+            figures[broker.name, STARTUP].append(broker.started_in_s)
+            figures[broker.name, AT_REST].append(broker.resident_bytes() / MB)
+        for broker in brokers:
+            warm_up(workload.measure, broker)
+        for number in range(rounds):
+            for broker in brokers if number % 2 == 0 else reversed(brokers):
+                if workload.writes_much:
+                    touch_free_memory()
+                figure, cpu_us = workload.measure(broker)
+                figures[broker.name, workload.name].append(figure)
+                if cpu_us is not None:
+                    processor_time[broker.name, workload.name].append(cpu_us)
+                cost = "" if cpu_us is None else f"{cpu_us:10.2f} us of CPU"
+                print(f"{broker.name:6} {workload.name:48} {figure:14,.1f} {workload.unit:10} {cost}", flush=True)
+        for broker in brokers:
+            figures[broker.name, AFTER_LOAD].append(broker.resident_bytes() / MB)
+
+
+def in_turn(systems: Sequence[type[Broker]], rounds: int) -> list[type[Broker]]:
+    """Return who is measured when, so that each goes first as often as the other."""
+    return [system for number in range(rounds) for system in (systems if number % 2 == 0 else systems[::-1])]
 
 
 def add(system: type[Broker], measured: Iterable[tuple[footprint.Row | clusters.Row, float]], figures: Figures) -> None:
@@ -53,7 +74,7 @@ def measure_spark(rounds: int) -> Figures:
     """Have one Spark read from all brokers."""
     figures: Figures = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="spark-") as folder, running_spark(Path(folder)) as session:
-        for system in SYSTEMS * rounds:
+        for system in in_turn(SYSTEMS, rounds):
             touch_free_memory()
             add(system, spark.measure(system, session), figures)
     return figures
@@ -68,11 +89,13 @@ def rows_of_one(workloads: tuple[Workload, ...], figures: Figures) -> list[Measu
     return rows + [(*row, False) for row in few if (SYSTEMS[0].name, row.name) in figures]
 
 
-def table(rows: Sequence[Measured], systems: Sequence[type[Broker]], figures: Figures) -> list[str]:
-    """Return the lines of a table of medians."""
+def table(
+    rows: Sequence[Measured], systems: Sequence[type[Broker]], figures: Figures, processor_time: Figures
+) -> list[str]:
+    """Return the lines of a table of medians, with the processor time of a request or record where it was measured."""
     lines = [
-        "| work | unit | Kafka | Ottla | ratio | bar | reached |",
-        "|---|---|---:|---:|---:|---:|---|",
+        "| work | unit | Kafka | Ottla | ratio | bar | reached | CPU us: Kafka | Ottla | ratio |",
+        "|---|---|---:|---:|---:|---:|---|---:|---:|---:|",
     ]
     for name, unit, bar, higher in rows:
         kafka, ottla = (statistics.median(figures[system.name, name]) for system in systems)
@@ -80,9 +103,12 @@ def table(rows: Sequence[Measured], systems: Sequence[type[Broker]], figures: Fi
         reached = "" if bar is None else "yes" if (ratio >= bar if higher else ratio <= bar) else "no"
         limit = "" if bar is None else f"{'≥' if higher else '≤'} {bar}"
         digits = 2 if unit in ("s", "ms") else 0
-        lines.append(
-            f"| {name} | {unit} | {kafka:,.{digits}f} | {ottla:,.{digits}f} | {ratio:.3f} | {limit} | {reached} |"
-        )
+        cost = " | | "
+        if (systems[0].name, name) in processor_time:
+            of_kafka, of_ottla = (statistics.median(processor_time[system.name, name]) for system in systems)
+            cost = f" {of_kafka:,.1f} | {of_ottla:,.1f} | {of_ottla / of_kafka:.3f} "
+        measured = f"{kafka:,.{digits}f} | {ottla:,.{digits}f} | {ratio:.3f}"
+        lines.append(f"| {name} | {unit} | {measured} | {limit} | {reached} |{cost}|")
     return lines
 
 
@@ -103,50 +129,69 @@ def machine() -> str:
 def main() -> None:
     """Measure and write docs/benchmarks.md."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="how often each system is given all the work")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each system is given all the work")
     parser.add_argument("--only", default="", help="only workloads whose name contains this")
     parser.add_argument("--output", type=Path, default=None, help="write the table to this file")
     arguments = parser.parse_args()
+    if not (FOLDER / digest()).is_dir():
+        sys.exit("Ottla's hot path is not compiled: run `python -m ottla.build_native` first")
     workloads = tuple(w for w in (*WORKLOADS, *groups.WORKLOADS, *compaction.WORKLOADS) if arguments.only in w.name)
     figures: Figures = defaultdict(list)
-    for system in SYSTEMS * arguments.rounds if workloads else ():
-        measure(system, workloads, figures)
+    processor_time: Figures = defaultdict(list)
+    for workload in workloads:
+        measure(workload, arguments.rounds, figures, processor_time)
     for few in (footprint, restarts):
         if any(arguments.only in row.name for row in few.ROWS):
             with tempfile.TemporaryDirectory(prefix="few-") as folder:
-                for system in SYSTEMS * arguments.rounds:
+                for system in in_turn(SYSTEMS, arguments.rounds):
                     add(system, few.measure(system, Path(folder)), figures)
-    rows = table(rows_of_one(workloads, figures), SYSTEMS, figures) if figures else []
+    rows = table(rows_of_one(workloads, figures), SYSTEMS, figures, processor_time) if figures else []
     figures_of_three: Figures = defaultdict(list)
     if arguments.only in THREE_BROKERS:
-        for system in clusters.SYSTEMS * arguments.rounds:
+        for system in in_turn(clusters.SYSTEMS, arguments.rounds):
             touch_free_memory()
             add(system, clusters.measure(system), figures_of_three)
-        rows += ["", f"## {THREE_BROKERS}", "", *table(clusters.ROWS, clusters.SYSTEMS, figures_of_three)]
+        rows += ["", f"## {THREE_BROKERS}", "", *table(clusters.ROWS, clusters.SYSTEMS, figures_of_three, {})]
     if arguments.only in spark.TITLE:
         rows += ["", f"## {spark.TITLE}", "", *spark.table(SYSTEMS, measure_spark(arguments.rounds))]
     print("\n".join(rows))
     if arguments.output:
-        text = [
-            "# Benchmarks",
-            "",
-            "Apache Kafka 4.3.1 (one KRaft node, its defaults, 1 GB heap) and Ottla, given the same work in one run,",
-            f"in turn, median of {arguments.rounds}. The raw rows have their client on this machine. Before rows that",
-            "write much, free memory is written to once, so that none of them pays for the host that provides it.",
-            "The rows of three brokers are of Apache Kafka 3.9.2, the last that lives on ZooKeeper.",
-            "",
-            f"Command: `{' '.join(['python', '-m', 'benchmarks', *sys.argv[1:]])}` (`make bench`).",
-            f"Machine: {machine()}.",
-            "",
-            *rows,
-            "",
-            "## Messages",
-            "",
-            "Microseconds for the body of a typical message, at the latest version that all know.",
-            *codecs.table(),
-            "",
-        ]
-        arguments.output.write_text("\n".join(text))
+        arguments.output.write_text("\n".join([_introduction(arguments.rounds), *rows, *_messages()]))
+
+
+def _introduction(rounds: int) -> str:
+    command = " ".join(["python", "-m", "benchmarks", *sys.argv[1:]])
+    warm_s = f"{WARM_UP_SECONDS:.0f} s"
+    return f"""# Benchmarks
+
+Apache Kafka 4.3.1 (one KRaft node, its defaults, 1 GB heap) and Ottla with its hot path compiled, running side by side
+and given the same work in turn; median of {rounds} rounds. The clients of the raw rows share the machine with them.
+
+**Both are warm.** Before the first round of a row each broker has had its work for {warm_s}: a JVM compiles what is
+hot, and serves half as much before. Who goes first alternates. Before each timed run the disk is drained (`sync`), or
+what one wrote would be written back in the other's time. Before rows that write much, free memory is written to once,
+so that neither pays for the host that provides it. Rows of starts, of the creation of topics and of memory are of
+processes that have just begun.
+
+*CPU us* is the processor time of the broker, in microseconds, for each request of a raw row and each record of the
+others.
+
+The rows of three brokers are of Apache Kafka 3.9.2, the last that lives on ZooKeeper.
+
+Command: `{command}` (`make bench`).
+Machine: {machine()}.
+"""
+
+
+def _messages() -> list[str]:
+    return [
+        "",
+        "## Messages",
+        "",
+        "Microseconds for the body of a typical message, at the latest version that all know.",
+        *codecs.table(),
+        "",
+    ]
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ Owns clusters of Apache Kafka 3.9.2, the last that lives on ZooKeeper, and of Ot
 """
 
 import contextlib
+import os
 import random
 import re
 import socket
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar, cast
 
+from benchmarks.measuring import WARM_UP_SECONDS, unique
 from compat_tests.brokers import Broker, Kafka39, Ottla, measured_tool
 from compat_tests.clients import create_topic
 from compat_tests.zookeeper import running as running_zookeeper
@@ -130,7 +132,7 @@ class Cluster:
 
 
 def measure(system: type[Broker]) -> Iterator[tuple[Row, float]]:
-    """The figures of all rows, on one fresh cluster."""
+    """The figures of all rows, on one fresh cluster, whose brokers are warm before the first."""
     with (
         tempfile.TemporaryDirectory(prefix="cluster-", ignore_cleanup_errors=True) as made,
         contextlib.ExitStack() as stack,
@@ -140,6 +142,10 @@ def measure(system: type[Broker]) -> Iterator[tuple[Row, float]]:
         zookeeper = stack.enter_context(running_zookeeper(folder / "zookeeper", ticks))
         cluster = Cluster(system, folder, zookeeper.connect)
         stack.callback(cluster.stop)
+        began = time.perf_counter()
+        while time.perf_counter() - began < WARM_UP_SECONDS:
+            _performance(cluster)
+        os.sync()
         yield PERFORMANCE, _performance(cluster)
         yield MEMORY, cluster.resident_bytes() / MB
         yield FAILOVER, statistics.median(_failover(cluster) for _ in range(FAILOVERS))
@@ -156,11 +162,12 @@ def _create(cluster: Cluster, number: int) -> None:
 
 
 def _performance(cluster: Cluster) -> float:
-    create_topic(cluster.bootstrap, "perf", 6, replicas=REPLICAS)
+    topic = unique("perf")
+    create_topic(cluster.bootstrap, topic, 6, replicas=REPLICAS)
     count = 300_000
     printed = measured_tool(
         "org.apache.kafka.tools.ProducerPerformance",
-        *("--topic", "perf", "--num-records", str(count), "--record-size", "1024", "--throughput", "-1"),
+        *("--topic", topic, "--num-records", str(count), "--record-size", "1024", "--throughput", "-1"),
         *("--bootstrap-server", cluster.bootstrap, "--command-property", "acks=all"),
         timeout_s=300,
     )

@@ -5,10 +5,10 @@ import time
 from pathlib import Path
 from typing import Final, cast
 
+from benchmarks.measuring import Sample, topic_of
 from benchmarks.raw_client import drive
 from benchmarks.workloads import Workload, address
 from compat_tests.brokers import Broker
-from compat_tests.clients import create_topic
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -19,7 +19,8 @@ from ottla.wire.messages.incremental_alter_configs import (
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.wire.record_batch import NewRecord, build_batch
 
-TOPIC: Final = "compacted"
+# A share that no log has more of.
+NEVER: Final = "1.0"
 ALTER_VERSION: Final = 1
 PRODUCE_VERSION: Final = 9
 OF_TOPIC: Final = 2
@@ -32,30 +33,33 @@ KEYS: Final = 40_000
 PATIENCE_S: Final = 120.0
 
 
-def compaction(broker: Broker) -> float:
+def compaction(broker: Broker) -> Sample:
     """MB a second, from the moment that a log may be compacted to the checkpoint that says it was."""
+    config = {"cleanup.policy": "compact", "segment.bytes": str(SEGMENT_BYTES), "min.cleanable.dirty.ratio": NEVER}
+    with topic_of(broker, "compacted", config=config) as topic:
+        return Sample(_rate(broker, topic))
+
+
+def _rate(broker: Broker, topic: str) -> float:
     _set(broker, OF_BROKERS, "", "log.cleaner.backoff.ms", "50")
-    # A share that no log has more of.
-    config = {"cleanup.policy": "compact", "segment.bytes": str(SEGMENT_BYTES), "min.cleanable.dirty.ratio": "1.0"}
-    create_topic(broker.bootstrap, TOPIC, config=config)
-    _fill(broker)
+    _fill(broker, topic)
     directory = broker.data / "log"
-    *cleanable, active = sorted((directory / f"{TOPIC}-0").glob("*.log"))
+    *cleanable, active = sorted((directory / f"{topic}-0").glob("*.log"))
     size = sum(path.stat().st_size for path in cleanable)
-    _set(broker, OF_TOPIC, TOPIC, "min.cleanable.dirty.ratio", "0.01")
+    _set(broker, OF_TOPIC, topic, "min.cleanable.dirty.ratio", "0.01")
     began = time.perf_counter()
-    while not _is_noted(directory / "cleaner-offset-checkpoint", int(active.stem)):
+    while not _is_noted(directory / "cleaner-offset-checkpoint", f"{topic} 0 {int(active.stem)}"):
         if time.perf_counter() - began > PATIENCE_S:
             raise RuntimeError("the log is not compacted")
         time.sleep(0.002)
     return size / (time.perf_counter() - began) / 1e6
 
 
-def _is_noted(checkpoint: Path, offset: int) -> bool:
-    return checkpoint.exists() and f"{TOPIC} 0 {offset}" in checkpoint.read_text().splitlines()
+def _is_noted(checkpoint: Path, line: str) -> bool:
+    return checkpoint.exists() and line in checkpoint.read_text().splitlines()
 
 
-def _fill(broker: Broker) -> None:
+def _fill(broker: Broker, name: str) -> None:
     chance = random.Random(1)
     values = [chance.randbytes(1000) for _ in range(100)]
     now_ms = time.time_ns() // 1_000_000
@@ -63,7 +67,7 @@ def _fill(broker: Broker) -> None:
     for _ in range(DIFFERENT):
         keys = (b"key-%09d" % chance.randrange(KEYS) for _ in range(A_BATCH))
         batch = build_batch([NewRecord(key, chance.choice(values), now_ms) for key in keys])
-        topic = TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(index=0, records=bytes(batch))])
+        topic = TopicProduceData(name=name, partition_data=[PartitionProduceData(index=0, records=bytes(batch))])
         request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic])
         frames.append(encode_request(PRODUCE_VERSION, 7, "bench", request))
     written = 0

@@ -4,18 +4,17 @@ import selectors
 import socket
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final, cast
 
 import confluent_kafka
 
-from benchmarks.raw_client import drive
-from benchmarks.workloads import SECONDS, WARM_UP_SECONDS, Workload, address, sampled
+from benchmarks.measuring import Sample, cpu_seconds, driven, topic_of, unique
+from benchmarks.workloads import SECONDS, Workload, address, sampled
 from compat_tests.brokers import Broker, measured_tool
-from compat_tests.clients import create_topic
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -29,6 +28,7 @@ COMMIT_VERSION: Final = 8
 JOIN_VERSION: Final = 5
 SYNC_VERSION: Final = 3
 HEARTBEAT_VERSION: Final = 3
+LEAVE_VERSION: Final = 2
 COMMITTERS: Final = 32
 IN_FLIGHT: Final = 5
 CONSUMERS: Final = 50
@@ -40,21 +40,11 @@ SESSION_TIMEOUT_MS: Final = 45_000
 REBALANCE_TIMEOUT_MS: Final = 60_000
 PATIENCE_S: Final = 120.0
 UNKNOWN_MEMBER_ID: Final = ""
-TICKS_A_SECOND: Final = 100
 
 
-def offset_commits(broker: Broker) -> float:
+def offset_commits(broker: Broker, seconds: float = SECONDS) -> Sample:
     """Commits a second, one partition each, of 32 groups without members."""
-    topic = "committed"
-    create_topic(broker.bootstrap, topic)
     _wait_for_coordinator(broker)
-
-    def frames(connection: int) -> Sequence[bytes]:
-        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="")
-        request = OffsetCommitRequest(
-            group_id=f"committer-{connection}", topics=[OffsetCommitRequestTopic(name=topic, partitions=[partition])]
-        )
-        return [encode_request(COMMIT_VERSION, 7, "bench", request)]
 
     def check(reply: memoryview) -> None:
         _, response = decode_response(reply, OffsetCommitRequest, COMMIT_VERSION)
@@ -62,17 +52,27 @@ def offset_commits(broker: Broker) -> float:
         if codes != [0]:
             raise RuntimeError(f"commit failed: {codes}")
 
-    load = {"connections": COMMITTERS, "in_flight": IN_FLIGHT}
-    drive(address(broker), frames, seconds=WARM_UP_SECONDS, check=lambda reply: None, **load)
-    replies, _ = drive(address(broker), frames, seconds=SECONDS, check=sampled(check, 100), **load)
-    return replies
+    with topic_of(broker, "committed") as topic:
+
+        def frames(connection: int) -> Sequence[bytes]:
+            partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="")
+            topics = [OffsetCommitRequestTopic(name=topic, partitions=[partition])]
+            request = OffsetCommitRequest(group_id=f"committer-{connection}", topics=topics)
+            return [encode_request(COMMIT_VERSION, 7, "bench", request)]
+
+        load = {"connections": COMMITTERS, "in_flight": IN_FLIGHT}
+        done = driven(broker, frames, seconds=seconds, check=sampled(check, 100), **load)
+    return Sample(done.replies, done.cpu_us)
 
 
-def assignment_of_many(broker: Broker) -> float:
+def assignment_of_many(broker: Broker) -> Sample:
     """Seconds from the start of 50 consumers of one group until each has its partition."""
-    topic = "shared-out"
-    create_topic(broker.bootstrap, topic, CONSUMERS)
     _wait_for_coordinator(broker)
+    with topic_of(broker, "shared-out", CONSUMERS) as topic:
+        return Sample(_assigned_in(broker, topic))
+
+
+def _assigned_in(broker: Broker, topic: str) -> float:
     assigned: dict[confluent_kafka.Consumer, int] = {}
 
     def take(consumer: confluent_kafka.Consumer, partitions: list[confluent_kafka.TopicPartition]) -> None:
@@ -81,7 +81,7 @@ def assignment_of_many(broker: Broker) -> float:
     def lose(consumer: confluent_kafka.Consumer, _: list[confluent_kafka.TopicPartition]) -> None:
         assigned.pop(consumer, None)
 
-    settings = {"bootstrap.servers": broker.bootstrap, "group.id": "many", "enable.auto.commit": False}
+    settings = {"bootstrap.servers": broker.bootstrap, "group.id": unique("many"), "enable.auto.commit": False}
     began = time.monotonic()
     consumers = [confluent_kafka.Consumer(settings) for _ in range(CONSUMERS)]
     try:
@@ -99,36 +99,38 @@ def assignment_of_many(broker: Broker) -> float:
             consumer.close()
 
 
-def consumer_performance(broker: Broker) -> float:
+def consumer_performance(broker: Broker) -> Sample:
     """Records a second of Kafka's own ConsumerPerformance over 5,000,000 x 100 B."""
-    topic, count = "consumed", 5_000_000
-    create_topic(broker.bootstrap, topic)
-    measured_tool(
-        "org.apache.kafka.tools.ProducerPerformance",
-        *("--topic", topic, "--num-records", str(count), "--record-size", "100", "--throughput", "-1"),
-        *("--bootstrap-server", broker.bootstrap),
-        timeout_s=300,
-    )
-    printed = measured_tool(
-        "org.apache.kafka.tools.ConsumerPerformance",
-        *("--topic", topic, "--messages", str(count), "--group", "performance", "--timeout", "60000"),
-        *("--bootstrap-server", broker.bootstrap),
-        timeout_s=300,
-    )
+    count = 5_000_000
+    with topic_of(broker, "consumed") as topic:
+        measured_tool(
+            "org.apache.kafka.tools.ProducerPerformance",
+            *("--topic", topic, "--num-records", str(count), "--record-size", "100", "--throughput", "-1"),
+            *("--bootstrap-server", broker.bootstrap),
+            timeout_s=300,
+        )
+        before = cpu_seconds(broker)
+        printed = measured_tool(
+            "org.apache.kafka.tools.ConsumerPerformance",
+            *("--topic", topic, "--messages", str(count), "--group", unique("performance"), "--timeout", "60000"),
+            *("--bootstrap-server", broker.bootstrap),
+            timeout_s=300,
+        )
+        used = cpu_seconds(broker) - before
     header, figures = (line.split(", ") for line in printed.strip().splitlines()[-2:])
     found = dict(zip(header, figures, strict=True))
     if int(found["data.consumed.in.nMsg"]) < count:
         raise RuntimeError(printed)
-    return float(found["nMsg.sec"])
+    return Sample(float(found["nMsg.sec"]), 1e6 * used / count)
 
 
 class _Member:
     """A member of a group that does nothing but say that it is alive."""
 
-    def __init__(self, broker: Broker, number: int) -> None:
+    def __init__(self, broker: Broker, group: str) -> None:
         self.socket = socket.create_connection(address(broker))
         self.socket.settimeout(PATIENCE_S)
-        self.group = f"resting-{number % GROUPS}"
+        self.group = group
         self.id = UNKNOWN_MEMBER_ID
         self.generation = -1
         self.followers: Sequence[str] = ()
@@ -189,11 +191,20 @@ class _Member:
         if response.error_code:
             raise RuntimeError(f"a heartbeat failed: {response}")
 
+    def leave(self) -> None:
+        self.send(LEAVE_VERSION, LeaveGroupRequest(group_id=self.group, member_id=self.id))
 
-def members_at_rest(broker: Broker) -> float:
+    def left(self) -> None:
+        response = cast(LeaveGroupResponse, self.receive(LeaveGroupRequest, LEAVE_VERSION))
+        if response.error_code:
+            raise RuntimeError(f"a member could not leave: {response}")
+
+
+def members_at_rest(broker: Broker) -> Sample:
     """Seconds of processor time a minute that 1,000 members in 100 groups cost the broker by their heartbeats."""
     _wait_for_coordinator(broker)
-    members = [_Member(broker, number) for number in range(GROUPS * MEMBERS_A_GROUP)]
+    groups = [unique("resting") for _ in range(GROUPS)]
+    members = [_Member(broker, group) for _ in range(MEMBERS_A_GROUP) for group in groups]
     try:
         # At first each is given its id only, with which it has to join again.
         for _ in range(2):
@@ -205,14 +216,20 @@ def members_at_rest(broker: Broker) -> float:
             member.sync()
         for member in members:
             member.synced()
-        before = _cpu_seconds(broker)
+        before = cpu_seconds(broker)
         began = time.monotonic()
         served = _rest(members, began)
         took = time.monotonic() - began
         expected = len(members) * AT_REST_SECONDS / HEARTBEAT_SECONDS
         if served < expected * 0.95:
             raise RuntimeError(f"{served} heartbeats were served, not {expected}")
-        return (_cpu_seconds(broker) - before) * 60 / took
+        used = cpu_seconds(broker) - before
+        # Else their sessions would end amid the next measurement.
+        for member in members:
+            member.leave()
+        for member in members:
+            member.left()
+        return Sample(used * 60 / took)
     finally:
         for member in members:
             member.socket.close()
@@ -234,11 +251,6 @@ def _rest(members: Sequence[_Member], began: float) -> int:
                 key.data.alive()
                 served += 1
     return served
-
-
-def _cpu_seconds(broker: Broker) -> float:
-    fields = Path(f"/proc/{broker.process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
 
 
 def _wait_for_coordinator(broker: Broker) -> None:

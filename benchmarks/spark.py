@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.footprint import Row
+from benchmarks.measuring import WARM_UP_SECONDS
 from compat_tests.brokers import Broker, measured_tool, running
 from compat_tests.clients import create_topic
 from ottla.log.checkpoint import HIGH_WATERMARK_FILE, read_offsets
@@ -28,7 +29,7 @@ Figures = Mapping[tuple[str, str], Sequence[float]]
 
 
 def measure(system: type[Broker], spark: Any, records: int = RECORDS) -> Iterator[tuple[Row, float]]:
-    """The seconds that both ways take, on a fresh broker, once each of them has been gone."""
+    """The seconds that both ways take, on a fresh broker, once each of them has been gone for a while."""
     from ottla.pipeline.log_source import register
 
     register(spark)
@@ -41,7 +42,9 @@ def measure(system: type[Broker], spark: Any, records: int = RECORDS) -> Iterato
             found = reader.load().count()
             if found != records:
                 raise RuntimeError(f"{found} of {records} records were read")
-            _seconds(reader)
+            began = time.perf_counter()
+            while time.perf_counter() - began < WARM_UP_SECONDS:
+                _seconds(reader)
         for row, reader in frames.items():
             yield row, _seconds(reader)
 

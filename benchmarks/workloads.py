@@ -1,13 +1,13 @@
-"""The work that is measured: each workload takes a running broker and returns one figure."""
+"""The work that is measured: each workload takes a running broker and returns one sample."""
 
 import re
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 
+from benchmarks.measuring import Sample, cpu_seconds, driven, topic_of
 from benchmarks.raw_client import drive
 from compat_tests.brokers import Broker, measured_tool
-from compat_tests.clients import create_topic
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -16,7 +16,14 @@ from ottla.wire.record_batch import NewRecord, build_batch
 PRODUCE_VERSION = 9
 FETCH_VERSION = 12
 SECONDS = 5.0
-WARM_UP_SECONDS = 2.0
+
+
+class Load(Protocol):
+    """Work over raw sockets, for as long as is wanted."""
+
+    def __call__(self, broker: Broker, seconds: float = SECONDS) -> Sample:
+        """Return the rate, and what a request costs the broker."""
+        ...
 
 
 class Workload(NamedTuple):
@@ -26,7 +33,7 @@ class Workload(NamedTuple):
     unit: str
     bar: float
     higher_is_better: bool
-    measure: Callable[[Broker], float]
+    measure: Callable[[Broker], Sample]
     writes_much: bool = False
 
 
@@ -71,67 +78,66 @@ def sampled(check: Callable[[memoryview], None], every: int) -> Callable[[memory
     return sampled
 
 
-def raw_produce(records: int, connections: int, in_flight: int, *, synced: bool = False) -> Callable[[Broker], float]:
-    """Return a workload of batches with acks=all; its figure is requests a second.
+def raw_produce(records: int, connections: int, in_flight: int, *, synced: bool = False) -> Load:
+    """Return a load of batches with acks=all; its figure is requests a second.
 
     Each connection has a partition of its own; or all share one, of which each record is synced to the disk.
     """
     partitions = 1 if synced else connections
+    config = {"flush.messages": "1"} if synced else {}
 
-    def measure(broker: Broker) -> float:
-        topic = f"raw-produce-{records}-{partitions}"
-        create_topic(broker.bootstrap, topic, partitions, {"flush.messages": "1"} if synced else None)
+    def measure(broker: Broker, seconds: float = SECONDS) -> Sample:
         batch = batch_of(records, _now_ms())
-
-        def load(seconds: float, check: Callable[[memoryview], None]) -> float:
-            replies, _ = drive(
-                address(broker),
+        with topic_of(broker, "raw-produce", partitions, config) as topic:
+            done = driven(
+                broker,
                 lambda connection: [produce_frame(topic, connection % partitions, batch)],
                 connections=connections,
                 in_flight=in_flight,
                 seconds=seconds,
-                check=check,
+                check=sampled(no_produce_error, 100),
             )
-            return replies
-
-        load(WARM_UP_SECONDS, lambda reply: None)
-        return load(SECONDS, sampled(no_produce_error, 100))
+        return Sample(done.replies, done.cpu_us)
 
     return measure
 
 
-def raw_fetch(max_bytes: int) -> Callable[[Broker], float]:
-    """Return a workload of fetches over a written partition, 4 connections x 2; its figure is MB a second."""
+def raw_fetch(max_bytes: int) -> Load:
+    """Return a load of fetches over a written partition, 4 connections x 2; its figure is MB a second."""
 
-    def measure(broker: Broker) -> float:
-        topic = f"raw-fetch-{max_bytes}"
-        create_topic(broker.bootstrap, topic)
-        batch = batch_of(145, _now_ms())
-        batches = 4096
-        written = 0
-
-        def count(reply: memoryview) -> None:
-            nonlocal written
-            no_produce_error(reply)
-            written += 1
-
-        frame = produce_frame(topic, 0, batch)
-        while written < batches:
-            drive(address(broker), lambda _: [frame], connections=1, in_flight=4, seconds=0.5, check=count)
-        per_fetch = max(1, max_bytes // len(batch))
-        offsets = range(0, (batches - per_fetch) * 145, per_fetch * 145)
-        frames = [_fetch_frame(topic, offset, max_bytes) for offset in offsets]
-        _, size = drive(
-            address(broker),
-            lambda connection: frames[connection * len(frames) // 4 :] + frames[: connection * len(frames) // 4],
-            connections=4,
-            in_flight=2,
-            seconds=SECONDS,
-            check=sampled(_full_fetch(max_bytes // 2), 20),
-        )
-        return size / 1e6
+    def measure(broker: Broker, seconds: float = SECONDS) -> Sample:
+        with topic_of(broker, "raw-fetch") as topic:
+            frames = _fetches_of(broker, topic, max_bytes)
+            done = driven(
+                broker,
+                lambda connection: frames[connection * len(frames) // 4 :] + frames[: connection * len(frames) // 4],
+                connections=4,
+                in_flight=2,
+                seconds=seconds,
+                check=sampled(_full_fetch(max_bytes // 2), 20),
+            )
+        return Sample(done.received / 1e6, done.cpu_us)
 
     return measure
+
+
+def _fetches_of(broker: Broker, topic: str, max_bytes: int) -> list[bytes]:
+    """Fill a topic; return the requests that read it from its start to its end."""
+    batch = batch_of(145, _now_ms())
+    batches = 4096
+    written = 0
+
+    def count(reply: memoryview) -> None:
+        nonlocal written
+        no_produce_error(reply)
+        written += 1
+
+    frame = produce_frame(topic, 0, batch)
+    while written < batches:
+        drive(address(broker), lambda _: [frame], connections=1, in_flight=4, seconds=0.5, check=count)
+    per_fetch = max(1, max_bytes // len(batch))
+    offsets = range(0, (batches - per_fetch) * 145, per_fetch * 145)
+    return [_fetch_frame(topic, offset, max_bytes) for offset in offsets]
 
 
 def _fetch_frame(topic: str, offset: int, max_bytes: int) -> bytes:
@@ -155,37 +161,40 @@ def _full_fetch(least: int) -> Callable[[memoryview], None]:
     return check
 
 
-def producer_performance(count: int, size: int) -> Callable[[Broker], float]:
+def producer_performance(count: int, size: int) -> Callable[[Broker], Sample]:
     """Return a workload of Kafka's own ProducerPerformance; its figure is records a second."""
 
-    def measure(broker: Broker) -> float:
-        topic = f"perf-{size}"
-        create_topic(broker.bootstrap, topic)
-        printed = measured_tool(
-            "org.apache.kafka.tools.ProducerPerformance",
-            *("--topic", topic, "--num-records", str(count), "--record-size", str(size), "--throughput", "-1"),
-            *("--bootstrap-server", broker.bootstrap),
-            timeout_s=300,
-        )
+    def measure(broker: Broker) -> Sample:
+        with topic_of(broker, "perf") as topic:
+            before = cpu_seconds(broker)
+            printed = measured_tool(
+                "org.apache.kafka.tools.ProducerPerformance",
+                *("--topic", topic, "--num-records", str(count), "--record-size", str(size), "--throughput", "-1"),
+                *("--bootstrap-server", broker.bootstrap),
+                timeout_s=300,
+            )
+            used = cpu_seconds(broker) - before
         rates: Sequence[str] = re.findall(rf"^{count} records sent, ([\d.]+) records/sec", printed, re.MULTILINE)
-        return float(rates[-1])
+        return Sample(float(rates[-1]), 1e6 * used / count)
 
     return measure
 
 
-def end_to_end_latency(count: int) -> Callable[[Broker], float]:
+def end_to_end_latency(count: int) -> Callable[[Broker], Sample]:
     """Return a workload of Kafka's own EndToEndLatency; its figure is the mean in milliseconds."""
 
-    def measure(broker: Broker) -> float:
-        create_topic(broker.bootstrap, "latency")
-        printed = measured_tool(
-            "org.apache.kafka.tools.EndToEndLatency",
-            *("--topic", "latency", "--num-records", str(count), "--record-size", "100", "--producer-acks", "all"),
-            *("--bootstrap-server", broker.bootstrap),
-            timeout_s=300,
-        )
+    def measure(broker: Broker) -> Sample:
+        with topic_of(broker, "latency") as topic:
+            before = cpu_seconds(broker)
+            printed = measured_tool(
+                "org.apache.kafka.tools.EndToEndLatency",
+                *("--topic", topic, "--num-records", str(count), "--record-size", "100", "--producer-acks", "all"),
+                *("--bootstrap-server", broker.bootstrap),
+                timeout_s=300,
+            )
+            used = cpu_seconds(broker) - before
         means: Sequence[str] = re.findall(r"^Avg latency: ([\d.]+) ms", printed, re.MULTILINE)
-        return float(means[-1])
+        return Sample(float(means[-1]), 1e6 * used / count)
 
     return measure
 
@@ -195,6 +204,7 @@ def _now_ms() -> int:
 
 
 WORKLOADS = (
+    Workload("raw produce, 1 x 100 B, 1 connection x 1", "requests/s", 1.3, True, raw_produce(1, 1, 1)),
     Workload("raw produce, 1 x 100 B, 32 connections x 5", "requests/s", 1.3, True, raw_produce(1, 32, 5)),
     Workload("raw produce, 16 KB of 100 B, 4 x 5", "requests/s", 1.3, True, raw_produce(145, 4, 5)),
     Workload("raw produce, 900 KB of 100 B, 4 x 2", "requests/s", 1.0, True, raw_produce(8300, 4, 2), True),

@@ -1,0 +1,119 @@
+"""What every measurement needs: a quiet disk, a topic of its own, the processor time of the broker, and medians.
+
+Owns how long a broker is loaded before it is measured. Must not know what the work is.
+"""
+
+import itertools
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from confluent_kafka.admin import AdminClient
+
+from benchmarks.raw_client import Check, drive
+from compat_tests.brokers import Broker
+from compat_tests.clients import create_topic
+
+WARM_UP_SECONDS: Final = 30.0
+"""A JVM compiles what is hot: before this a broker of Apache Kafka serves about half of what it serves later."""
+CONFIDENCE: Final = 0.9
+PATIENCE_S: Final = 60.0
+# Files of a deleted topic are removed at once, so that the disk does not fill while a row is measured.
+_DELETED_SOON: Final = {"file.delete.delay.ms": "1000"}
+_TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
+_numbers = itertools.count(1)
+
+
+class Sample(NamedTuple):
+    """One measurement: the figure of its row, and the broker's processor time for each request or record."""
+
+    figure: float
+    cpu_us: float | None = None
+
+
+class Interval(NamedTuple):
+    """A median, and the bounds that hold the true one with at least the confidence that was asked for."""
+
+    median: float
+    low: float
+    high: float
+
+
+class Driven(NamedTuple):
+    """What a broker did under a load: replies and received bytes a second, processor time for each reply."""
+
+    replies: float
+    received: float
+    cpu_us: float
+
+
+def unique(prefix: str) -> str:
+    """Return a name that no other measurement of this process has."""
+    return f"{prefix}-{next(_numbers)}"
+
+
+@contextmanager
+def topic_of(broker: Broker, prefix: str, partitions: int = 1, config: dict[str, str] | None = None) -> Iterator[str]:
+    """Create a topic for as long as the block lasts."""
+    name = unique(prefix)
+    create_topic(broker.bootstrap, name, partitions, {**_DELETED_SOON, **(config or {})})
+    try:
+        yield name
+    finally:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 4})
+        admin.delete_topics([name], operation_timeout=PATIENCE_S)[name].result(PATIENCE_S)
+
+
+def cpu_seconds(broker: Broker) -> float:
+    """Return the processor time that the broker's process has used so far."""
+    fields = Path(f"/proc/{broker.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS_A_SECOND
+
+
+def driven(
+    broker: Broker,
+    frames_of: Callable[[int], Sequence[bytes]],
+    *,
+    connections: int,
+    in_flight: int,
+    seconds: float,
+    check: Check,
+) -> Driven:
+    """Load a broker over raw sockets, once the disk has nothing left to write of what was before."""
+    host, port = broker.bootstrap.split(":")
+    os.sync()
+    before, began = cpu_seconds(broker), time.perf_counter()
+    replies, received = drive(
+        (host, int(port)), frames_of, connections=connections, in_flight=in_flight, seconds=seconds, check=check
+    )
+    used, took = cpu_seconds(broker) - before, time.perf_counter() - began
+    return Driven(replies, received, 1e6 * used / (replies * took))
+
+
+def warm_up(measure: Callable[[Broker], Sample], broker: Broker) -> None:
+    """Give a broker the work that is measured afterwards, until it has had it for long enough."""
+    began = time.perf_counter()
+    while time.perf_counter() - began < WARM_UP_SECONDS:
+        measure(broker)
+
+
+def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+    """Return the median and its interval by order statistics, which assume nothing of how values are spread.
+
+    With so few values that not even the least and the greatest reach the confidence, the bounds are these two.
+    """
+    ordered = sorted(values)
+    count = len(ordered)
+
+    def is_held(left_out: int) -> bool:
+        # Below that many values lies the true median as often as a coin shows no more heads than that.
+        outside: float = 2 * sum(math.comb(count, heads) for heads in range(left_out + 1)) / 2**count
+        return 1 - outside >= confidence
+
+    left_out = max(filter(is_held, range((count + 1) // 2)), default=0)
+    return Interval(statistics.median(ordered), ordered[left_out], ordered[count - 1 - left_out])
