@@ -78,6 +78,7 @@ class Node:
         self._offload = offload or thread_offload(MAX_THREADS)
         self._validate = offload or thread_offload(VALIDATIONS)
         self._stopping = trio.Event()
+        self._own_store: EmbeddedStore | None = None
 
     @property
     def _has_own_store(self) -> bool:
@@ -98,7 +99,7 @@ class Node:
             stack.callback(locks.release)
             if self._has_own_store:
                 _check_metadata_directory(config, locks.directories)
-            begin = self._begin_session or await open_store(config, self._offload, self._clock.now_ms, stack)
+            begin = self._begin_session or await self._open_store(stack)
             identity = await self._identify(locks.directories, begin)
             dynamic = await self._read_dynamic_configs(identity, begin)
             limits = await self._offload(resolve_overrides, dynamic.current.connection_limits)
@@ -109,6 +110,12 @@ class Node:
                 # As after a kill: the next start looks through what was not flushed.
                 logs.abandon()
                 raise
+
+    async def _open_store(self, stack: AsyncExitStack) -> BeginSession:
+        if not self._has_own_store:
+            return await open_ensemble(self._config, self._offload, stack)
+        self._own_store = await open_own_store(self._config, self._offload, self._clock.now_ms, stack)
+        return self._own_store.begin
 
     async def _identify(self, directories: Sequence[Path], begin: BeginSession) -> Identity:
         """Find out who this is: from the configuration, the directories, or the store, which may have to decide."""
@@ -181,6 +188,8 @@ class Node:
             # However this ends: what is ephemeral of a broker in a store that it shares must not outlive it.
             stack.push_async_callback(broker.session.close)
             nursery.start_soon(self._clock.run)
+            if self._own_store is not None:
+                nursery.start_soon(self._own_store.run)
             await broker.start(_endpoints(dynamic.current, sockets))
 
             async def advertise(config: BrokerConfig) -> None:
@@ -206,28 +215,40 @@ async def open_store(
     config: BrokerConfig, offload: Offload, now_ms: Callable[[], int], stack: AsyncExitStack
 ) -> BeginSession:
     """Open the store that a configuration asks for, until the stack ends."""
-    values = config.values
-    if values["zookeeper.connect"]:
-        from ottla.zk.ensemble import EnsembleStore  # which who has no ZooKeeper need not wait for
-        from ottla.zk.security import read_security
+    if config.values["zookeeper.connect"]:
+        return await open_ensemble(config, offload, stack)
+    return (await open_own_store(config, offload, now_ms, stack)).begin
 
-        security = await offload(read_security, values, config.system_properties)
-        ensemble = EnsembleStore(
-            values["zookeeper.connect"],
-            session_timeout_ms=values["zookeeper.session.timeout.ms"],
-            connection_timeout_ms=values["zookeeper.connection.timeout.ms"],
-            max_in_flight_requests=values["zookeeper.max.in.flight.requests"],
-            set_acl=security.set_acl,
-            credentials=security.credentials,
-            tls=security.tls,
-        )
-        await ensemble.open()
-        stack.push_async_callback(ensemble.close)
-        return ensemble.session
+
+async def open_ensemble(config: BrokerConfig, offload: Offload, stack: AsyncExitStack) -> BeginSession:
+    """Connect to the ZooKeeper that a configuration names, until the stack ends."""
+    from ottla.zk.ensemble import EnsembleStore  # which who has no ZooKeeper need not wait for
+    from ottla.zk.security import read_security
+
+    values = config.values
+    security = await offload(read_security, values, config.system_properties)
+    ensemble = EnsembleStore(
+        values["zookeeper.connect"],
+        session_timeout_ms=values["zookeeper.session.timeout.ms"],
+        connection_timeout_ms=values["zookeeper.connection.timeout.ms"],
+        max_in_flight_requests=values["zookeeper.max.in.flight.requests"],
+        set_acl=security.set_acl,
+        credentials=security.credentials,
+        tls=security.tls,
+    )
+    await ensemble.open()
+    stack.push_async_callback(ensemble.close)
+    return ensemble.session
+
+
+async def open_own_store(
+    config: BrokerConfig, offload: Offload, now_ms: Callable[[], int], stack: AsyncExitStack
+) -> EmbeddedStore:
+    """Open the store in the first log directory, until the stack ends."""
     store = EmbeddedStore(config.log_dirs[0] / STORE_FILE, offload, now_ms=now_ms)
     await store.open()
     stack.push_async_callback(store.close)
-    return store.begin
+    return store
 
 
 def _listen(config: BrokerConfig, stack: AsyncExitStack) -> Sockets:

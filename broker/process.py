@@ -10,7 +10,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final, Protocol
 
 import trio
@@ -87,8 +87,15 @@ async def _stop_at_signal(server: Server, signals: AsyncIterator[int]) -> None:
 
 
 def _only_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What a nursery raised, if it was one thing."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
+    """Return the error in a group, because one failure may end several tasks; the group where errors differ."""
+    errors = list(_leaves(group))
+    is_one = len({(type(error), str(error)) for error in errors}) == 1
+    return errors[0] if is_one else group
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error

@@ -111,6 +111,7 @@ class Brokers:
         await self._store.open()
         try:
             async with trio.open_nursery() as self._nursery:
+                self._nursery.start_soon(self._store.run)
                 async with trio.open_nursery() as nursery:
                     for broker_id in self._ids:
                         nursery.start_soon(self.start_broker, broker_id)

@@ -19,6 +19,7 @@ from ottla.log.manager import DuplicateLogError
 from ottla.log.meta_properties import DirectoryInUse, InconsistentMetaPropertiesError
 from ottla.wire.config_def import ConfigError, render
 from ottla.zk.bootstrap import BrokerIdInUseError
+from ottla.zk.journal import JournalFailedError
 from ottla.zk.store import StoreError
 from ottla.zk.strict_json import ZnodeError
 
@@ -33,6 +34,7 @@ _REFUSALS = (
     NoLogDirectoryError,
     DuplicateLogError,
     BrokerIdInUseError,
+    JournalFailedError,
 )
 
 

@@ -4,8 +4,12 @@ Owns sessions, watches and the group commit: transactions that come in while the
 Must not know what the znodes mean. Brokers on one loop can share a store; each has its own session, and may have a way
 there that can be cut.
 Counterpart: a ZooKeeper ensemble of one.
+
+The store has one way to fail: after the first write that the disk refuses, no transaction is done and `run` raises.
+The process ends then, and the next start reads what the disk holds.
 """
 
+import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -36,8 +40,12 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
+logger = logging.getLogger("org.apache.kafka.server.fault.ProcessTerminatingFaultHandler")
+
 # About a millisecond of the loop.
 _STEPS_AT_ONCE: Final = 100
+# A copy of the database file, without its -wal, lacks at most the changes of so long.
+_CHECKPOINT_AFTER_SECONDS: Final = 1.0
 
 
 class Offload(Protocol):
@@ -72,11 +80,35 @@ class EmbeddedStore:
         self._sessions: dict[int, EmbeddedSession] = {}
         self._sessions_begun = 0
         self._failure: StoreFailedError | None = StoreFailedError("the store is not open")
+        self._was_written = trio.Event()
+        self._has_failed = trio.Event()
 
     async def open(self) -> None:
         """Open the journal and read the tree."""
         self._tree = await self._offload(self._journal.open)
         self._failure = None
+
+    async def run(self) -> None:
+        """Checkpoint the journal a while after a change; raise JournalFailedError when the disk refuses a write."""
+        while not self._has_failed.is_set():
+            await self._was_written.wait()
+            self._was_written = trio.Event()
+            with trio.move_on_after(_CHECKPOINT_AFTER_SECONDS):
+                await self._has_failed.wait()
+            async with self._writing:
+                if self._failure is None:
+                    try:
+                        await self._offload(self._journal.checkpoint)
+                    except StoreFailedError as error:
+                        self._fail(error)
+        assert self._failure is not None
+        raise self._failure
+
+    def _fail(self, error: StoreFailedError) -> None:
+        logger.error("Encountered fatal fault: %s", error)
+        self._failure = error
+        self._has_failed.set()
+        self._was_written.set()
 
     async def close(self) -> None:
         """End all sessions and close the journal. Ephemeral znodes are not in it, so nothing has to be written."""
@@ -142,12 +174,12 @@ class EmbeddedStore:
             try:
                 await self._offload(self._journal.commit, *self._rows(draft))
             except StoreFailedError as error:
-                # After a failed write nobody knows what is on disk; only a restart reads it.
-                self._failure = error
+                self._fail(error)
                 outcomes = [[error] * len(transaction.steps) for transaction in queue]
             else:
                 self._tree.take(draft)
                 self._deliver(draft.events)
+                self._was_written.set()
         for transaction, outcome in zip(queue, outcomes, strict=True):
             transaction.outcomes = outcome
 

@@ -27,6 +27,10 @@ class StoreInUseError(StoreFailedError):
     """Another process has the database open."""
 
 
+class JournalFailedError(StoreFailedError):
+    """The disk refused a write. Only the next `open` shows what the database holds, so the process has to end."""
+
+
 def row_of(path: str, node: Znode) -> Row:
     """Return a znode as the database has it."""
     return (path, *node[:8])
@@ -64,8 +68,7 @@ class Journal:
     def commit(self, changed: Sequence[Row], deleted: Sequence[str], zxid: int) -> None:
         """Write changes as one, and return when they are on disk."""
         database = self._database
-        if database is None:
-            raise StoreFailedError(f"{self._path} is closed")
+        assert database is not None
         try:
             database.execute("BEGIN IMMEDIATE")
             database.executemany("DELETE FROM znodes WHERE path = ?", [(path,) for path in deleted])
@@ -73,9 +76,18 @@ class Journal:
             database.execute("UPDATE last SET zxid = ?", (zxid,))
             database.execute("COMMIT")
         except sqlite3.Error as error:
-            if database.in_transaction:
-                database.execute("ROLLBACK")
-            raise StoreFailedError(f"{self._path}: {error}") from error
+            raise self._failed(error) from error
+
+    def checkpoint(self) -> None:
+        """Write all commits into the database file itself, so that a copy of this one file holds them."""
+        assert self._database is not None
+        try:
+            self._database.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: sqlite3.Error) -> JournalFailedError:
+        return JournalFailedError(f"Shutdown broker because {self._path} cannot be written: {error}")
 
     def close(self) -> None:
         """Close the database; what was committed is in it."""

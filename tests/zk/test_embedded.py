@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
@@ -8,7 +9,7 @@ import pytest
 import trio
 
 from ottla.zk.embedded import EmbeddedStore
-from ottla.zk.journal import StoreInUseError
+from ottla.zk.journal import JournalFailedError, StoreInUseError
 from ottla.zk.store import (
     Create,
     EventType,
@@ -16,7 +17,8 @@ from ottla.zk.store import (
     StoreFailedError,
     WatchEvent,
 )
-from tests.zk.stores import Client, inline, open_store
+from tests.disks import fill, small_disk
+from tests.zk.stores import Client, Outcome, inline, open_store
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -127,25 +129,68 @@ async def test_a_change_that_is_cancelled_while_it_is_written_is_not_half_done(t
     await store.close()
 
 
-async def test_a_store_that_could_not_write_answers_nothing_any_more(tmp_path: Path) -> None:
-    failing = False
+async def test_a_store_whose_disk_is_full_says_so_and_ends_and_the_next_one_has_what_was_answered(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with small_disk(tmp_path, 1 << 20) as disk:
+        store = await open_store(disk)
+        client = Client(store)
+        await client.session.create("/answered")
+        ballast = fill(disk, 0)
+        with pytest.raises(JournalFailedError, match=r"store\.db cannot be written: database or disk is full"):
+            await client.session.create("/refused", b"x" * 8192)
+        assert [record.levelname for record in caplog.records] == ["ERROR"]
+        ballast.unlink()
+        # What the disk holds now, only the next `open` can tell.
+        with pytest.raises(JournalFailedError):
+            await client.session.create("/later")
+        assert await client.session.children("/") == ["answered"]
+        with pytest.raises(JournalFailedError):
+            await store.run()
+        assert len(caplog.records) == 1
+        await store.close()
+        again = await open_store(disk)
+        assert await Client(again).session.children("/") == ["answered"]
+        await Client(again).session.create("/later")
+        await again.close()
 
-    async def disk(function: Callable[[*Ts], T], *args: *Ts) -> T:
-        if failing:
-            raise StoreFailedError("disk full")
-        return await inline(function, *args)
 
-    store = EmbeddedStore(tmp_path / "store.db", disk)
-    await store.open()
-    session = Client(store).session
-    await session.create("/a")
-    failing = True
-    with pytest.raises(StoreFailedError):
-        await session.create("/b")
-    failing = False
-    with pytest.raises(StoreFailedError):
-        await session.create("/c")
-    assert await session.children("/") == ["a"]
+async def test_all_changes_of_a_write_that_fails_are_answered_with_its_error(tmp_path: Path) -> None:
+    with small_disk(tmp_path, 1 << 20) as disk_path:
+        disk = HeldDisk()
+        store = EmbeddedStore(disk_path / "store.db", disk)
+        await store.open()
+        fill(disk_path, 0)
+        outcomes = [Outcome() for _ in range(3)]
+        running = Outcome()
+        disk.is_held = True
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(running.of, store.run)
+            for number, outcome in enumerate(outcomes):
+                session = Client(store).session
+                nursery.start_soon(outcome.of, partial(session.create, f"/{number}", b"x" * 8192))
+            await trio.testing.wait_all_tasks_blocked()
+            disk.let()
+        assert isinstance(running.value, JournalFailedError)
+        assert [each.value for each in outcomes] == [running.value] * 3
+        await store.close()
+
+
+async def test_a_copy_of_the_database_alone_holds_what_was_changed_a_while_ago(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    store = await open_store(tmp_path)
+    (copies := tmp_path / "copies").mkdir()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(store.run)
+        for number in range(3):
+            await Client(store).session.create(f"/{number}", b"x" * 10_000)
+            await trio.sleep(5)
+            (copies / "store.db").write_bytes((tmp_path / "store.db").read_bytes())
+            copy = await open_store(copies)
+            assert await Client(copy).session.children("/") == [str(each) for each in range(number + 1)]
+            await copy.close()
+        nursery.cancel_scope.cancel()
     await store.close()
 
 
