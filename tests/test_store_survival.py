@@ -74,3 +74,16 @@ def test_a_broker_that_cannot_write_its_metadata_ends_at_once_and_goes_on_when_i
             side.close()
         finally:
             broker.stop()
+
+
+def test_a_broker_that_cannot_write_its_metadata_at_its_start_says_why_in_one_line(tmp_path: Path) -> None:
+    with full(tmp_path) as failing:
+        broker = Ottla(tmp_path, [f"log.dirs={failing.path / 'log'},{tmp_path / 'other'}", *SETTINGS])
+        broker.start()
+        broker.kill()
+        said = len(broker.output())
+        failing.begin()
+        with pytest.raises(RuntimeError, match="did not start"):
+            broker.start()
+        assert "Traceback" not in broker.output()[said:]
+        assert broker.output().splitlines()[-1].startswith("ottla: ")
