@@ -31,6 +31,7 @@ from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.listeners import Listener
 from ottla.broker.peer import Connect, open_socket
 from ottla.broker.server import AddressInUse, listen, resolve_overrides
+from ottla.broker.stray_logs import find_strays
 from ottla.log.directory_failures import NoLogDirectoryError
 from ottla.log.manager import LogManager
 from ottla.log.meta_properties import DirectoryLocks, read_meta_properties
@@ -105,6 +106,8 @@ class Node:
             limits = await self._offload(resolve_overrides, dynamic.current.connection_limits)
             logs = await self._load_logs(identity, locks, dynamic)
             try:
+                if self._own_store is not None:
+                    await self._find_strays(begin, logs)
                 await self._run_broker(identity, begin, logs, dynamic, sockets, limits, ready, stack)
             except BaseException:
                 # As after a kill: the next start looks through what was not flushed.
@@ -159,6 +162,11 @@ class Node:
             logs.abandon()
             raise
         return logs
+
+    async def _find_strays(self, begin: BeginSession, logs: LogManager) -> None:
+        session = await begin(lambda event: None)
+        await find_strays(session, logs, self._config.log_dirs[0] / STORE_FILE)
+        await session.close()
 
     async def _run_broker(
         self,

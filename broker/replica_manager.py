@@ -35,6 +35,7 @@ from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.log.new_log import make_logs
 from ottla.log.partition_log import PartitionLog
+from ottla.log.strays import make_way
 from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.leader_and_isr import (
@@ -47,6 +48,7 @@ from ottla.wire.messages.leader_and_isr import (
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.wire.record_batch import ProducedBatch
 from ottla.wire.types import ZERO_UUID, TopicPartition
+from ottla.zk.znodes import encode_uuid
 
 logger = logging.getLogger("kafka.server.ReplicaManager")
 state_change_logger = logging.getLogger("state.change.logger")
@@ -314,6 +316,8 @@ class ReplicaManager:
         configs = {name: self._config_of(name) for name in {name for name, _, _ in roles}}
         for name, topic_id, state in roles:
             code = self._change_role(name, topic_id, state, configs[name])
+            if code is ErrorCode.INCONSISTENT_TOPIC_ID:
+                self._tell_other_topic(TopicPartition(name, state.partition_index), topic_id)
             errors.append(
                 LeaderAndIsrPartitionError(topic_name=name, partition_index=state.partition_index, error_code=code)
             )
@@ -399,12 +403,26 @@ class ReplicaManager:
             return ErrorCode.NONE
         return ErrorCode.STALE_CONTROLLER_EPOCH
 
+    def _tell_other_topic(self, key: TopicPartition, topic_id: bytes) -> None:
+        log = self.logs.get(key)
+        state_change_logger.error(
+            "[Broker id=%d] Topic ID in memory: %s does not match the topic ID for partition %s received: %s. "
+            "The partition is not served here while %s is there",
+            self.broker_id,
+            None if log is None or log.topic_id is None else encode_uuid(log.topic_id),
+            key,
+            encode_uuid(topic_id),
+            None if log is None else log.directory,
+        )
+
     def _host(
         self, key: TopicPartition, topic_id: bytes, config: LogConfig, leader_epoch: int, *, is_new: bool
     ) -> Partition:
         if self._saved_high_watermarks is None:
             self._saved_high_watermarks = self.logs.read_high_watermarks()
         known_id = None if topic_id == ZERO_UUID else topic_id
+        if known_id is not None and key.topic in self.logs.strays:
+            make_way(self.logs, key.topic, known_id)
         log = self.logs.get_or_create(key, known_id, config, self.clock.now_ms(), leader_epoch, is_new=is_new)
         # One that was found at start may have been opened before the topic's configuration was known.
         log.config = config

@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from ottla.log.directory_failures import storage_error
-from ottla.log.manager import FUTURE_SUFFIX, LONGEST_NAME, LogManager, Renaming, deletion
+from ottla.log.manager import FUTURE_SUFFIX, LONGEST_NAME, LogManager, Renaming, renaming
 from ottla.log.new_log import NewLog
 from ottla.log.partition_log import PartitionLog
 from ottla.log.recovery import LoadOptions
@@ -66,18 +66,18 @@ def replace_current(logs: LogManager, topic_partition: TopicPartition) -> Renami
     logger.info("Attempting to replace current log %s with %s for %s", old.directory, log.directory, topic_partition)
     _take_over(logs, log, old)
     path = log.directory.with_name(str(topic_partition))
-    renaming = deletion(old)
-    _rename(logs, *renaming)
+    deletion = renaming(old)
+    _rename(logs, *deletion)
     try:
         _rename(logs, log.directory, path)
     except KafkaError:
-        _rename(logs, renaming.new, renaming.old)
+        _rename(logs, deletion.new, deletion.old)
         raise
     log.moved_to(path)
     logs.logs[topic_partition] = logs.futures.pop(topic_partition)
     logs.give_up(old)
     logger.info("The current replica is successfully replaced with the future replica for %s", topic_partition)
-    return renaming
+    return deletion
 
 
 def _take_over(logs: LogManager, log: PartitionLog, old: PartitionLog) -> None:

@@ -44,7 +44,7 @@ DELETE_SUFFIX = "-delete"
 # What KRaft brokers keep beside their logs.
 KRAFT_METADATA_TOPIC = "__cluster_metadata"
 FUTURE_SUFFIX = "-future"
-_STRAY_SUFFIX = "-stray"
+STRAY_SUFFIX = "-stray"
 LONGEST_NAME = 255
 # What Kafka lets a topic be called, but for its length, which the file system minds.
 _LEGAL_NAME = re.compile("[a-zA-Z0-9._-]+")
@@ -73,16 +73,16 @@ def parse_directory_name(name: str) -> TopicPartition | None:
 
 
 class Renaming(NamedTuple):
-    """The directory of a deleted log, and the name by which it is known as that."""
+    """The directory of a log that is no partition's any more, and the name by which it is known as that."""
 
     old: Path
     new: Path
 
 
-def deletion(log: PartitionLog) -> Renaming:
-    """How the directory of a log that is to be deleted is renamed."""
+def renaming(log: PartitionLog, suffix: str = DELETE_SUFFIX) -> Renaming:
+    """How the directory of a log is renamed that is to be deleted, or, with STRAY_SUFFIX, set aside."""
     topic, partition = log.topic_partition
-    suffix = f"-{partition}.{uuid4().hex}{DELETE_SUFFIX}"
+    suffix = f"-{partition}.{uuid4().hex}{suffix}"
     return Renaming(log.directory, log.directory.with_name(topic[: LONGEST_NAME - len(suffix)] + suffix))
 
 
@@ -127,10 +127,10 @@ class LogManager:
         self.directories = list(directories)
         self.files = OpenFiles(max_open_files)
         self.logs: dict[TopicPartition, PartitionLog] = {}
-        # Those that are to take the place of others, in other directories.
-        self.futures: dict[TopicPartition, PartitionLog] = {}
-        # Where the logs are to be made of partitions that are not here yet.
-        self.preferred: dict[TopicPartition, Path] = {}
+        self.futures: dict[TopicPartition, PartitionLog] = {}  # which take the place of logs in other directories
+        self.preferred: dict[TopicPartition, Path] = {}  # where to make the logs of partitions that are not here yet
+        # By topic, the partitions that the cluster's metadata did not have at the start.
+        self.strays: dict[str, set[int]] = {}
         self._default_config = default_config or LogConfig()
         self._topic_config = topic_config or (lambda _: self._default_config)
         self._producer_id_expiration_ms = producer_id_expiration_ms
@@ -268,7 +268,7 @@ class LogManager:
         """A crash came when the old log had lost its name already."""
         renamed = {path.name.rpartition(".")[0] for path in self._deleted}
         for topic_partition in self.futures.keys() - self.logs.keys():
-            if deletion(self.futures[topic_partition]).new.name.rpartition(".")[0] not in renamed:
+            if renaming(self.futures[topic_partition]).new.name.rpartition(".")[0] not in renamed:
                 continue
             log = self.logs[topic_partition] = self.futures.pop(topic_partition)
             path = log.directory.rename(log.directory.with_name(str(topic_partition)))
@@ -290,8 +290,9 @@ class LogManager:
         topic_partition = parse_directory_name(path.name if future is None else future[1])
         if topic_partition is not None and topic_partition.topic == KRAFT_METADATA_TOPIC:
             return None
-        if topic_partition is None or path.name.endswith(_STRAY_SUFFIX):
-            logger.warning("%s is no log of a partition and is left alone", path)
+        if topic_partition is None or path.name.endswith(STRAY_SUFFIX):
+            kind = "a stray log" if path.name.endswith(STRAY_SUFFIX) else "no log of a partition"
+            logger.warning("%s is %s and is left alone", path, kind)
             return None
         return topic_partition
 
@@ -366,7 +367,7 @@ class LogManager:
         """Let go of a log that is in no list any more, and say how its directory is renamed."""
         log.release()
         self.log_counts[log.directory.parent] -= 1
-        return deletion(log)
+        return renaming(log)
 
     def check_none_offline(self, topic_partition: TopicPartition) -> None:
         """KafkaError if the log that is to be made may be there already, in a directory that failed."""

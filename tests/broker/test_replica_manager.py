@@ -20,6 +20,7 @@ from ottla.wire.messages.stop_replica import (
 )
 from ottla.wire.record_batch import ProducedBatch, validate_produced
 from ottla.wire.types import ZERO_UUID, TopicPartition
+from ottla.zk.znodes import encode_uuid
 from tests.broker.replicas import BROKER, NOW_MS, TOPIC, House, batch, topic_id
 
 CONSUMER = consumer(0, from_leader_only=True)
@@ -128,12 +129,34 @@ def test_another_topic_of_the_same_name_is_refused(house: House) -> None:
     assert errors(house.lead(epoch=1, topic_id=bytes(15) + b"\7")) == [ErrorCode.INCONSISTENT_TOPIC_ID]
 
 
-def test_another_topic_of_the_same_name_is_refused_after_a_restart_too(house: House) -> None:
+def test_another_topic_of_the_same_name_is_refused_after_a_restart_too(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
     house.lead()
     house.close()
     house.open()
     assert errors(house.lead(epoch=1, topic_id=bytes(15) + b"\7")) == [ErrorCode.INCONSISTENT_TOPIC_ID]
     assert not house.replicas.partitions
+    old, new = encode_uuid(topic_id(TOPIC)), encode_uuid(bytes(15) + b"\7")
+    said = f"Topic ID in memory: {old} does not match the topic ID for partition {TOPIC}-0 received: {new}."
+    (line,) = (record for record in caplog.records if said in record.getMessage())
+    assert line.levelname == "ERROR"
+    assert str(house.path / f"{TOPIC}-0") in line.getMessage()
+
+
+def test_a_stray_log_makes_way_for_another_topic_of_its_name(house: House) -> None:
+    house.lead()
+    append(house, house.replicas.partition(TOPIC, 0), b"old", b"old")
+    house.logs.write_high_watermarks(house.replicas.high_watermarks())
+    house.close()
+    house.open()
+    house.lead("other")  # with which the high watermarks of all logs are read
+    house.logs.strays[TOPIC] = {0}
+    assert errors(house.lead(epoch=0, topic_id=bytes(15) + b"\7")) == [0]
+    partition = house.replicas.partition(TOPIC, 0)
+    assert (partition.log.log_end_offset, partition.high_watermark) == (0, 0)
+    assert append(house, partition, b"new") == 1
+    assert len(list(house.path.glob(f"{TOPIC}-0.*-stray"))) == 1
 
 
 def test_an_old_topic_gets_its_id_without_a_new_epoch(house: House) -> None:

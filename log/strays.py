@@ -1,0 +1,45 @@
+"""Stray logs: their topics are not in the cluster's metadata. They are kept, and make way for topics of their names.
+
+Owns the name under which a stray log is set aside. Must not know where the metadata is, nor who finds a log stray.
+Counterparts in Kafka: LogManager.addStrayLog, UnifiedLog.logStrayDirName.
+"""
+
+import logging
+
+from ottla.log.directory_failures import storage_error
+from ottla.log.manager import STRAY_SUFFIX, LogManager, renaming
+from ottla.log.partition_log import PartitionLog
+from ottla.wire.types import TopicPartition
+
+logger = logging.getLogger("kafka.log.LogManager")
+
+
+def make_way(logs: LogManager, topic: str, topic_id: bytes) -> None:
+    """Set aside the stray logs of all other topics of this name; KafkaError if the disk fails.
+
+    All partitions go at once, because an import refuses a topic whose logs have several ids. A stray log with this id
+    is the topic's own.
+    """
+    for partition in sorted(logs.strays.pop(topic, ())):
+        topic_partition = TopicPartition(topic, partition)
+        for found in (logs.logs, logs.futures):
+            log = found.get(topic_partition)
+            if log is not None and log.topic_id != topic_id:
+                del found[topic_partition]
+                _set_aside(logs, log)
+
+
+def _set_aside(logs: LogManager, log: PartitionLog) -> None:
+    logs.give_up(log)
+    old, new = renaming(log, STRAY_SUFFIX)
+    try:
+        old.rename(new)
+    except OSError as error:
+        logs.failures.failed(old.parent, error, "renaming a log of")
+        raise storage_error(error) from error
+    logger.warning(
+        "Log for partition %s is marked as stray and renamed to %s, because a new topic has its name. "
+        "It is not served, and not deleted",
+        log.topic_partition,
+        new,
+    )
