@@ -1,5 +1,6 @@
 """The embedded store's disk fails, or its files are lost: the broker says so, and all else stays as it was."""
 
+import resource
 import sqlite3
 import subprocess
 import sys
@@ -11,11 +12,16 @@ from typing import NamedTuple
 
 import confluent_kafka
 import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from compat_tests.both import CLOSED, Side
 from compat_tests.brokers import Ottla
 from compat_tests.writing import read_all
+from ottla import Cluster
+from ottla.embed import BrokerError
 from tests.disks import disk, fill, small_disk
+from tests.ottla.test_embed import ends
 
 STORE = "ottla-metadata.db"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -81,6 +87,23 @@ def test_a_broker_that_cannot_write_its_metadata_ends_at_once_and_goes_on_when_i
             side.close()
         finally:
             broker.stop()
+
+
+def test_a_cluster_in_one_process_ends_when_its_store_cannot_be_written() -> None:
+    cluster = Cluster(1)
+    with cluster:
+        # Room for a few more lines, not for the znodes of so many partitions.
+        limit = len(cluster.output) + (16 << 10)
+        resource.prlimit(cluster.pid, resource.RLIMIT_FSIZE, (limit, limit))
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        admin.create_topics([NewTopic("large", 500, 1)])
+        assert ends(cluster.pid)
+        output = cluster.output
+        with pytest.raises(BrokerError, match="the broker ended with 1"):
+            cluster.close()
+    assert "metadata.db cannot be written: " in output
+    assert output.splitlines()[-1].startswith("ottla: Shutdown broker because ")
+    assert "Traceback" not in output
 
 
 # Its files are lost
