@@ -32,11 +32,12 @@ from ottla.broker.listeners import Listener
 from ottla.broker.peer import Connect, open_socket
 from ottla.broker.server import AddressInUse, listen, resolve_overrides
 from ottla.broker.stray_logs import find_strays
-from ottla.log.directory_failures import NoLogDirectoryError
+from ottla.log.directory_failures import NoLogDirectoryError, metadata_failed
 from ottla.log.manager import LogManager
 from ottla.log.meta_properties import DirectoryLocks, read_meta_properties
 from ottla.zk.bootstrap import generate_broker_id, prepare_tree
 from ottla.zk.embedded import EmbeddedStore
+from ottla.zk.journal import JournalFailedError
 from ottla.zk.znodes import Endpoint, encode_uuid
 
 __all__ = ["AddressInUse", "Node"]
@@ -197,7 +198,7 @@ class Node:
             stack.push_async_callback(broker.session.close)
             nursery.start_soon(self._clock.run)
             if self._own_store is not None:
-                nursery.start_soon(self._own_store.run)
+                nursery.start_soon(run_store, self._own_store, self._config.log_dirs[0])
             await broker.start(_endpoints(dynamic.current, sockets))
 
             async def advertise(config: BrokerConfig) -> None:
@@ -257,6 +258,14 @@ async def open_own_store(
     await store.open()
     stack.push_async_callback(store.close)
     return store
+
+
+async def run_store(store: EmbeddedStore, directory: Path) -> None:
+    """Run a store for as long as its disk is well; NoLogDirectoryError after that."""
+    try:
+        await store.run()
+    except JournalFailedError as error:
+        raise metadata_failed(directory) from error
 
 
 def _listen(config: BrokerConfig, stack: AsyncExitStack) -> Sockets:

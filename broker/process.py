@@ -16,6 +16,7 @@ from typing import Final, Protocol
 import trio
 
 from ottla.broker.watchdog import Watchdog
+from ottla.log.directory_failures import NoLogDirectoryError
 
 logger = logging.getLogger("org.apache.kafka.common.utils.LoggingSignalHandler")
 
@@ -87,10 +88,12 @@ async def _stop_at_signal(server: Server, signals: AsyncIterator[int]) -> None:
 
 
 def _only_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the error in a group, because one failure may end several tasks; the group where errors differ."""
+    """Return the error of a group. A failed directory is the one that counts, because other tasks fail with it."""
     errors = list(_leaves(group))
-    is_one = len({(type(error), str(error)) for error in errors}) == 1
-    return errors[0] if is_one else group
+    for error in errors:
+        if isinstance(error, NoLogDirectoryError):
+            return error
+    return errors[0] if len(errors) == 1 else group
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:

@@ -27,6 +27,11 @@ class NoLogDirectoryError(Exception):
     """All log directories failed, or one without which nothing can go on: the broker is to end."""
 
 
+def metadata_failed(directory: Path) -> NoLogDirectoryError:
+    """The end of a broker whose metadata is in a directory that failed."""
+    return NoLogDirectoryError(f"Shutdown broker because the metadata log dir {directory} has failed")
+
+
 class DirectoryFailures:
     """Tells its listener of each directory once."""
 

@@ -29,7 +29,7 @@ from ottla.log.checkpoint import (
     write_clean_shutdown,
 )
 from ottla.log.config import LogConfig
-from ottla.log.directory_failures import DirectoryFailures, NoLogDirectoryError, storage_error
+from ottla.log.directory_failures import DirectoryFailures, NoLogDirectoryError, metadata_failed, storage_error
 from ottla.log.meta_properties import DirectoryLocks, check_meta_properties
 from ottla.log.new_log import NewLog
 from ottla.log.open_files import OpenFiles
@@ -176,7 +176,7 @@ class LogManager:
         logger.warning("Logs for partitions %s are offline due to failure on log directory %s", names, directory)
         self._locks.release_one(directory)
         if directory == self.failures.vital:
-            raise NoLogDirectoryError(f"Shutdown broker because the metadata log dir {directory} has failed")
+            raise metadata_failed(directory)
         if not self.online:
             directories = ", ".join(map(str, self.directories))
             raise NoLogDirectoryError(f"Shutdown broker because all log dirs in {directories} have failed")

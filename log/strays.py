@@ -20,12 +20,14 @@ def make_way(logs: LogManager, topic: str, topic_id: bytes) -> None:
     All partitions go at once, because an import refuses a topic whose logs have several ids. A stray log with this id
     is the topic's own.
     """
-    for partition in sorted(logs.strays.pop(topic, ())):
+    strays = logs.strays[topic]
+    for partition in sorted(strays):
         topic_partition = TopicPartition(topic, partition)
         for found in (logs.logs, logs.futures):
             log = found.get(topic_partition)
             if log is not None and log.topic_id != topic_id:
                 del found[topic_partition]
+                strays.discard(partition)
                 _set_aside(logs, log)
 
 

@@ -17,7 +17,7 @@ import trio
 
 from ottla.broker.clock import thread_offload
 from ottla.broker.config import BrokerConfig
-from ottla.broker.node import Node
+from ottla.broker.node import Node, run_store
 from ottla.broker.peer import open_socket
 from ottla.embed import DONE, HOST, reserved_port
 from ottla.log.directory_failures import NoLogDirectoryError
@@ -111,7 +111,7 @@ class Brokers:
         await self._store.open()
         try:
             async with trio.open_nursery() as self._nursery:
-                self._nursery.start_soon(self._store.run)
+                self._nursery.start_soon(run_store, self._store, self._folder)
                 async with trio.open_nursery() as nursery:
                     for broker_id in self._ids:
                         nursery.start_soon(self.start_broker, broker_id)

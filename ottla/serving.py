@@ -19,7 +19,6 @@ from ottla.log.manager import DuplicateLogError
 from ottla.log.meta_properties import DirectoryInUse, InconsistentMetaPropertiesError
 from ottla.wire.config_def import ConfigError, render
 from ottla.zk.bootstrap import BrokerIdInUseError
-from ottla.zk.journal import JournalFailedError
 from ottla.zk.store import StoreError
 from ottla.zk.strict_json import ZnodeError
 
@@ -34,7 +33,6 @@ _REFUSALS = (
     NoLogDirectoryError,
     DuplicateLogError,
     BrokerIdInUseError,
-    JournalFailedError,
 )
 
 

@@ -105,7 +105,7 @@ class EmbeddedStore:
         raise self._failure
 
     def _fail(self, error: StoreFailedError) -> None:
-        logger.error("Encountered fatal fault: %s", error)
+        logger.error("Encountered fatal fault: %s. The process ends; its next start reads what the file holds", error)
         self._failure = error
         self._has_failed.set()
         self._was_written.set()

@@ -87,7 +87,7 @@ class Journal:
             raise self._failed(error) from error
 
     def _failed(self, error: sqlite3.Error) -> JournalFailedError:
-        return JournalFailedError(f"Shutdown broker because {self._path} cannot be written: {error}")
+        return JournalFailedError(f"{self._path} cannot be written: {error}")
 
     def close(self) -> None:
         """Close the database; what was committed is in it."""

@@ -7,15 +7,16 @@ SERVER = """
 import sys
 import trio
 from ottla.broker.process import serve
+from ottla.log.directory_failures import NoLogDirectoryError
 
 class Server:
     async def run(self, ready):
         async with trio.open_nursery() as nursery:
-            for text in sys.argv[1:]:
-                nursery.start_soon(self.fail, text)
+            for kind in sys.argv[1:]:
+                nursery.start_soon(self.fail, {"disk": NoLogDirectoryError, "other": OSError}[kind])
 
-    async def fail(self, text):
-        raise OSError(text)
+    async def fail(self, kind):
+        raise kind("it failed")
 
     def stop(self):
         pass
@@ -30,11 +31,12 @@ except BaseException as error:
 @pytest.mark.parametrize(
     ("failures", "told"),
     [
-        (["the disk"], "OSError('the disk')"),
-        (["the disk", "the disk"], "OSError('the disk')"),
-        (["the disk", "another"], "ExceptionGroup("),
+        (["other"], "OSError('it failed')"),
+        (["other", "disk"], "NoLogDirectoryError('it failed')"),
+        (["disk", "disk"], "NoLogDirectoryError('it failed')"),
+        (["other", "other"], "ExceptionGroup("),
     ],
 )
-def test_one_failure_that_ends_several_tasks_is_told_once(failures: list[str], told: str) -> None:
+def test_a_failed_directory_is_told_whatever_fails_with_it(failures: list[str], told: str) -> None:
     server = subprocess.run([sys.executable, "-c", SERVER, *failures], capture_output=True, text=True, check=True)
     assert server.stdout.startswith(told)

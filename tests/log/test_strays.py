@@ -79,12 +79,15 @@ def test_a_log_without_an_id_makes_way_too_but_not_one_of_the_very_topic(tmp_pat
     make_way(logs, TOPIC, NEW)
     assert names(tmp_path) == ["orders-0.ID-stray", "orders-1"]
     assert logs.get_or_create(TopicPartition(TOPIC, 1), NEW, LogConfig(), NOW_MS).log_end_offset == 3
+    # Until this topic is deleted as well, which takes only the partitions that it is known to have.
+    make_way(logs, TOPIC, OLD)
+    assert names(tmp_path) == ["orders-0.ID-stray", "orders-1.ID-stray"]
     logs.shutdown()
 
 
 def test_logs_that_are_not_stray_stay(tmp_path: Path) -> None:
     logs = found(tmp_path)
-    logs.strays.clear()
+    logs.strays[TOPIC] = {1}
     make_way(logs, TOPIC, NEW)
     assert names(tmp_path) == ["orders-0"]
     assert TopicPartition(TOPIC, 0) in logs.logs
