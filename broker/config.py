@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from ottla.broker.connection_limits import CONNECTION_CONFIG, ConnectionLimits, read_connection_limits
-from ottla.broker.departure import SHUTDOWN_CONFIG
 from ottla.broker.listeners import LISTENER_CONFIG, Listener, read_listeners
 from ottla.broker.protocol_versions import NEWEST, OLDEST, version_fault
 from ottla.broker.replication_quota import QUOTA_CONFIG
@@ -281,6 +280,24 @@ class BrokerConfig:
         30000,
         doc="How long the controller and the other brokers wait for each other's answers.",
     )
+    controlled_shutdown_enable = ConfigKey(
+        "controlled.shutdown.enable",
+        ConfigType.BOOLEAN,
+        True,
+        doc="Whether a broker that stops first has others take over the partitions that it leads.",
+    )
+    controlled_shutdown_max_retries = ConfigKey(
+        "controlled.shutdown.max.retries",
+        ConfigType.INT,
+        3,
+        doc="How often it asks for that, if there is no answer or not all of its partitions found a leader.",
+    )
+    controlled_shutdown_retry_backoff_ms = ConfigKey(
+        "controlled.shutdown.retry.backoff.ms",
+        ConfigType.LONG,
+        5000,
+        doc="How long it waits before it asks again.",
+    )
     transaction_max_timeout_ms = ConfigKey(
         "transaction.max.timeout.ms",
         ConfigType.INT,
@@ -336,7 +353,6 @@ BROKER_CONFIG = ConfigDef(
         *CONNECTION_CONFIG.values(),
         *BROKER_LOG_CONFIG.values(),
         *GROUP_CONFIG.values(),
-        *SHUTDOWN_CONFIG.values(),
         *QUOTA_CONFIG.values(),
         *ZOOKEEPER_CONFIG.values(),
         *IDLE_CONFIG.values(),
@@ -379,11 +395,20 @@ def _agree_on_broker_id(values: dict[str, Any], *, is_kraft: bool) -> None:
         )
 
 
+def is_known(name: str) -> bool:
+    """Return whether Kafka has this key."""
+    return name in BROKER_CONFIG or is_refused(name) or name.startswith("listener.name.") or name in without_effect()
+
+
+def similar_key(name: str) -> str | None:
+    """Return the known key that a misspelt one most likely means."""
+    return nearest(name, [*BROKER_CONFIG, *without_effect()])
+
+
 def _warning(name: str) -> str | None:
-    """Say that nobody knows a key, and which known one it resembles."""
-    if name in BROKER_CONFIG or is_refused(name) or name.startswith("listener.name.") or name in without_effect():
+    if is_known(name):
         return None
-    guess = nearest(name, [*BROKER_CONFIG, *without_effect()])
+    guess = similar_key(name)
     return f"unknown configuration {name} is ignored" + (f"; did you mean {guess}?" if guess else "")
 
 

@@ -9,35 +9,11 @@ from typing import Any
 
 import trio
 
-from ottla.wire.config_def import ConfigDef, ConfigKey, ConfigType
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from ottla.wire.schema import Request, Response
 
 logger = logging.getLogger("kafka.server.KafkaServer")
-
-SHUTDOWN_CONFIG = ConfigDef(
-    [
-        ConfigKey(
-            "controlled.shutdown.enable",
-            ConfigType.BOOLEAN,
-            True,
-            doc="Whether a broker that stops first has others take over the partitions that it leads.",
-        ),
-        ConfigKey(
-            "controlled.shutdown.max.retries",
-            ConfigType.INT,
-            3,
-            doc="How often it asks for that, if there is no answer or not all of its partitions found a leader.",
-        ),
-        ConfigKey(
-            "controlled.shutdown.retry.backoff.ms",
-            ConfigType.LONG,
-            5000,
-            doc="How long it waits before it asks again.",
-        ),
-    ]
-)
 
 Ask = Callable[[Request], Awaitable[Response]]
 

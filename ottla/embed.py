@@ -19,11 +19,14 @@ from typing import Any, Self
 
 from ottla.wire.config_def import render
 
+# A test that begins with an empty group does not wait for members that might join it, too.
+FOR_TESTS = {"group.initial.rebalance.delay.ms": "0"}
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 15.0
 HOST = "127.0.0.1"
 READY = b"ottla ready bootstrap="
 DONE = "ottla done"
+REFUSED = "ottla: "
 
 
 class BrokerError(RuntimeError):
@@ -34,7 +37,7 @@ class _Child:
     """A child process that says where clients connect once it serves."""
 
     def __init__(self, overrides: Mapping[str, Any]) -> None:
-        self._overrides = {name.replace("_", "."): render(value) for name, value in overrides.items()}
+        self._overrides = FOR_TESTS | _settings(overrides)
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._bootstrap: str | None = None
@@ -116,7 +119,7 @@ class _Child:
         line = _first_line(self._process, START_TIMEOUT_S)
         if not line.startswith(READY):
             code = self._end(subprocess.Popen.kill)
-            raise BrokerError(f"the broker did not start (exit code {code}):\n{self._tail()}")
+            raise BrokerError(self._refusal() or f"the broker did not start (exit code {code}):\n{self._tail()}")
         self._bootstrap = line.removeprefix(READY).decode().strip()
 
     def _end(self, how: Any) -> int:
@@ -135,6 +138,11 @@ class _Child:
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
                     pipe.close()
+
+    def _refusal(self) -> str | None:
+        """Return why the child refused to start, if that is the last thing that it printed."""
+        last = self.output.rstrip("\n").rpartition("\n")[2]
+        return f"the broker did not start: {last.removeprefix(REFUSED)}" if last.startswith(REFUSED) else None
 
     def _tail(self) -> str:
         return self.output[-4000:]
@@ -228,6 +236,21 @@ class Cluster(_Child):
         answer = _first_line(self._process, START_TIMEOUT_S).decode().strip()
         if answer != DONE:
             raise BrokerError(f"{verb} {broker_id}: {answer or 'no answer'}\n{self._tail()}")
+
+
+def _settings(keywords: Mapping[str, Any]) -> dict[str, str]:
+    """Return Kafka's keys and the text of their values; TypeError for a keyword that names no key."""
+    settings = {keyword.replace("_", "."): render(value) for keyword, value in keywords.items()}
+    if settings:
+        from ottla.broker.config import is_known, similar_key  # 25 ms that a broker without keywords need not pay
+
+        for keyword in keywords:
+            if not is_known(name := keyword.replace("_", ".")):
+                guess = similar_key(name)
+                if guess is not None and "." not in keyword:
+                    guess = guess.replace(".", "_")
+                raise TypeError(f"unknown keyword {keyword}" + (f"; did you mean {guess}?" if guess else ""))
+    return settings
 
 
 def _first_line(process: subprocess.Popen[bytes], timeout_s: float) -> bytes:

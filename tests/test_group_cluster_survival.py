@@ -29,7 +29,6 @@ def brokers(tmp_path: Path) -> Iterator[list[Broker]]:
                     min_insync_replicas=2,
                     controlled_shutdown_retry_backoff_ms=500,
                     offsets_topic_num_partitions=5,
-                    group_initial_rebalance_delay_ms=0,
                 )
             )
             for each in IDS

@@ -16,7 +16,7 @@ def test_a_killed_broker_loses_no_committed_offset_and_no_group(
     trials: int, seed: int, tell: Callable[[str], None]
 ) -> None:
     chance = random.Random(seed)
-    with Broker(offsets_topic_num_partitions="5", group_initial_rebalance_delay_ms="0") as broker:
+    with Broker(offsets_topic_num_partitions="5") as broker:
         took = []
         with Work(broker.bootstrap, replicas=1) as work:
             members = work.wait_until_stable()

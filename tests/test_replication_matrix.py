@@ -124,7 +124,7 @@ def below(offset: int, log: bytes) -> bytes:
 @pytest.fixture(scope="module")
 def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matrix]:
     folder: Path = tmp_path_factory.mktemp("matrix")
-    overrides = {"offsets_topic_num_partitions": 1, "group_initial_rebalance_delay_ms": 0}
+    overrides = {"offsets_topic_num_partitions": 1}
     with three_brokers(folder, **overrides) as cluster, contextlib.ExitStack() as stack:
         cluster.create(TOPIC, PARTITIONS)
         producers = [

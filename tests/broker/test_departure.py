@@ -3,10 +3,11 @@
 import trio
 import trio.testing
 
-from ottla.broker.departure import SHUTDOWN_CONFIG, hand_over
+from ottla.broker.config import BROKER_CONFIG
+from ottla.broker.departure import hand_over
 from ottla.wire.schema import Request, Response
 
-VALUES = {**SHUTDOWN_CONFIG.parse_all({}), "controller.socket.timeout.ms": 30_000}
+VALUES = BROKER_CONFIG.parse_all({})
 
 
 async def test_a_controller_that_does_not_answer_is_asked_three_times(

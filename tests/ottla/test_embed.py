@@ -98,11 +98,32 @@ def test_overrides_are_kafkas_keys_with_underscores() -> None:
         assert "without effect in Ottla: num.network.threads" in broker.output
 
 
+@pytest.mark.parametrize("kind", [Broker, Cluster])
+def test_an_unknown_keyword_is_refused_with_the_key_that_was_meant(kind: type[Broker | Cluster]) -> None:
+    for keyword, guess in {
+        "num_partition": "; did you mean num_partitions?",
+        "num.partition": "; did you mean num.partitions?",
+        "nonsense": "",
+    }.items():
+        with pytest.raises(TypeError) as refused:
+            kind(**{keyword: 1})
+        assert str(refused.value) == f"unknown keyword {keyword}{guess}"
+
+
+def test_known_keywords_are_those_of_kafka_and_of_single_listeners() -> None:
+    Broker(num_network_threads=3, **{"listener.name.plaintext.max.connections": 10, "num.partitions": 3})
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, "0"), ({"group_initial_rebalance_delay_ms": 3000}, "3000")])
+def test_an_empty_group_waits_for_no_further_members_unless_asked_to(given: dict[str, int], expected: str) -> None:
+    with Broker(**given) as broker:
+        assert f"group.initial.rebalance.delay.ms={expected}, " in broker.output
+
+
 def test_a_broker_that_cannot_start_says_why() -> None:
     broker = Broker(num_partitions=0)
-    with pytest.raises(
-        BrokerError, match=r"exit code 1\):\n(.*\n)*ottla: Invalid value 0 for configuration num.partitions"
-    ):
+    reason = "Invalid value 0 for configuration num.partitions: Value must be at least 1"
+    with pytest.raises(BrokerError, match=f"^the broker did not start: {reason}$"):
         broker.start()
     with pytest.raises(BrokerError, match="has not been started"):
         _ = broker.folder

@@ -24,9 +24,7 @@ JOBS = tuple("abcdefgh")
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker(
-        group_min_session_timeout_ms=1000, group_initial_rebalance_delay_ms=0, offsets_topic_num_partitions=1
-    ) as broker:
+    with Broker(group_min_session_timeout_ms=1000, offsets_topic_num_partitions=1) as broker:
         yield broker
 
 
