@@ -1,7 +1,7 @@
 """`Broker` and `Cluster`: a broker, or several, of one's own in a child process, for any test suite.
 
-Owns the child, where it is found, and its temporary directory. Knows brokers only as a command, so that importing it
-costs next to nothing and nothing of a broker runs in the caller's process.
+Owns the child, where it is found, and its temporary directory. Knows brokers only as a command and as a client does, so
+that importing it costs next to nothing and nothing of a broker runs in the caller's process.
 """
 
 import os
@@ -27,6 +27,7 @@ HOST = "127.0.0.1"
 READY = b"ottla ready bootstrap="
 DONE = "ottla done"
 REFUSED = "ottla: "
+_CREATE_TOPICS_VERSION = 7
 
 
 class BrokerError(RuntimeError):
@@ -81,6 +82,17 @@ class _Child:
         """What has been printed, over all starts."""
         file = self.folder / "broker.log"
         return file.read_text(errors="replace") if file.exists() else ""
+
+    def create_topic(self, name: str, partitions: int | None = None) -> None:
+        """Create a topic and return when its partitions have leaders; BrokerError when it cannot be created.
+
+        Unless given, the number of partitions is `num.partitions`. Each has `default.replication.factor` replicas.
+        """
+        refusal = "the broker is not running"
+        if self._process is not None:
+            refusal = _create_topic(self.bootstrap, name, -1 if partitions is None else partitions)
+        if refusal:
+            raise BrokerError(f"topic {name} cannot be created: {refusal}")
 
     def close(self) -> None:
         """Stop for good and remove the data; BrokerError when it does not end cleanly."""
@@ -251,6 +263,44 @@ def _settings(keywords: Mapping[str, Any]) -> dict[str, str]:
                     guess = guess.replace(".", "_")
                 raise TypeError(f"unknown keyword {keyword}" + (f"; did you mean {guess}?" if guess else ""))
     return settings
+
+
+def _create_topic(bootstrap: str, name: str, partitions: int) -> str:
+    """Have the controller, which is one of several brokers, create a topic; return why not, nothing when it is done."""
+    from ottla.wire.errors import ErrorCode
+
+    refusal = ""
+    for address in bootstrap.split(","):
+        try:
+            code, message = _ask_for_topic(address, name, partitions)
+        except OSError as error:
+            refusal = f"{address}: {error}"
+            continue
+        if code == ErrorCode.NONE:
+            return ""
+        refusal = message or ErrorCode(code).name
+        if code != ErrorCode.NOT_CONTROLLER:
+            return refusal
+    return refusal
+
+
+def _ask_for_topic(address: str, name: str, partitions: int) -> tuple[int, str | None]:
+    """Return the error code and the message by which a broker answers CreateTopics."""
+    from ottla.wire.codec import decode_response, encode_request
+    from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+
+    host, _, port = address.rpartition(":")
+    wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=-1, assignments=(), configs=())
+    request = CreateTopicsRequest(topics=[wanted], timeout_ms=int(1000 * START_TIMEOUT_S))
+    with socket.create_connection((host, int(port)), START_TIMEOUT_S) as sock, sock.makefile("rb") as replies:
+        sock.sendall(encode_request(_CREATE_TOPICS_VERSION, 1, "ottla", request))
+        frame = replies.read(int.from_bytes(replies.read(4), "big"))
+    if not frame:
+        raise ConnectionError("closed the connection instead of an answer")
+    _, response = decode_response(memoryview(frame), CreateTopicsRequest, _CREATE_TOPICS_VERSION)
+    assert isinstance(response, CreateTopicsResponse)
+    (topic,) = response.topics
+    return topic.error_code, topic.error_message
 
 
 def _first_line(process: subprocess.Popen[bytes], timeout_s: float) -> bytes:

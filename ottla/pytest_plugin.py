@@ -1,18 +1,80 @@
-"""The pytest fixture `kafka_broker`. Imported at the start of every pytest run, so it imports nothing itself."""
+"""The pytest fixtures: a broker, a cluster, their settings, and a topic for each test.
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+Imported at the start of every pytest run, so it imports a broker's code only where a fixture is used.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
-    from ottla.embed import Broker
+    from ottla.embed import Broker, Cluster
+
+    Child = TypeVar("Child", Broker, Cluster)
+
+# Kafka allows 249 characters.
+_LONGEST_TEST_NAME = 200
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the ini option."""
+    parser.addini(
+        "ottla_settings", "Kafka's keys for kafka_broker and kafka_cluster: KEY=VALUE lines.", type="linelist"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse an ini option that cannot be read before any test runs."""
+    for line in config.getini("ottla_settings"):
+        if "=" not in line:
+            raise pytest.UsageError(f"ottla_settings takes KEY=VALUE lines, not {line!r}")
 
 
 @pytest.fixture(scope="session")
-def kafka_broker() -> "Iterator[Broker]":
-    """One broker for the whole run; `kafka_broker.bootstrap` is where clients connect."""
+def ottla_settings(pytestconfig: pytest.Config) -> dict[str, Any]:
+    """Settings of `kafka_broker` and `kafka_cluster`, from the ini option of this name.
+
+    A conftest.py may override this fixture, for the whole session, by one that returns the keywords of a `Broker`.
+    """
+    pairs = (line.partition("=") for line in pytestconfig.getini("ottla_settings"))
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(ottla_settings: Mapping[str, Any]) -> "Iterator[Broker]":
+    """One broker for the whole run, for each worker of pytest-xdist; clients connect to `kafka_broker.bootstrap`."""
     from ottla.embed import Broker
 
-    with Broker() as broker:
-        yield broker
+    yield from _running(Broker, ottla_settings)
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster(ottla_settings: Mapping[str, Any]) -> "Iterator[Cluster]":
+    """Three brokers for the whole run, for each worker of pytest-xdist; topics have three replicas unless set."""
+    from ottla.embed import Cluster
+
+    yield from _running(Cluster, {"default.replication.factor": 3, **ottla_settings})
+
+
+@pytest.fixture
+def kafka_topic(kafka_broker: "Broker", request: pytest.FixtureRequest) -> str:
+    """Return the name of a new topic of `kafka_broker`: that of the test, and what makes it unique."""
+    # No dots: Kafka refuses a topic whose name differs from that of another by them and by underscores alone.
+    test = re.sub(r"[^a-zA-Z0-9_-]+", "-", request.node.name)[:_LONGEST_TEST_NAME]
+    name = f"{test}-{os.urandom(4).hex()}"
+    kafka_broker.create_topic(name)
+    return name
+
+
+def _running(kind: "type[Child]", settings: Mapping[str, Any]) -> "Iterator[Child]":
+    """Run a broker or a cluster; one that does not start or stop is a line of its own, without a traceback."""
+    from ottla.embed import BrokerError
+
+    try:
+        with kind(**settings) as child:
+            yield child
+    except (BrokerError, TypeError) as error:
+        pytest.fail(f"{kind.__name__}: {error}", pytrace=False)

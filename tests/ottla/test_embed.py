@@ -120,6 +120,17 @@ def test_an_empty_group_waits_for_no_further_members_unless_asked_to(given: dict
         assert f"group.initial.rebalance.delay.ms={expected}, " in broker.output
 
 
+def test_a_topic_that_cannot_be_created_says_why() -> None:
+    with Broker() as broker:
+        broker.create_topic("t", partitions=2)
+        for name, reason in {"t": "Topic 't' already exists.", "a b": "Topic name is invalid: 'a b' contains "}.items():
+            with pytest.raises(BrokerError, match=f"^topic {name} cannot be created: {reason}"):
+                broker.create_topic(name)
+        broker.kill()
+        with pytest.raises(BrokerError, match="^topic u cannot be created: the broker is not running$"):
+            broker.create_topic("u")
+
+
 def test_a_broker_that_cannot_start_says_why() -> None:
     broker = Broker(num_partitions=0)
     reason = "Invalid value 0 for configuration num.partitions: Value must be at least 1"
