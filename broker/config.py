@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from ottla.broker.connection_limits import CONNECTION_CONFIG, ConnectionLimits, read_connection_limits
-from ottla.broker.listeners import LISTENER_CONFIG, Listener, read_listeners
+from ottla.broker.listeners import LISTENER_CONFIG, Address, Listener, read_listeners, with_address
 from ottla.broker.protocol_versions import NEWEST, OLDEST, version_fault
 from ottla.broker.replication_quota import QUOTA_CONFIG
 from ottla.broker.unused_config import IDLE_CONFIG, check_refused, is_refused, without_effect
@@ -333,16 +333,28 @@ class BrokerConfig:
 
     @classmethod
     def load(
-        cls, file: Path | None, overrides: Mapping[str, str], environ: Mapping[str, str]
+        cls,
+        file: Path | None,
+        overrides: Mapping[str, str],
+        environ: Mapping[str, str],
+        *,
+        defaults: Mapping[str, str] = MappingProxyType({}),
+        address: Address = Address(),  # noqa: B008 - immutable
     ) -> tuple[Self, list[str]]:
-        """Read a file, then the environment, then overrides, each over the one before; return what to warn of too."""
+        """Read a file, then the environment, then overrides, each over the one before; return what to warn of too.
+
+        `defaults` take the place of Kafka's. `address` is where the one listener is wanted, whatever else is said.
+        """
         properties = system_properties(environ)
         texts = {
+            **defaults,
             **from_system_properties(properties),
             **(read_properties(file) if file else {}),
             **from_environment(environ),
             **overrides,
         }
+        if address != Address():
+            texts["listeners"] = with_address(texts.get("listeners", LISTENER_CONFIG["listeners"].default), address)
         return cls(texts, properties), [warning for name in texts if (warning := _warning(name))]
 
 

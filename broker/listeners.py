@@ -82,6 +82,13 @@ class Listener(NamedTuple):
     port: int
 
 
+class Address(NamedTuple):
+    """Where one listener is wanted, whatever the listener keys say; None leaves that part to them."""
+
+    host: str | None = None
+    port: int | None = None
+
+
 class Listeners(NamedTuple):
     """All endpoints of a broker."""
 
@@ -113,6 +120,16 @@ def read_listeners(values: Mapping[str, str | None], texts: Mapping[str, str]) -
                 f"Listener {listener.name} asks for {protocol}: Ottla serves PLAINTEXT only, no TLS and no SASL"
             )
     return Listeners(bound, tuple(advertised), inter_broker_name)
+
+
+def with_address(text: str, address: Address) -> str:
+    """Return the value of `listeners` with its one listener at another address; ConfigError if there are several."""
+    items = _items(text)
+    if len(items) != 1 or not (match := ENDPOINT.fullmatch(items[0])):
+        raise ConfigError(f"a host or port for one listener does not fit listeners={text}: set listeners itself")
+    host = match[2] if address.host is None else address.host
+    port = match[3] if address.port is None else address.port
+    return f"{match[1]}://[{host}]:{port}" if ":" in host else f"{match[1]}://{host}:{port}"
 
 
 def _items(text: str | None) -> list[str]:

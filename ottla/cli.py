@@ -6,63 +6,139 @@ Knows no broker: whatever is heavy is imported by the subcommand that needs it. 
 import os
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 import click
 
+from ottla.cli_options import address, defaults_without_file, level, pair, settings
 from ottla.loggers import FORMATS, LEVELS
 
 _PROPERTIES = click.argument(
     "properties", required=False, type=click.Path(path_type=Path), metavar="[SERVER.PROPERTIES]"
 )
 _OVERRIDES = click.option(
-    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a key over file and environment."
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set one of Kafka's keys, whatever the file and the environment say. May be given several times.",
 )
-_ZOOKEEPER = click.option("--zookeeper", metavar="HOST:PORT[/PATH]", help="The same as --override zookeeper.connect=.")
+_DATA_OF_STORE = click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Use the store in this log directory, whatever log.dirs says.",
+)
+_ZOOKEEPER = click.option(
+    "--zookeeper", metavar="HOST:PORT[/PATH]", help="Use this ZooKeeper, whatever zookeeper.connect says."
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="ottla", message="%(prog)s %(version)s")
 def main() -> None:
-    """Run Ottla, a Kafka broker in Python."""
+    """Run Ottla, a Kafka broker in Python, and what belongs to it."""
 
 
 @main.command()
 @_PROPERTIES
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Listen on this port, whatever listeners says; 0 takes a free one. Without a file the default is 9092.",
+)
+@click.option(
+    "--listen",
+    metavar="HOST[:PORT]",
+    help="Listen on this address, whatever listeners says; 0.0.0.0 stands for every address, and clients are then told "
+    "the name of this machine. Without a file the default is localhost.",
+)
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Keep the data in this directory, whatever log.dirs says.",
+)
 @_OVERRIDES
 @click.option(
     "--log-format",
     type=click.Choice(list(FORMATS)),
     default="text",
-    help="How the lines on stderr look: as Kafka's, or one JSON object each.",
+    show_default=True,
+    help="Write lines on stderr in Kafka's format, or as one JSON object each.",
 )
 @click.option(
     "--log-level",
     "levels",
     multiple=True,
     metavar="[LOGGER=]LEVEL",
-    help=f"The least level to tell of, one of {', '.join(LEVELS)}; with a logger's name, for that one. Default: INFO.",
+    help=f"Leave out lines below this level, which is one of {', '.join(LEVELS)}; with a logger's name, those of this "
+    "logger alone. The default is INFO. May be given several times.",
 )
-def serve(properties: Path | None, overrides: tuple[str, ...], log_format: str, levels: tuple[str, ...]) -> None:
+def serve(
+    properties: Path | None,
+    port: int | None,
+    listen: str | None,
+    data: Path | None,
+    overrides: tuple[str, ...],
+    log_format: str,
+    levels: tuple[str, ...],
+) -> None:
     """Serve Kafka clients until SIGTERM or SIGINT.
 
-    Keys are Kafka's. They are read from the file, then from KAFKA_* environment variables as Kafka's container image
-    maps them, then from --override; the last one counts.
+    SERVER.PROPERTIES is a broker's configuration in Kafka's format. Its keys are Kafka's, and so are the defaults of
+    those that it leaves out. Without a file the broker is one for this machine: it listens on localhost:9092 and keeps
+    its data in $XDG_DATA_HOME/ottla, which is ~/.local/share/ottla unless set.
+
+    What is said more than once counts in this order: --port, --listen and --data, then --override, then KAFKA_*
+    environment variables as Kafka's container image maps them, then the file.
     """
-    pairs = dict(_pair(override) for override in overrides)
-    by_logger = dict(_level(level) for level in levels)
+    pairs = settings(overrides, data)
+    host, port = address(listen, port)
+    by_logger = dict(level(each) for each in levels)
     from ottla.serving import run
 
-    sys.exit(run(properties, pairs, os.environ, log_format, by_logger))
+    defaults = defaults_without_file(os.environ) if properties is None else {}
+    sys.exit(run(properties, pairs, os.environ, log_format, by_logger, defaults=defaults, host=host, port=port))
 
 
 @main.command()
-@click.argument("directories", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--repair", is_flag=True, help="Make anew what can be made from the batches; cut what was never flushed.")
-def verify(directories: tuple[Path, ...], repair: bool) -> None:
-    """Go through the data of a broker that does not run: log directories, or directories of partitions.
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print a completion script for a shell.
 
-    Those of Kafka are read, too. There is a line for each thing that is wrong; the exit code is 1 then, else 0.
+    With it the shell completes the commands, options and files of ottla.
+
+    \b
+    For bash, add this to ~/.bashrc:  eval "$(ottla completion bash)"
+    For zsh, add this to ~/.zshrc:    eval "$(ottla completion zsh)"
+    For fish, run once:               ottla completion fish > ~/.config/fish/completions/ottla.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(main, {}, "ottla", "_OTTLA_COMPLETE").source())
+
+
+@main.command()
+@click.argument(
+    "directories",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR...",
+)
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Write again what can be derived from the batches, and cut off what was damaged before it was ever flushed.",
+)
+def verify(directories: tuple[Path, ...], repair: bool) -> None:
+    """Check the data of a broker that does not run.
+
+    Each DIR is a log directory or the directory of a partition, of Ottla or of Kafka. Whatever is wrong is a line, and
+    the exit code is 1 then, otherwise 0.
     """
     from ottla import verifying
 
@@ -75,30 +151,47 @@ def cluster() -> None:
 
 
 @cluster.command()
-@click.option("--brokers", type=click.IntRange(1, 100), default=3, show_default=True, help="How many there are.")
+@click.option(
+    "--brokers",
+    type=click.IntRange(1, 100),
+    default=3,
+    show_default=True,
+    metavar="COUNT",
+    help="Start so many brokers.",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=9092,
     show_default=True,
-    help="That of the first broker, the others get those that follow; 0 has each take a free one.",
+    metavar="PORT",
+    help="Have the first broker listen on this port and the others on those that follow; 0 has each take a free one.",
 )
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
     default=Path("data/cluster"),
     show_default=True,
-    help="Where all data is kept, for the next time too.",
+    metavar="DIR",
+    help="Keep all data in this directory, for the next time too.",
 )
-@click.option("--zookeeper", metavar="HOST:PORT", help="Use a ZooKeeper that runs. Otherwise one is started, by java.")
+@click.option(
+    "--zookeeper",
+    metavar="HOST:PORT",
+    help="Use this ZooKeeper, which runs already. Without this option one is started, by java.",
+)
 @click.option(
     "--zookeeper-jars",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Start ZooKeeper from these jars. Otherwise mvn fetches them, once.",
+    help="Start ZooKeeper from the jars in this directory. Without this option mvn fetches them, once.",
 )
 @click.option(
-    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set one of Kafka's keys for all brokers."
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set one of Kafka's keys for all brokers. May be given several times.",
 )
 def up(
     brokers: int,
@@ -108,8 +201,11 @@ def up(
     zookeeper_jars: Path | None,
     overrides: tuple[str, ...],
 ) -> None:
-    """Run a ZooKeeper and some brokers until SIGTERM or SIGINT, and show how they are."""
-    pairs = dict(_pair(override) for override in overrides)
+    """Run a ZooKeeper and brokers on this machine.
+
+    They run until SIGTERM or SIGINT, and their state is shown.
+    """
+    pairs = dict(pair(override) for override in overrides)
     from ottla import local_cluster
     from ottla.zookeeper_process import cache_folder
 
@@ -122,31 +218,46 @@ _CHECKPOINT = click.option(
     "--checkpoint",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Where the job keeps where it is. Default: .checkpoints/NAME beside its file.",
+    help="Keep the position of the job in this directory. The default is .checkpoints/NAME beside its file.",
 )
-_MASTER = click.option("--master", metavar="URL", help="The Spark to run on. Default: one of its own, here.")
+_MASTER = click.option(
+    "--master", metavar="URL", help="Run on this Spark cluster. The default is a Spark of its own on this machine."
+)
 _JARS = click.option(
     "--jars",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Take Spark's jars from here. Otherwise mvn fetches them, once, or Spark itself does.",
+    help="Take Spark's jars from this directory. Without this option mvn fetches them, once, or Spark itself does.",
 )
-_CONF = click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="Set one of Spark's keys.")
+_CONF = click.option(
+    "--conf",
+    "conf",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set one of Spark's keys. May be given several times.",
+)
 _JOB_OVERRIDES = click.option(
-    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set one of the job's keys over its file."
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set one of the job's keys, whatever its file says. May be given several times.",
 )
 
 
 @main.group()
 def pipeline() -> None:
-    """Run jobs on Spark that bring data into topics, through them and out of them. Needs ottla[spark]."""
+    """Run jobs on Spark, between topics, files and databases.
+
+    A file describes a job, in TOML or as properties. Running one takes Java and `pip install 'ottla[spark]'`.
+    """
 
 
 @pipeline.command("run")
 @_JOB
-@click.option("--once", is_flag=True, help="End when all is done that there is now.")
+@click.option("--once", is_flag=True, help="End when all that there is now has been processed.")
 @_JOB_OVERRIDES
-@click.option("--bootstrap-server", metavar="HOST:PORT", help="The brokers of a job that names none.")
+@click.option("--bootstrap-server", metavar="HOST:PORT", help="Use these brokers for a job whose file names none.")
 @_CHECKPOINT
 @_MASTER
 @_JARS
@@ -161,8 +272,11 @@ def run_job(
     jars: Path | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Run a job, until a signal says to stop."""
-    keys, pairs = dict(_pair(each, "--conf") for each in conf), dict(map(_pair, overrides))
+    """Run a job until SIGTERM or SIGINT.
+
+    JOB is the file that describes it.
+    """
+    keys, pairs = dict(pair(each, "--conf") for each in conf), dict(map(pair, overrides))
     from ottla import pipelines
     from ottla.zookeeper_process import cache_folder
 
@@ -174,20 +288,29 @@ def run_job(
 @_JOB
 @_JOB_OVERRIDES
 def validate_job(file: Path, overrides: tuple[str, ...]) -> None:
-    """Say what is wrong with a job, as far as its file tells."""
-    pairs = dict(map(_pair, overrides))
+    """Check the file JOB, and say what is wrong with it."""
+    pairs = dict(map(pair, overrides))
     from ottla import pipelines
 
     sys.exit(pipelines.validate(file, pipelines.Place(pairs)))
 
 
 @pipeline.command("status")
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="JOB...",
+)
 @_JOB_OVERRIDES
 @_CHECKPOINT
 def status_of_jobs(files: tuple[Path, ...], overrides: tuple[str, ...], checkpoint: Path | None) -> None:
-    """Say how far jobs are, and how far behind."""
-    pairs = dict(map(_pair, overrides))
+    """Say how far jobs are, and how far behind.
+
+    A line for each JOB tells how many batches are done, and how many records of its topics are not.
+    """
+    pairs = dict(map(pair, overrides))
     from ottla import pipelines
 
     sys.exit(pipelines.status(files, pipelines.Place(pairs, checkpoint)))
@@ -195,12 +318,21 @@ def status_of_jobs(files: tuple[Path, ...], overrides: tuple[str, ...], checkpoi
 
 @pipeline.command("reset")
 @_JOB
-@click.option("--to", required=True, metavar="earliest|latest|TIME", help="Where it is to begin anew.")
+@click.option(
+    "--to",
+    required=True,
+    metavar="earliest|latest|TIME",
+    help="Begin with the earliest records, with those that come from now on, or with those of a time such as "
+    "2026-01-31T12:00:00Z.",
+)
 @_JOB_OVERRIDES
 @_CHECKPOINT
 def reset_job(file: Path, to: str, overrides: tuple[str, ...], checkpoint: Path | None) -> None:
-    """Move a job that does not run."""
-    pairs = dict(map(_pair, overrides))
+    """Move a job that does not run.
+
+    The next run of JOB begins at the position that --to names.
+    """
+    pairs = dict(map(pair, overrides))
     from ottla import pipelines
 
     sys.exit(pipelines.reset(file, pipelines.Place(pairs, checkpoint), to))
@@ -208,9 +340,26 @@ def reset_job(file: Path, to: str, overrides: tuple[str, ...], checkpoint: Path 
 
 @pipeline.command("serve")
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
-@click.option("--bootstrap-server", required=True, metavar="HOST:PORT", help="The brokers that keep what is said.")
-@click.option("--listen", default="127.0.0.1:8083", show_default=True, help="Where HTTP is answered; port 0 is any.")
-@click.option("--group-id", default="ottla-pipeline", show_default=True, help="Servers of one group share the jobs.")
+@click.option(
+    "--bootstrap-server",
+    required=True,
+    metavar="HOST:PORT",
+    help="Keep jobs and their state in topics of these brokers.",
+)
+@click.option(
+    "--listen",
+    default="127.0.0.1:8083",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Answer HTTP on this address; port 0 takes a free one.",
+)
+@click.option(
+    "--group-id",
+    default="ottla-pipeline",
+    show_default=True,
+    metavar="NAME",
+    help="Share the jobs with the other servers of this group.",
+)
 @_MASTER
 @_JARS
 @_CONF
@@ -223,8 +372,11 @@ def serve_jobs(
     jars: Path | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Run many jobs, those of DIR and those that come by Connect's REST interface, until a signal says to stop."""
-    keys = dict(_pair(each, "--conf") for each in conf)
+    """Run many jobs, with Connect's REST interface.
+
+    The jobs are those of the files in DIR, and those that clients create. They run until SIGTERM or SIGINT.
+    """
+    keys = dict(pair(each, "--conf") for each in conf)
     from ottla import pipelines
 
     place = pipelines.Place(master=master, jars=jars, spark=keys)
@@ -233,63 +385,58 @@ def serve_jobs(
 
 @main.group()
 def metadata() -> None:
-    """Take a cluster's topics and configs out of its store, or bring them into one.
+    """Export or import the metadata of a cluster.
 
-    Which store, a broker's configuration says, as for `serve`: a ZooKeeper, or the one in its first log directory, of
-    which no broker may be at work then.
+    Topics, configs and ids are in a ZooKeeper, or in the first log directory of a broker, which must not run then. A
+    broker's configuration says where, as for `ottla serve`.
     """
 
 
 @metadata.command("export")
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
 @_PROPERTIES
+@_DATA_OF_STORE
 @_OVERRIDES
 @_ZOOKEEPER
-def export_command(file: Path, properties: Path | None, overrides: tuple[str, ...], zookeeper: str | None) -> None:
-    """Write a cluster's metadata into FILE."""
-    pairs = _store_pairs(overrides, zookeeper)
+def export_command(
+    file: Path, properties: Path | None, data: Path | None, overrides: tuple[str, ...], zookeeper: str | None
+) -> None:
+    """Write the metadata of a cluster into FILE.
+
+    Unless something says which cluster, it is that of `ottla serve` without a file.
+    """
+    pairs = settings(overrides, data, zookeeper)
     from ottla.metadata import export_metadata
 
-    sys.exit(export_metadata(file, properties, pairs, os.environ))
+    defaults = defaults_without_file(os.environ) if properties is None else {}
+    sys.exit(export_metadata(file, properties, pairs, os.environ, defaults=defaults))
 
 
 @metadata.command("import")
 @click.argument("source", type=click.Path(exists=True, path_type=Path), metavar="FILE|DIR")
 @_PROPERTIES
+@_DATA_OF_STORE
 @_OVERRIDES
 @_ZOOKEEPER
-@click.option("--overwrite", is_flag=True, help="Give up configs and replicas that differ. Ids are never given up.")
+@click.option(
+    "--overwrite", is_flag=True, help="Replace configs and replicas that differ. Ids of topics are never replaced."
+)
 def import_command(
-    source: Path, properties: Path | None, overrides: tuple[str, ...], zookeeper: str | None, overwrite: bool
+    source: Path,
+    properties: Path | None,
+    data: Path | None,
+    overrides: tuple[str, ...],
+    zookeeper: str | None,
+    overwrite: bool,
 ) -> None:
-    """Bring in what FILE says, or a log directory of Kafka's: in KRaft mode all, in ZooKeeper mode all but configs.
+    """Import the metadata of a cluster.
 
-    A directory that is one of the configured log.dirs stands for all of them, and is taken over for good.
+    FILE is what `ottla metadata export` wrote; DIR is a log directory of a Kafka broker. In KRaft mode DIR tells
+    everything, in ZooKeeper mode everything but configs. A DIR that is one of the target's log.dirs stands for all of
+    them, and belongs to Ottla from then on. Say what the target is, by --data, --zookeeper, a properties file, or the
+    keys log.dirs or zookeeper.connect.
     """
-    pairs = _store_pairs(overrides, zookeeper)
+    pairs = settings(overrides, data, zookeeper)
     from ottla.metadata import import_metadata
 
     sys.exit(import_metadata(source, properties, pairs, os.environ, overwrite=overwrite))
-
-
-def _store_pairs(overrides: tuple[str, ...], zookeeper: str | None) -> dict[str, str]:
-    return dict(map(_pair, overrides)) | ({} if zookeeper is None else {"zookeeper.connect": zookeeper})
-
-
-def _pair(override: str, option: str = "--override") -> tuple[str, str]:
-    name, equals, value = override.partition("=")
-    if not equals or not name.strip():
-        _refuse(f"{option} takes KEY=VALUE, not {override!r}")
-    return name.strip(), value
-
-
-def _level(text: str) -> tuple[str, int]:
-    logger, _, level = text.rpartition("=")
-    if level.strip().upper() not in LEVELS:
-        _refuse(f"--log-level takes one of {', '.join(LEVELS)}, or LOGGER= and one of them, not {text!r}")
-    return logger.strip(), LEVELS[level.strip().upper()]
-
-
-def _refuse(reason: str) -> NoReturn:
-    click.echo(f"ottla: {reason}", err=True)
-    sys.exit(1)

@@ -58,12 +58,17 @@ class Source(NamedTuple):
 
 
 def export_metadata(
-    file: Path, properties: Path | None, overrides: Mapping[str, str], environ: Mapping[str, str]
+    file: Path,
+    properties: Path | None,
+    overrides: Mapping[str, str],
+    environ: Mapping[str, str],
+    *,
+    defaults: Mapping[str, str],
 ) -> int:
     """Write what the store has into a file; return the exit code of the process."""
 
     async def export() -> str:
-        config, _ = BrokerConfig.load(properties, overrides, environ)
+        config, _ = BrokerConfig.load(properties, overrides, environ, defaults=defaults)
         async with AsyncExitStack() as stack:
             _lock(_directories_of_store(config, must_exist=True), stack)
             metadata = await _in_store(config, stack, read_metadata)
@@ -87,6 +92,10 @@ def import_metadata(
 
     async def bring() -> str:
         config, _ = BrokerConfig.load(properties, overrides, environ)
+        if properties is None and not _says_store(config):
+            raise MetadataError(
+                "nothing says into which store to import: say --data DIR, --zookeeper HOST:PORT, or the broker's file"
+            )
         async with AsyncExitStack() as stack:
             directories = _source_directories(source, config)
             _lock(directories, stack)
@@ -126,6 +135,10 @@ def _say(text: str) -> None:
 
 
 # The store
+
+
+def _says_store(config: BrokerConfig) -> bool:
+    return bool(config.values["zookeeper.connect"]) or not {"log.dirs", "log.dir"}.isdisjoint(config.texts)
 
 
 def _store_name(config: BrokerConfig) -> str:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from ottla import loggers, native
 from ottla.broker.config import BrokerConfig
+from ottla.broker.listeners import Address
 from ottla.broker.node import AddressInUse, Node
 from ottla.broker.process import Server, serve
 from ottla.log.directory_failures import NoLogDirectoryError
@@ -42,11 +43,19 @@ def run(
     environ: Mapping[str, str],
     log_format: str = "text",
     levels: Mapping[str, int] = MappingProxyType({}),
+    *,
+    defaults: Mapping[str, str] = MappingProxyType({}),
+    host: str | None = None,
+    port: int | None = None,
 ) -> int:
-    """Serve as one broker until a signal says to stop; return the exit code of the process."""
+    """Serve as one broker until a signal says to stop; return the exit code of the process.
+
+    `host` and `port` count before every configuration, `defaults` after.
+    """
 
     def configured() -> Callable[[], Server]:
-        config, warnings = BrokerConfig.load(properties, overrides, environ)
+        address = Address(host, port)
+        config, warnings = BrokerConfig.load(properties, overrides, environ, defaults=defaults, address=address)
         tell_config(config, warnings)
         return lambda: Node(config)
 

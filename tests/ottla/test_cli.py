@@ -96,6 +96,48 @@ def test_a_signal_stops_a_serving_broker_cleanly(tmp_path: Path, number: signal.
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 
+def ready(arguments: Sequence[object], folder: Path, **environment: str) -> tuple[str, str]:
+    """Where a broker says that it serves, which then ends cleanly, and all else that it says."""
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "ottla", "serve", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=ENVIRONMENT | environment,
+    )
+    with process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        process.terminate()
+        _, stderr = process.communicate(timeout=30)
+    assert (process.returncode, "ottla ready bootstrap=" in line) == (0, True), stderr
+    return line.removeprefix("ottla ready bootstrap=").strip(), stderr
+
+
+@pytest.mark.slow
+def test_without_a_file_it_serves_this_machine_alone_with_the_data_of_the_user(tmp_path: Path) -> None:
+    bootstrap, _ = ready(["--port", 0], tmp_path, XDG_DATA_HOME=str(tmp_path / "share"))
+    assert re.fullmatch(r"localhost:\d+", bootstrap)
+    assert (tmp_path / "share" / "ottla" / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.slow
+def test_flags_count_before_overrides_and_these_before_all_else(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"log.dirs={tmp_path / 'file'}\nnum.partitions=1\ndefault.replication.factor=1\n")
+    environment = {"KAFKA_LOG_DIRS": str(tmp_path / "environment"), "KAFKA_NUM_PARTITIONS": "2"}
+    overrides = [f"log.dirs={tmp_path / 'override'}", "broker.id=3"]
+    options = [part for each in overrides for part in ("--override", each)]
+    _, said = ready([file, *options, "--data", tmp_path / "flag", "--port", 0], tmp_path, **environment)
+    # With a file the default of what nothing names is Kafka's: no host is every address.
+    assert (
+        f"configured: broker.id=3, default.replication.factor=1, listeners=PLAINTEXT://:0, log.dirs={tmp_path / 'flag'}, "
+        "num.partitions=2 " in said
+    )
+    assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == ["flag"]
+
+
 @pytest.mark.slow
 def test_start_up_tells_what_was_not_understood_and_whether_anything_is_compiled(tmp_path: Path) -> None:
     with serving(tmp_path, "num.partition=3", KAFKA_NUM_NETWORK_THREADS="3") as (process, _):

@@ -127,7 +127,7 @@ def test_a_topic_that_cannot_be_created_says_why() -> None:
             with pytest.raises(BrokerError, match=f"^topic {name} cannot be created: {reason}"):
                 broker.create_topic(name)
         broker.kill()
-        with pytest.raises(BrokerError, match="^topic u cannot be created: the broker is not running$"):
+        with pytest.raises(BrokerError, match=r"^topic u cannot be created: the broker is not running$"):
             broker.create_topic("u")
 
 

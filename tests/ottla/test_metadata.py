@@ -236,5 +236,32 @@ def test_the_directories_of_a_store_are_taken_over_wherever_the_metadata_is_from
     assert (read_meta_properties(directory) or {})["version"] == "0"
 
 
+def test_an_import_whose_target_is_not_said_is_refused(tmp_path: Path) -> None:
+    source = document(tmp_path / "in.json")
+    reason = (
+        "ottla: nothing says into which store to import: say --data DIR, --zookeeper HOST:PORT, or the broker's file"
+    )
+    for arguments in (
+        (),
+        ("--override", "num.partitions=3"),
+        ("--override", "zookeeper.connect="),
+    ):
+        for each in (source, kafkas(tmp_path / "log")):
+            assert refused("import", each, *arguments) == reason
+    file = tmp_path / "server.properties"
+    file.write_text(f"log.dirs={tmp_path / 'c'}\n")
+    done("import", source, "--data", tmp_path / "a")
+    done("import", source, "--override", f"log.dir={tmp_path / 'b'}")
+    done("import", source, file)
+    assert [exported(tmp_path / each, tmp_path / "out.json").cluster_id for each in "abc"] == ["c"] * 3
+
+
+def test_an_export_is_of_the_broker_that_serves_without_a_file_unless_another_is_said(tmp_path: Path) -> None:
+    done("import", document(tmp_path / "in.json"), "--data", tmp_path / "ottla")
+    environ = {"XDG_DATA_HOME": str(tmp_path)}
+    result = CliRunner().invoke(main, ["metadata", "export", str(tmp_path / "out.json")], env=environ)
+    assert (result.exit_code, result.output) == (0, "exported 1 topics of cluster c\n")
+
+
 def test_a_key_without_value_is_refused(tmp_path: Path) -> None:
     assert "--override takes KEY=VALUE" in refused("export", tmp_path / "out.json", "--override", "log.dirs")
