@@ -111,14 +111,11 @@ def read_listeners(values: Mapping[str, str | None], texts: Mapping[str, str]) -
     advertised = listeners if told is None else _parse(told, protocols)
     _check_controllers(of_controller, listeners, is_kraft)
     bound = tuple(each for each in listeners if each.name not in of_controller)
+    for listener in bound:
+        _check_protocol(listener.name, protocols[listener.name])
     advertised = [each for each in advertised if each.name not in of_controller]
     _check_advertised(advertised, [each.name for each in listeners], inter_broker_name, is_kraft)
     _check_control_plane(values["control.plane.listener.name"], protocols, advertised, inter_broker_name, is_kraft)
-    for listener in bound:
-        if (protocol := protocols[listener.name]) != "PLAINTEXT":
-            raise ConfigError(
-                f"Listener {listener.name} asks for {protocol}: Ottla serves PLAINTEXT only, no TLS and no SASL"
-            )
     return Listeners(bound, tuple(advertised), inter_broker_name)
 
 
@@ -185,6 +182,12 @@ def _parse(text: str, protocols: Mapping[str, str]) -> list[Listener]:
     if len({each.name for each in listeners}) < len(listeners):
         raise ConfigError(f"Each listener must have a different name, listeners: {text}")
     return listeners
+
+
+def _check_protocol(name: str, protocol: str) -> None:
+    if protocol != "PLAINTEXT":
+        asks = "asks" if name == protocol else "asks by listener.security.protocol.map"
+        raise ConfigError(f"listeners: {name} {asks} for {protocol}; Ottla serves PLAINTEXT only, no TLS and no SASL")
 
 
 def _check_ports(listeners: Sequence[Listener], text: str) -> None:

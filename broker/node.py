@@ -9,6 +9,7 @@ Stop: no new connections, owed replies leave, the controller ends, logs are flus
 with the store's session the broker's ephemeral znodes go.
 """
 
+import errno
 import gc
 import logging
 import os
@@ -35,6 +36,7 @@ from ottla.broker.stray_logs import find_strays
 from ottla.log.directory_failures import NoLogDirectoryError, metadata_failed
 from ottla.log.manager import LogManager
 from ottla.log.meta_properties import DirectoryLocks, read_meta_properties
+from ottla.wire.config_def import ConfigError
 from ottla.zk.bootstrap import generate_broker_id, prepare_tree
 from ottla.zk.embedded import EmbeddedStore
 from ottla.zk.journal import JournalFailedError
@@ -236,15 +238,18 @@ async def open_ensemble(config: BrokerConfig, offload: Offload, stack: AsyncExit
 
     values = config.values
     security = await offload(read_security, values, config.system_properties)
-    ensemble = EnsembleStore(
-        values["zookeeper.connect"],
-        session_timeout_ms=values["zookeeper.session.timeout.ms"],
-        connection_timeout_ms=values["zookeeper.connection.timeout.ms"],
-        max_in_flight_requests=values["zookeeper.max.in.flight.requests"],
-        set_acl=security.set_acl,
-        credentials=security.credentials,
-        tls=security.tls,
-    )
+    try:
+        ensemble = EnsembleStore(
+            values["zookeeper.connect"],
+            session_timeout_ms=values["zookeeper.session.timeout.ms"],
+            connection_timeout_ms=values["zookeeper.connection.timeout.ms"],
+            max_in_flight_requests=values["zookeeper.max.in.flight.requests"],
+            set_acl=security.set_acl,
+            credentials=security.credentials,
+            tls=security.tls,
+        )
+    except ValueError as error:
+        raise ConfigError(f"zookeeper.connect: {error}") from error
     await ensemble.open()
     stack.push_async_callback(ensemble.close)
     return ensemble.session
@@ -271,10 +276,21 @@ async def run_store(store: EmbeddedStore, directory: Path) -> None:
 def _listen(config: BrokerConfig, stack: AsyncExitStack) -> Sockets:
     sockets = {}
     for listener in config.listeners:
-        sock = listen(listener.host, listener.port, config.socket_listen_backlog_size)
+        try:
+            sock = listen(listener.host, listener.port, config.socket_listen_backlog_size)
+        except OSError as error:
+            raise ConfigError(f"listeners: {_why_not(listener, error)}") from error
         stack.callback(sock.close)
         sockets[listener.name] = sock
     return sockets
+
+
+def _why_not(listener: Listener, error: OSError) -> str:
+    if isinstance(error, socket.gaierror):
+        return f"the host name {listener.host} cannot be resolved: {error.strerror}"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{listener.host} is no address of this machine"
+    return f"{listener.host or '*'}:{listener.port}: {error.strerror}"
 
 
 def _endpoints(config: BrokerConfig, sockets: Sockets) -> tuple[Endpoint, ...]:

@@ -40,21 +40,25 @@ class AddressInUse(Exception):  # noqa: N818 - what it says
     """Another process listens there."""
 
     def __init__(self, host: str, port: int) -> None:
-        super().__init__(f"{host or '*'}:{port} is in use by another process")
+        super().__init__(f"listeners: {host or '*'}:{port} is in use by another process")
         self.host = host
         self.port = port
 
 
 def listen(host: str, port: int, backlog: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one, an empty host all addresses."""
-    family = socket.AF_INET6 if ":" in host or (not host and socket.has_dualstack_ipv6()) else socket.AF_INET
+    """A listening socket; port 0 takes a free one, an empty host all addresses, a name the first of its addresses."""
+    if host:
+        family, address = _resolve(host, port)
+    else:
+        family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+        address = (host, port)
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1 if host else 0)
-        sock.bind((host, port))
+        sock.bind(address)
         sock.listen(backlog)
     except OSError as error:
         sock.close()
@@ -239,16 +243,25 @@ def _without_mapping(address: str) -> str:
 
 
 def resolve_overrides(limits: ConnectionLimits) -> ConnectionLimits:
-    """The limits with addresses for host names: the first of each, IPv4 before IPv6. Asks the name server."""
+    """The limits with addresses for host names. Asks the name server."""
     found = {}
     for host, count in limits.per_ip_overrides.items():
         try:
-            infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            _, address = _resolve(host, 0)
         except OSError as error:
             raise ConfigError(f"max.connections.per.ip.overrides: {host}: {error.strerror}") from error
-        infos.sort(key=lambda info: info[0] != socket.AF_INET)
-        found[str(infos[0][4][0])] = count
+        found[str(address[0])] = count
     return limits._replace(per_ip_overrides=found)
+
+
+def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str | int, ...] | tuple[int, bytes]]:
+    """The first address of a host, IPv4 before IPv6; socket.gaierror when there is none."""
+    try:
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except UnicodeError as error:  # no label of a name is empty or longer than 63 characters
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known") from error
+    family, _, _, _, address = min(infos, key=lambda info: info[0] != socket.AF_INET)
+    return family, address
 
 
 def _close(listeners: Sequence[tuple[str, socket.socket]]) -> None:

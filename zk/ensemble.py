@@ -204,7 +204,7 @@ class EnsembleSession(ChangesByMulti):
             if await self._connected() is None:
                 raise StoreFailedError(f"the session with {self._store.hosts} {self._end}")
             return
-        raise StoreFailedError(f"Timed out waiting for connection to {self._store.hosts}")
+        raise StoreFailedError(f"Timed out waiting for connection to {self._store.hosts}, of zookeeper.connect")
 
     async def get(self, path: str, *, watch: bool = False) -> Found:
         """Return data and stat."""

@@ -403,8 +403,15 @@ KRAFT = {"node.id": "1", "process.roles": "broker,controller", "controller.quoru
             {"listener.security.protocol.map": "X"},
             "Error parsing configuration property 'listener.security.protocol.map': X is not NAME:PROTOCOL",
         ),
-        ({"listeners": "SSL://:1", "security.inter.broker.protocol": "SSL"}, "Listener SSL asks for SSL: Ottla serves"),
-        ({**TWO, "listeners": "A://a:1,C://c:2"}, "Listener C asks for SSL: Ottla serves PLAINTEXT only"),
+        *(
+            (given, "listeners: SSL asks for SSL; Ottla serves PLAINTEXT only, no TLS and no SASL")
+            for given in ({"listeners": "SSL://:1"}, {"listeners": "PLAINTEXT://:1,SSL://:2"})
+        ),
+        ({"listeners": "SASL_PLAINTEXT://:1"}, "listeners: SASL_PLAINTEXT asks for SASL_PLAINTEXT; "),
+        (
+            {**TWO, "listeners": "A://a:1,C://c:2"},
+            "listeners: C asks by listener.security.protocol.map for SSL; Ottla serves PLAINTEXT only",
+        ),
         (
             {**TWO, "advertised.listeners": "A://a:1,PLAINTEXT://b:2"},
             "advertised.listeners listener names must be equal to or a subset of the ones defined in listeners. "

@@ -447,7 +447,7 @@ async def test_records_in_a_file_are_sent_from_it(nursery: trio.Nursery, tmp_pat
 def test_a_port_that_is_taken_is_one_clear_error() -> None:
     with listen("127.0.0.1", 0, 1) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(AddressInUse, match=rf"^127\.0\.0\.1:{port} is in use by another process$"):
+        with pytest.raises(AddressInUse, match=rf"^listeners: 127\.0\.0\.1:{port} is in use by another process$"):
             listen("127.0.0.1", port, 1)
 
 
@@ -455,6 +455,18 @@ def test_an_address_that_is_not_ours_is_refused_as_the_system_says() -> None:
     with pytest.raises(OSError, match="assign") as refused:
         listen("192.0.2.1", 0, 1)
     assert refused.value.errno == errno.EADDRNOTAVAIL
+
+
+def test_a_host_name_is_the_first_of_its_addresses() -> None:
+    for host, version in {"localhost": socket.AF_INET, "127.0.0.1": socket.AF_INET, "::1": socket.AF_INET6}.items():
+        with listen(host, 0, 1) as sock:
+            assert sock.family == version
+
+
+@pytest.mark.parametrize("host", ["nobody.invalid", "a..b", "a" * 64])
+def test_a_host_name_without_an_address_is_an_error_of_the_resolver(host: str) -> None:
+    with pytest.raises(socket.gaierror):
+        listen(host, 0, 1)
 
 
 def test_a_port_is_free_again_at_once_after_its_server_has_closed() -> None:

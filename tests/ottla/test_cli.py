@@ -200,6 +200,23 @@ def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_listener_that_cannot_be_is_one_line_that_names_the_key(tmp_path: Path) -> None:
+    for value, line in {
+        "PLAINTEXT://nobody.invalid:0": "the host name nobody.invalid cannot be resolved: ",
+        "PLAINTEXT://192.0.2.1:0": "192.0.2.1 is no address of this machine",
+        "SASL_SSL://localhost:0": "SASL_SSL asks for SASL_SSL; Ottla serves PLAINTEXT only, no TLS and no SASL",
+    }.items():
+        assert refused(tmp_path, f"listeners={value}").startswith(f"ottla: listeners: {line}")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("connect", ["a:b:c", "127.0.0.1:1//x"])
+def test_a_zookeeper_connect_that_cannot_be_is_one_line_that_names_the_key(tmp_path: Path, connect: str) -> None:
+    assert refused(tmp_path, f"zookeeper.connect={connect}").startswith("ottla: zookeeper.connect: ")
+
+
+@pytest.mark.slow
 def test_a_data_directory_in_use_is_one_clear_line(tmp_path: Path) -> None:
     with serving(tmp_path):
         line = refused(tmp_path)

@@ -182,7 +182,7 @@ def test_a_zookeeper_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     command += ["--override", "zookeeper.connection.timeout.ms=1000"]
     said = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (said.returncode, said.stdout) == (1, "")
-    assert said.stderr == "ottla: Timed out waiting for connection to 127.0.0.1:1\n"
+    assert said.stderr == "ottla: Timed out waiting for connection to 127.0.0.1:1, of zookeeper.connect\n"
 
 
 def test_where_there_is_no_store_nothing_is_exported(tmp_path: Path) -> None:
