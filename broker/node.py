@@ -83,6 +83,7 @@ class Node:
         self._validate = offload or thread_offload(VALIDATIONS)
         self._stopping = trio.Event()
         self._own_store: EmbeddedStore | None = None
+        self._asking_store = trio.CancelScope()
 
     @property
     def _has_own_store(self) -> bool:
@@ -90,8 +91,9 @@ class Node:
         return self._begin_session is None and not self._config.values["zookeeper.connect"]
 
     def stop(self) -> None:
-        """Have `run` end, cleanly."""
+        """Have `run` end, cleanly: at once while it waits for the store, which may not be there for long."""
         self._stopping.set()
+        self._asking_store.cancel()
 
     async def run(self, ready: Callable[[str], None]) -> None:
         """Serve; `ready` is told where clients find the broker."""
@@ -103,10 +105,13 @@ class Node:
             stack.callback(locks.release)
             if self._has_own_store:
                 _check_metadata_directory(config, locks.directories)
-            begin = self._begin_session or await self._open_store(stack)
-            identity = await self._identify(locks.directories, begin)
-            dynamic = await self._read_dynamic_configs(identity, begin)
-            limits = await self._offload(resolve_overrides, dynamic.current.connection_limits)
+            found = None
+            with self._asking_store:
+                found = await self._ask_store(locks.directories, stack)
+            if found is None:
+                logger.info("stopped before it knew its cluster")
+                return
+            begin, identity, dynamic, limits = found
             logs = await self._load_logs(identity, locks, dynamic)
             try:
                 if self._own_store is not None:
@@ -122,6 +127,15 @@ class Node:
             return await open_ensemble(self._config, self._offload, stack)
         self._own_store = await open_own_store(self._config, self._offload, self._clock.now_ms, stack)
         return self._own_store.begin
+
+    async def _ask_store(
+        self, directories: Sequence[Path], stack: AsyncExitStack
+    ) -> tuple[BeginSession, Identity, DynamicConfig, ConnectionLimits]:
+        """Open the store, and find out from it who this is and how it is configured."""
+        begin = self._begin_session or await self._open_store(stack)
+        identity = await self._identify(directories, begin)
+        dynamic = await self._read_dynamic_configs(identity, begin)
+        return begin, identity, dynamic, await self._offload(resolve_overrides, dynamic.current.connection_limits)
 
     async def _identify(self, directories: Sequence[Path], begin: BeginSession) -> Identity:
         """Find out who this is: from the configuration, the directories, or the store, which may have to decide."""

@@ -125,7 +125,8 @@ def recover_in_processes(jobs: Iterable[RecoveryJob], processes: int, recovered:
 
 def _start() -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-P", "-m", "ottla.log.recovery_process"]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    # A group of its own: who interrupts the broker on a terminal gives it time to stop.
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, process_group=0)
 
 
 class _Child:

@@ -17,7 +17,7 @@ import trio.testing
 
 from ottla.broker.config import BrokerConfig
 from ottla.broker.node import STORE_FILE, AddressInUse, Node
-from ottla.log.meta_properties import DirectoryInUse, read_meta_properties
+from ottla.log.meta_properties import DirectoryInUse, DirectoryLocks, read_meta_properties
 from ottla.wire.codec import encode_request
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -84,7 +84,7 @@ from ottla.wire.messages.offset_for_leader_epoch import (
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.wire.record_batch import NewRecord, build_batch, iter_batches, iter_records
 from ottla.wire.schema import Response
-from ottla.zk.store import StoreFailedError
+from ottla.zk.store import OnEvent, Session, StoreFailedError
 from tests.broker.client import Client, client
 
 CLEAN = ".kafka_cleanshutdown"
@@ -353,6 +353,23 @@ async def test_a_port_that_is_taken_is_refused_before_anything_is_touched(tmp_pa
         with pytest.raises(AddressInUse):
             await Node(settings).run(lambda bootstrap: None)
     assert not (tmp_path / "data").exists()
+
+
+async def test_a_broker_that_waits_for_its_store_stops_at_once(tmp_path: Path) -> None:
+    asked, served = trio.Event(), list[str]()
+
+    async def begin(on_event: OnEvent) -> Session:
+        asked.set()
+        await trio.sleep_forever()
+
+    node = Node(config(tmp_path), begin=begin)
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(node.run, served.append)
+            await asked.wait()
+            node.stop()
+    assert served == []
+    DirectoryLocks([tmp_path]).release()
 
 
 async def test_a_directory_that_is_in_use_is_refused_and_its_broker_goes_on(tmp_path: Path) -> None:

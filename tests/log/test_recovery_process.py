@@ -2,6 +2,7 @@
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,6 +36,19 @@ def _job(directory: Path, recovery_point: int = 0) -> RecoveryJob:
 
 def _files(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes().rstrip(b"\0") for path in directory.iterdir()}
+
+
+def test_they_are_out_of_reach_of_an_interrupt_on_the_brokers_terminal(tmp_path: Path) -> None:
+    _crashed(tmp_path / "orders-0")
+    groups: list[tuple[int, int]] = []
+
+    def look(recovered: Path) -> None:
+        children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+        groups.extend((int(each), os.getpgid(int(each))) for each in children)
+
+    recover_in_processes([_job(tmp_path / "orders-0")], 1, look)
+    assert groups
+    assert all(group == process for process, group in groups)
 
 
 def test_they_do_what_the_broker_would_do_itself(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

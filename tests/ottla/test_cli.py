@@ -158,6 +158,42 @@ def ready(arguments: Sequence[object], folder: Path, **environment: str) -> tupl
     return line.removeprefix("ottla ready bootstrap=").strip(), stderr
 
 
+SERVE = ("serve", "--port", "0", "--data", "data")
+CLUSTER = ("cluster", "up", "--port", "0", "--data", "data")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "sign", "code"),
+    [
+        (SERVE, " click.core\n", 0),
+        (SERVE, " trio\n", 0),
+        (SERVE, " ottla.broker.node\n", 0),
+        (SERVE, " INFO starting ", 0),
+        (SERVE, " INFO Loading ", 0),
+        (CLUSTER, " ottla.local_cluster\n", 0),
+        (("pipeline", "run", "job.toml"), " ottla.pipeline\n", 0),
+        (("verify", "."), " click.core\n", 130),
+    ],
+)
+def test_an_interrupt_at_any_point_of_a_start_is_a_clean_stop(
+    tmp_path: Path, arguments: Sequence[str], sign: str, code: int
+) -> None:
+    (tmp_path / "job.toml").touch()
+    command = [sys.executable, "-P", "-X", "importtime", "-m", "ottla", *arguments]
+    pipe, environment = subprocess.PIPE, ENVIRONMENT | {"PATH": str(tmp_path)}
+    with subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, cwd=tmp_path, env=environment, start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+        assert any(sign in line for line in process.stderr)
+        # As Ctrl-C on a terminal: for this process and all that it has started.
+        os.killpg(process.pid, signal.SIGINT)
+        _, stderr = process.communicate(timeout=30)
+    assert (process.returncode, "Traceback" in stderr) == (code, False), stderr
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists() or not (tmp_path / "data" / "meta.properties").exists()
+
+
 @pytest.mark.slow
 def test_without_a_file_it_serves_this_machine_alone_with_the_data_of_the_user(tmp_path: Path) -> None:
     bootstrap, _ = ready(["--port", 0], tmp_path, XDG_DATA_HOME=str(tmp_path / "share"))
