@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from types import FrameType
 
 LOOK_EVERY_S = 1.0
 LONGEST_COMMAND = 100
@@ -27,6 +28,8 @@ class ParentWatch:
         self.hear = hear
         self.parent = os.getppid()
         self.is_orphan = False
+        # Until there is a server that stops in order.
+        signal.signal(signal.SIGTERM, self._leave)
         threading.Thread(target=self._run, name="parent-watch", daemon=True).start()
 
     def _run(self) -> None:
@@ -41,6 +44,10 @@ class ParentWatch:
         time.sleep(PATIENCE_S)
         self.clean_up()
         os._exit(1)
+
+    def _leave(self, number: int, frame: FrameType | None) -> None:
+        self.clean_up()
+        os._exit(0)
 
     def clean_up(self) -> None:
         """Remove the data if there is no parent to do it."""

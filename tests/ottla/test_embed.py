@@ -166,6 +166,21 @@ def test_a_broker_ends_with_its_parent_however_that_ends(last: str) -> None:
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("arguments", [("ottla.child",), ("ottla.cluster_child", "2")])
+def test_a_broker_whose_parent_ends_while_it_is_imported_leaves_nothing(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    command = [sys.executable, "-P", "-X", "importtime", "-m", arguments[0], str(folder), *arguments[1:]]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stderr is not None
+        assert any(" trio\n" in line for line in process.stderr)
+        assert process.communicate(timeout=30)[0] == ""
+    assert not folder.exists()
+
+
 def test_a_broker_ends_with_its_parent_though_a_fork_of_it_lives_on() -> None:
     fork = "child = os.fork()\nif not child:\n    os.close(1)\n    signal.pause()\nprint(child, end=' ')"
     program = PROGRAM.format(then=fork, last="os.kill(os.getpid(), signal.SIGKILL)")
