@@ -19,7 +19,9 @@ HEAD = """\
 Written by `make docs` from the declarations in the code; do not edit.
 
 Keys and values are Kafka's. `ottla serve` reads them from a properties file, then from `KAFKA_*` environment variables
-(`KAFKA_LOG_DIRS` is `log.dirs`; `__` stands for `_`, `___` for `-`), then from `--override key=value`; the last counts.
+(`KAFKA_LOG_DIRS` is `log.dirs`; `__` stands for `_`, `___` for `-`), then from `--override key=value`, then from its
+options `--data`, and `--listen` and `--port` for a broker with one listener; the last counts. Without a file two
+defaults are not Kafka's: `listeners` is `PLAINTEXT://localhost:9092`, and `log.dir` is `$XDG_DATA_HOME/ottla`.
 """
 TABLE = ["", "| key | type | default | values | meaning |", "|---|---|---|---|---|"]
 BROKER_HEAD = """\

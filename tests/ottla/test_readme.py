@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,15 @@ def test_the_example_of_a_broker_in_a_test_runs() -> None:
     called: list[str] = []
     exec(python_blocks()[1], {"run_my_service": lambda bootstrap: called.append(bootstrap)})
     assert len(called) == 1
+
+
+@pytest.mark.slow
+def test_the_example_of_the_fixtures_runs(kafka_broker: Broker, kafka_topic: str) -> None:
+    called: list[tuple[str, str]] = []
+    names: dict[str, Any] = {"run_my_service": lambda bootstrap, topic: called.append((bootstrap, topic))}
+    exec(next(each for each in python_blocks() if "kafka_topic" in each), names)
+    names["test_my_service"](kafka_broker, kafka_topic)
+    assert called == [(kafka_broker.bootstrap, kafka_topic)]
 
 
 @pytest.mark.slow
