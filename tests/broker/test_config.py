@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.config import BROKER_CONFIG, BrokerConfig, from_environment
+from ottla.broker.config import BROKER_CONFIG, BrokerConfig
 from ottla.broker.config_docs import document
 from ottla.broker.connection_limits import UNLIMITED, ConnectionLimits, Limits
-from ottla.broker.listeners import Address, Listener
+from ottla.broker.listeners import Listener
 from ottla.broker.unused_config import REFUSED, is_refused, without_effect
 from ottla.log.config import TOPIC_CONFIG
 from ottla.wire.config_def import ConfigDef, ConfigError, ConfigKey, render
@@ -126,33 +126,6 @@ def test_every_key_of_the_broker_says_what_it_is_for() -> None:
     assert [key.name for key in BROKER_CONFIG.values() if not key.doc.endswith(".")] == []
 
 
-def test_overrides_count_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
-    file = tmp_path / "server.properties"
-    file.write_text("num.partitions=2\n# a comment\nbroker.id: 2\nbroker.rack = r\\\n  1\n")
-    environ = {"KAFKA_NUM_PARTITIONS": "3", "KAFKA_BROKER_ID": "3"}
-    config, warnings = BrokerConfig.load(file, {"num.partitions": "4"}, environ)
-    assert (config.num_partitions, config.broker_id, config.broker_rack, warnings) == (4, 3, "r1", [])
-
-
-def test_a_file_with_a_broken_escape_is_refused_by_its_name(tmp_path: Path) -> None:
-    file = tmp_path / "server.properties"
-    file.write_text("broker.rack=\\u12\n")
-    with pytest.raises(ConfigError, match=r"server\.properties: "):
-        BrokerConfig.load(file, {}, {})
-
-
-def test_environment_names_are_mapped_as_kafkas_image_does() -> None:
-    environ = {
-        "KAFKA_LOG_DIRS": "/d",
-        "KAFKA_LISTENER_NAME_IN___TERNAL_X__Y": "v",
-        "KAFKA_HEAP_OPTS": "-Xmx1G",
-        "KAFKA_LOG4J_ROOT_LOGLEVEL": "INFO",
-        "MY_KAFKA_X": "1",
-        "PATH": "p",
-    }
-    assert from_environment(environ) == {"log.dirs": "/d", "listener.name.in-ternal.x_y": "v"}
-
-
 def test_an_unknown_key_is_warned_about_with_its_neighbour() -> None:
     _, warnings = load(num_partition="3", colour="red", KAFKA="x")
     assert warnings == [
@@ -198,31 +171,6 @@ def test_another_class_that_chooses_replicas_is_refused(name: str) -> None:
     expected = f"Invalid value {name} for configuration replica.selector.class: Ottla cannot run Java classes"
     with pytest.raises(ConfigError, match=expected):
         BrokerConfig({"replica.selector.class": name})
-
-
-def test_defaults_stand_behind_everything_and_an_address_before(tmp_path: Path) -> None:
-    file = tmp_path / "server.properties"
-    file.write_text("num.partitions=3\nlisteners=NAME://h:1\nlistener.security.protocol.map=NAME:PLAINTEXT\n")
-    overrides = {"inter.broker.listener.name": "NAME"}
-    defaults = {"num.partitions": "2", "log.dir": "/there"}
-    for address, expected in {
-        Address(): ("h", 1),
-        Address(port=0): ("h", 0),
-        Address(host="::1"): ("::1", 1),
-        Address("", 2): ("", 2),
-    }.items():
-        config, warnings = BrokerConfig.load(file, overrides, {}, defaults=defaults, address=address)
-        assert config.listeners == (Listener("NAME", *expected),)
-        assert (config.num_partitions, config.log_dirs, warnings) == (3, (Path("/there"),), [])
-    config, _ = BrokerConfig.load(file, overrides, {"KAFKA_LOG_DIRS": "/elsewhere"}, defaults=defaults)
-    assert config.log_dirs == (Path("/elsewhere"),)
-    assert BrokerConfig.load(None, {}, {}, address=Address(port=5))[0].listeners == (Listener("PLAINTEXT", "", 5),)
-
-
-def test_an_address_is_for_one_listener() -> None:
-    several = {"listeners": "PLAINTEXT://:1,OTHER://:2"}
-    with pytest.raises(ConfigError, match=r"does not fit listeners=PLAINTEXT://:1,OTHER://:2: set listeners itself$"):
-        BrokerConfig.load(None, several, {}, address=Address(port=3))
 
 
 def test_the_configuration_of_a_combined_kraft_node_stands() -> None:

@@ -1,7 +1,6 @@
 """Over real sockets: clients are accepted, served side by side, and leave nothing behind."""
 
 import contextlib
-import errno
 import os
 import resource
 import socket
@@ -20,7 +19,7 @@ from ottla.broker.authorizer import Operation, ResourceType
 from ottla.broker.clock import Clock
 from ottla.broker.connection_limits import ConnectionLimits, Limits
 from ottla.broker.request_context import RequestContext
-from ottla.broker.server import AddressInUse, Server, listen, resolve_overrides
+from ottla.broker.server import Server, listen, resolve_overrides
 from ottla.broker.turns import Turn
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import decode_response, encode_request
@@ -442,46 +441,6 @@ async def test_records_in_a_file_are_sent_from_it(nursery: trio.Nursery, tmp_pat
     await client.stream.aclose()
     for region in regions:
         region.close()
-
-
-def test_a_port_that_is_taken_is_one_clear_error() -> None:
-    with listen("127.0.0.1", 0, 1) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(AddressInUse, match=rf"^listeners: 127\.0\.0\.1:{port} is in use by another process$"):
-            listen("127.0.0.1", port, 1)
-
-
-def test_an_address_that_is_not_ours_is_refused_as_the_system_says() -> None:
-    with pytest.raises(OSError, match="assign") as refused:
-        listen("192.0.2.1", 0, 1)
-    assert refused.value.errno == errno.EADDRNOTAVAIL
-
-
-def test_a_host_name_is_the_first_of_its_addresses() -> None:
-    for host, version in {"localhost": socket.AF_INET, "127.0.0.1": socket.AF_INET, "::1": socket.AF_INET6}.items():
-        with listen(host, 0, 1) as sock:
-            assert sock.family == version
-
-
-@pytest.mark.parametrize("host", ["nobody.invalid", "a..b", "a" * 64])
-def test_a_host_name_without_an_address_is_an_error_of_the_resolver(host: str) -> None:
-    with pytest.raises(socket.gaierror):
-        listen(host, 0, 1)
-
-
-def test_a_port_is_free_again_at_once_after_its_server_has_closed() -> None:
-    with listen("127.0.0.1", 0, 5) as first:
-        port = first.getsockname()[1]
-        with socket.create_connection(("127.0.0.1", port)), first.accept()[0]:
-            pass
-    listen("127.0.0.1", port, 5).close()
-
-
-async def test_without_a_host_all_addresses_are_listened_at(nursery: trio.Nursery) -> None:
-    with listen("", 0, 5) as listener:
-        port = listener.getsockname()[1]
-        for host in ("127.0.0.1", "::1") if listener.family == socket.AF_INET6 else ("127.0.0.1",):
-            socket.create_connection((host, port)).close()
 
 
 async def test_running_out_of_descriptors_does_not_end_the_listener(
