@@ -96,7 +96,10 @@ def tell_config(config: BrokerConfig, warnings: Iterable[str]) -> None:
     """Tell the operator what was understood of the configuration."""
     for warning in warnings:
         config_logger.warning("%s", warning)
-    texts = {name: render(config.values[name]) for name in sorted(config.texts) if name in config.values}
+    # Beside log.dirs nothing reads log.dir.
+    unread = {"log.dir"} if "log.dirs" in config.texts else set()
+    names = sorted(config.values.keys() & config.texts.keys() - unread)
+    texts = {name: render(config.values[name]) for name in names}
     config_logger.info("configured: %s", ", ".join(f"{name}={text}" for name, text in texts.items()))
     if config.without_effect:
         config_logger.info("without effect in Ottla: %s", ", ".join(config.without_effect))

@@ -1,6 +1,7 @@
 """The command line: what it says and how it ends."""
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -16,7 +17,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from ottla.broker.config import BrokerConfig
 from ottla.cli import main
+from ottla.serving import tell_config
 from ottla.wire.record_batch import NewRecord, build_batch
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
@@ -214,6 +217,12 @@ def test_flags_count_before_overrides_and_these_before_all_else(tmp_path: Path) 
     found |= {"log.dirs": tmp_path / "flag", "num.partitions": 2}
     assert f"configured: {', '.join(f'{key}={value}' for key, value in found.items())} (" in said
     assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == ["flag"]
+
+
+def test_a_directory_that_nothing_reads_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    tell_config(BrokerConfig.load(None, {"log.dirs": "/read"}, {}, defaults={"log.dir": "/unread"})[0], [])
+    assert caplog.messages[0] == "configured: log.dirs=/read"
 
 
 @pytest.mark.slow
