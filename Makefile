@@ -17,7 +17,7 @@ BUILD_NEEDS := mypy setuptools types-setuptools
 FAST_TESTS := OTTLA_PLAIN=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: run setup test check soak bench measure compare compare-here docs
+.PHONY: run setup test check fast versions soak bench measure compare compare-here docs
 .DELETE_ON_ERROR:
 
 run: $(VENV)/native.stamp ## Set up, then serve Kafka clients on localhost:9092 with data under ./data.
@@ -36,8 +36,23 @@ check: $(VENV)/test.stamp ## The checks for every change, in under two minutes.
 	$(BIN)/lint-imports --no-cache
 	$(FAST_TESTS)
 
+fast: $(VENV)/test.stamp
+	$(FAST_TESTS)
+
+# A name on the PATH may be pyenv's shim for a version that is not chosen; what does not run is passed over.
+versions: ## Set up and run the fast tests on every Python from 3.11 on that this machine has, each in its own .venv-3.N.
+	@tested=; for minor in $$(seq 11 30); do \
+		for python in python3.$$minor "$$(pyenv root 2>/dev/null)"/versions/3.$$minor.*/bin/python; do \
+			$$python -c '' 2>/dev/null || continue; \
+			echo "Python 3.$$minor ($$python) ..."; \
+			$(MAKE) --no-print-directory PYTHON=$$python VENV=.venv-3.$$minor setup fast || exit; \
+			tested="$$tested 3.$$minor"; break; \
+		done; done; \
+	test -n "$$tested" && echo "The fast tests pass on Python$$tested."
+
 soak: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/hosts.stamp $(VENV)/classes.stamp ## Every test with many more trials of what is random.
 	$(BIN)/python -m pytest --timeout 0 --trials $(SOAK_TRIALS)
+	@$(MAKE) --no-print-directory versions
 
 # What is measured runs on BENCH_PYTHON, in an environment of its own.
 ON_BENCH_PYTHON = $(BENCH_PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \

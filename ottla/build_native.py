@@ -40,14 +40,14 @@ def build(target: Path = FOLDER) -> Path:
     wanted = target / digest()
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name)
-        shutil.copytree(PACKAGE, copy / "ottla", ignore=shutil.ignore_patterns("__pycache__", FOLDER.name))
+        shutil.copytree(PACKAGE, copy / "ottla", ignore=shutil.ignore_patterns("__pycache__", FOLDER.parent.name))
         (copy / "mypy.ini").write_text(_CONFIG)
         groups = {group: [str(_in_copy(module)) for module in of_group] for group, of_group in GROUPS.items()}
         command = [sys.executable, "-c", _SETUP, json.dumps(groups)]
         done = subprocess.run(command, cwd=copy, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError((done.stdout + done.stderr).strip())
-        target.mkdir(exist_ok=True)
+        target.mkdir(parents=True, exist_ok=True)
         for old in target.iterdir():
             shutil.rmtree(old, ignore_errors=True)
         fresh = Path(tempfile.mkdtemp(dir=target))

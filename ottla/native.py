@@ -23,7 +23,8 @@ PLAIN: Final = "OTTLA_PLAIN"
 """With this in the environment the plain form runs."""
 SUFFIX: Final = EXTENSION_SUFFIXES[0]
 PACKAGE: Final = Path(__file__).parent
-FOLDER: Final = PACKAGE / "_native"
+FOLDER: Final = PACKAGE / "_native" / SUFFIX.split(".")[1]
+"""Each Python has its own: one cannot load what another one compiled."""
 
 # What a record meets on its way in and out, a commit on its way into a group, and what goes through a log at a start or
 # before it is read. Not what declares messages: those are classes that are looked into, and their compiled form does

@@ -51,6 +51,8 @@ class Journal:
             database = sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
             try:
                 tree = _read(database, self._path)
+                if is_new:
+                    _sync_directory(self._path.parent)
             except BaseException:
                 database.close()
                 raise
@@ -60,8 +62,6 @@ class Journal:
             raise StoreFailedError(f"{self._path}: {error}") from error
         except sqlite3.DatabaseError as error:
             raise StoreFailedError(f"{self._path}: {error}") from error
-        if is_new:
-            _sync_directory(self._path.parent)
         self._database = database
         return tree
 

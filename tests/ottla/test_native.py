@@ -59,15 +59,24 @@ def test_what_is_compiled_runs_until_its_source_changes(tmp_path: Path) -> None:
     require("cc")
     package = copy_of_the_package(tmp_path)
     assert what_runs(package) == ".py"
+    target = package / native.FOLDER.relative_to(native.PACKAGE)
     if native.is_used():
-        shutil.copytree(native.FOLDER, package / "_native")
+        shutil.copytree(native.FOLDER, target)
     else:
-        build(package / "_native")
+        build(target)
     assert what_runs(package) == ".so"
     assert what_runs(package, OTTLA_PLAIN="1") == ".py"
     with (package / "log" / "segment.py").open("a") as source:
         source.write("# edited\n")
     assert what_runs(package) == ".py"
+
+
+def test_what_another_python_compiled_is_passed_over(tmp_path: Path) -> None:
+    package = copy_of_the_package(tmp_path)
+    (package / native.FOLDER.relative_to(native.PACKAGE) / native.digest()).mkdir(parents=True)
+    another = "import importlib.machinery as m; m.EXTENSION_SUFFIXES.insert(0, '.another-python.so')"
+    ask = "import sys; from ottla import native; sys.stdout.write(str(native.is_used()))"
+    assert [run(package, "-c", code).stdout for code in (ask, f"{another}; {ask}")] == ["True", "False"]
 
 
 def test_without_a_compiler_the_build_says_so_in_one_line_and_breaks_nothing(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Protocol
 import pytest
 import trio
 
-from ottla.zk.embedded import EmbeddedLink
+from ottla.zk.embedded import EmbeddedLink, EmbeddedStore
 from ottla.zk.ensemble import EnsembleStore
 from ottla.zk.store import EventType, OnEvent, Session, SessionExpiredError, StoreFailedError, WatchEvent
 from tests.zk.conftest import BRIEF_SESSION_MS
@@ -64,11 +64,12 @@ class Lines:
         self._request = request
         self._nursery = nursery
         self._folder = folder
-        self._opened: list[EnsembleStore] = []
+        self._opened: list[EmbeddedStore | EnsembleStore] = []
 
     async def make(self, session_timeout_ms: int) -> Line:
         if self._request.param == "embedded":
             embedded = await open_store(self._folder)
+            self._opened.append(embedded)
             return Linked(EmbeddedLink(embedded, session_timeout_ms), Client(embedded), self._nursery)
         zookeeper = self._request.getfixturevalue("zookeeper")
         proxy = await self._nursery.start(proxied, zookeeper.port)

@@ -1,3 +1,5 @@
+import errno
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -9,7 +11,7 @@ import pytest
 import trio
 
 from ottla.zk.embedded import EmbeddedStore
-from ottla.zk.journal import JournalFailedError, StoreInUseError
+from ottla.zk.journal import Journal, JournalFailedError, StoreInUseError
 from ottla.zk.store import (
     Create,
     EventType,
@@ -200,6 +202,21 @@ async def test_a_store_in_use_by_another_process_is_refused(tmp_path: Path) -> N
         await open_store(tmp_path)
     await store.close()
     await (await open_store(tmp_path)).close()
+
+
+def test_a_journal_that_failed_to_open_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as broken_disk:
+        broken_disk.setattr(os, "fsync", fail)
+        # The error stays referenced until the end of the test, so that no collector closes what it refers to.
+        with pytest.raises(OSError, match="Input/output error") as failure:
+            Journal(tmp_path / "store.db").open()
+    again = Journal(tmp_path / "store.db")
+    assert again.open().nodes.keys() == {"/"}
+    again.close()
+    assert failure.value.errno == errno.EIO
 
 
 async def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:

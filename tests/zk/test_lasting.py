@@ -1,6 +1,6 @@
 """A session that has expired begins anew; whoever uses it hears of both, and waits in between."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -50,8 +50,15 @@ class Fixture:
 
 
 @pytest.fixture
-async def one(tmp_path: Path, nursery: trio.Nursery) -> Fixture:
-    fixture = Fixture(await open_store(tmp_path))
+async def store(tmp_path: Path) -> AsyncIterator[EmbeddedStore]:
+    store = await open_store(tmp_path)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def one(store: EmbeddedStore, nursery: trio.Nursery) -> Fixture:
+    fixture = Fixture(store)
     await nursery.start(fixture.session.run)
     return fixture
 
@@ -135,8 +142,8 @@ async def test_a_session_that_was_closed_answers_nobody(one: Fixture, autojump_c
         await one.session.multi([Create("/a")])
 
 
-async def test_who_finds_no_store_at_all_is_told(tmp_path: Path, nursery: trio.Nursery) -> None:
-    fixture = Fixture(await open_store(tmp_path))
+async def test_who_finds_no_store_at_all_is_told(store: EmbeddedStore) -> None:
+    fixture = Fixture(store)
     fixture.refuses = 1
     with pytest.raises(StoreFailedError, match="nobody there"):
         await fixture.session.run()
