@@ -253,6 +253,15 @@ def pipeline() -> None:
     """
 
 
+@pipeline.command("example")
+@click.argument("name", required=False)
+def write_example(name: str | None) -> None:
+    """Write an example job, and the files it reads, to ./examples. Without NAME, list the examples."""
+    from ottla.example_jobs import write
+
+    sys.exit(write(name, Path()))
+
+
 @pipeline.command("run")
 @_JOB
 @click.option("--once", is_flag=True, help="End when all that there is now has been processed.")
