@@ -11,8 +11,8 @@ BENCH_PYTHON ?= $(firstword $(wildcard /usr/bin/python3) $(PYTHON))
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip --quiet
-# What compiles the hot path, needed only where a C compiler is.
-BUILD_NEEDS := mypy setuptools types-setuptools
+# What compiles the hot path is needed only where a C compiler is.
+NATIVE := $(shell command -v $${CC:-cc} >/dev/null && echo '[native]')
 # The hot path in plain Python, whatever is compiled: what was edited is what is tested.
 FAST_TESTS := OTTLA_PLAIN=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -20,7 +20,8 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 .PHONY: run setup test check fast versions soak bench measure compare compare-here docs
 .DELETE_ON_ERROR:
 
-run: $(VENV)/native.stamp ## Set up, then serve Kafka clients on localhost:9092 with data under ./data.
+run: $(VENV)/run.stamp ## Set up, then serve Kafka clients on localhost:9092 with data under ./data.
+	@$(BIN)/python -m ottla.build_native --background
 	@exec $(BIN)/python -m ottla serve --override listeners=$(LISTENERS) --override log.dirs=$(DATA)
 
 setup: $(VENV)/native.stamp $(VENV)/test.stamp ## Set up for work on the code, without Java.
@@ -81,13 +82,13 @@ $(VENV)/run.stamp: pyproject.toml constraints.txt
 		{ echo "Ottla needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1). Say make PYTHON=..." >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo "$(PYTHON) cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
-	@test -x $(BIN)/python || { echo "Setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
+	@test -x $(BIN)/python || { echo "Making $(VENV) with $$($(PYTHON) --version) ..." >&2; $(PYTHON) -m venv $(VENV); }
+	@echo "Installing Ottla and what it needs into $(VENV) ..." >&2
 	@$(PIP) install hatchling editables setuptools
-	@$(PIP) install --no-build-isolation --editable .
+	@$(PIP) install --no-build-isolation --editable '.$(NATIVE)'
 	@touch $@
 
 $(VENV)/native.stamp: $(VENV)/run.stamp ottla/native.py ottla/build_native.py $(wildcard wire/*.py log/*.py coordinator/*.py broker/*.py broker/handlers/*.py pipeline/*.py)
-	@if command -v $${CC:-cc} >/dev/null; then $(PIP) install $(BUILD_NEEDS); fi
 	@$(BIN)/python -m ottla.build_native --if-possible
 	@touch $@
 

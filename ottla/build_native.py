@@ -2,16 +2,23 @@
 
 Owns: the build. Must not know: why these modules, nor when their compiled form is used. Counterpart in Kafka: none.
 
-A copy of the package is compiled, in a folder of its own: no configuration that lies about has a part in it, and what
-it leaves behind goes with it. The result gets its name from the sources, so that it is there as a whole or not at all.
+The build compiles a copy of the package in a temporary folder, where no other configuration applies and nothing is left
+behind. The result is named after the sources and renamed into place as a whole. So a broker may run while its sources
+are compiled: a running process never changes its form, and the next one finds the compiled form.
 """
 
 import argparse
+import fcntl
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 from ottla.native import FOLDER, GROUPS, LIBRARIES, MODULES, PACKAGE, SUFFIX, digest, source
@@ -24,6 +31,11 @@ _SETUP = """
 import json, os, sys
 from mypyc.build import mypycify
 from setuptools import setup
+from setuptools.command.build_ext import build_ext
+class Telling(build_ext):
+    def build_extension(self, extension):
+        super().build_extension(extension)
+        print(extension.name, flush=True)
 groups = json.loads(sys.argv[1])
 files = [file for of_group in groups.values() for file in of_group]
 separate = [(of_group, group) for group, of_group in groups.items()]
@@ -31,22 +43,29 @@ options = ["--config-file=mypy.ini", "--cache-dir=/dev/null"]
 native = mypycify([*options, *files], opt_level="1", debug_level="0", separate=separate)
 at_once = f"--parallel={os.cpu_count()}"
 how = {"packages": [], "py_modules": [], "script_args": ["--quiet", "build_ext", "--inplace", at_once]}
-setup(name="ottla", ext_modules=native, **how)
+print("", flush=True)
+setup(name="ottla", ext_modules=native, cmdclass={"build_ext": Telling}, **how)
 """
 
 
-def build(target: Path = FOLDER) -> Path:
-    """Compile into the folder `target`. RuntimeError with the compiler's words if that fails."""
+Tell = Callable[[str], None]
+
+
+def build(target: Path = FOLDER, tell: Tell = lambda line: None) -> Path:
+    """Compile into the folder `target` and return the result's folder; `tell` is called with each step.
+
+    RuntimeError with the compiler's words if that fails.
+    """
     wanted = target / digest()
-    with tempfile.TemporaryDirectory() as name:
+    with _one_at_a_time(), tempfile.TemporaryDirectory() as name:
+        if wanted.is_dir():
+            return wanted
         copy = Path(name)
         shutil.copytree(PACKAGE, copy / "ottla", ignore=shutil.ignore_patterns("__pycache__", FOLDER.parent.name))
+        if digest() != wanted.name:
+            raise RuntimeError("the sources changed while they were copied")
         (copy / "mypy.ini").write_text(_CONFIG)
-        groups = {group: [str(_in_copy(module)) for module in of_group] for group, of_group in GROUPS.items()}
-        command = [sys.executable, "-c", _SETUP, json.dumps(groups)]
-        done = subprocess.run(command, cwd=copy, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError((done.stdout + done.stderr).strip())
+        _compile(copy, tell)
         target.mkdir(parents=True, exist_ok=True)
         for old in target.iterdir():
             shutil.rmtree(old, ignore_errors=True)
@@ -58,25 +77,82 @@ def build(target: Path = FOLDER) -> Path:
         return fresh.rename(wanted)
 
 
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """A second build of the same package waits, because it then finds what the first one compiled."""
+    descriptor = os.open(PACKAGE, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _compile(copy: Path, tell: Tell) -> None:
+    """Compile in a folder that holds the package."""
+    if find_spec("mypyc") is None:
+        raise RuntimeError("mypyc is missing: pip install 'ottla[native]'")
+    groups = {group: [str(_in_copy(module)) for module in of_group] for group, of_group in GROUPS.items()}
+    command = [sys.executable, "-c", _SETUP, json.dumps(groups)]
+    tell(f"translating {len(MODULES)} modules to C ...")
+    with open(copy / "errors", "w+") as errors:
+        process = subprocess.Popen(command, cwd=copy, stdout=subprocess.PIPE, stderr=errors, text=True)
+        printed = []
+        with process:
+            assert process.stdout is not None
+            for line in map(str.strip, process.stdout):
+                printed.append(line)
+                if not line:
+                    tell(f"compiling {len(LIBRARIES)} libraries ...")
+                elif line in LIBRARIES:
+                    tell(f"compiled {line.removesuffix('__mypyc')}")
+        if process.returncode:
+            errors.seek(0)
+            raise RuntimeError("\n".join([*printed, errors.read()]).strip())
+
+
 def _in_copy(module: str) -> Path:
     return source(module).relative_to(PACKAGE.parent)
 
 
 def main() -> int:
-    """Build, and say in one line how that went."""
-    parser = argparse.ArgumentParser(prog="python -m ottla.build_native", description=build.__doc__)
-    parser.add_argument("--if-possible", action="store_true", help="without mypyc or a C compiler, exit 0 all the same")
+    """Build, and say on stderr how that goes."""
+    parser = argparse.ArgumentParser(prog="python -m ottla.build_native", description="Compile the hot path of Ottla.")
+    parser.add_argument("--if-possible", action="store_true", help="exit 0 without mypyc or a C compiler, too")
+    parser.add_argument("--quiet", action="store_true", help="say only how it ended")
+    parser.add_argument("--background", action="store_true", help="return at once, and compile with a low priority")
     arguments = parser.parse_args()
     if (FOLDER / digest()).is_dir():
         return 0
+    if arguments.background:
+        return _begin_in_background()
+    began = time.monotonic()
     try:
-        path = build()
+        build(tell=lambda line: None if arguments.quiet else _say(f"[{time.monotonic() - began:2.0f} s] {line}"))
     except (RuntimeError, OSError) as error:
         reason = (str(error).splitlines() or ["unknown"])[-1]
-        sys.stderr.write(f"nothing is compiled, the plain form will run: {reason}\n")
+        _say(f"nothing is compiled, plain Python runs: {reason}")
         return 0 if arguments.if_possible else 1
-    sys.stdout.write(f"{len(MODULES)} modules are compiled: {path.name}\n")
+    except KeyboardInterrupt:
+        _say("nothing is compiled: interrupted")
+        return 130
+    _say(f"{len(MODULES)} modules are compiled; a broker that starts from now on uses them")
     return 0
+
+
+def _begin_in_background() -> int:
+    if shutil.which(os.environ.get("CC", "cc")) is None:
+        _say("there is no C compiler: the broker runs in plain Python, slower")
+        return 0
+    _say("Compiling the hot path in the background, for about a minute. Until the start after that the broker runs")
+    _say("in plain Python, slower.")
+    command = ["nice", "-n", "19", sys.executable, "-m", "ottla.build_native", "--if-possible", "--quiet"]
+    subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    return 0
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
 
 
 if __name__ == "__main__":

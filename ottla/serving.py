@@ -103,7 +103,8 @@ def tell_config(config: BrokerConfig, warnings: Iterable[str]) -> None:
     config_logger.info("configured: %s", ", ".join(f"{name}={text}" for name, text in texts.items()))
     if config.without_effect:
         config_logger.info("without effect in Ottla: %s", ", ".join(config.without_effect))
-    form = "compiled" if native.is_used() else "in plain Python, slower (`python -m ottla.build_native` compiles it)"
+    plain = "in plain Python, slower; to compile it: pip install 'ottla[native]' && python -m ottla.build_native"
+    form = "compiled" if native.is_used() else plain
     config_logger.info("the hot path runs %s", form)
 
 

@@ -28,7 +28,9 @@ def test_without_a_name_each_example_is_a_line_that_says_what_it_does() -> None:
 
 
 @pytest.mark.parametrize("name", example_jobs.names())
-def test_an_example_can_be_run_where_it_was_written(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_example_can_be_run_where_it_was_written(
+    name: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     written = example(name)
     assert (written.exit_code, written.stderr) == (0, "")
     paths = written.stdout.splitlines()
