@@ -99,7 +99,7 @@ class Image:
         self.folder = folder
         self.cwd = folder
         base = folder / "base"
-        subprocess.run([sys.executable, "-m", "venv", base], check=True)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", base], check=True)
         unwanted = ("KAFKA_", "PYTHON", "VIRTUAL_ENV", native.PLAIN)
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
         self.environment["PATH"] = f"{base / 'bin'}:{os.environ['PATH']}"

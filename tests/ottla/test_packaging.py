@@ -1,12 +1,17 @@
 """The distributions that users install: whole, and serving without a compiler and without this repository."""
 
 import os
+import re
+import signal
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from ottla import example_jobs
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = {"broker", "coordinator", "log", "pipeline", "scripts", "wire", "zk"}
@@ -46,16 +51,72 @@ def test_the_wheel_holds_every_room_whole_and_no_native_code(built: Path) -> Non
     assert {name for name in names if not name.endswith(".py")} == {
         "ottla/py.typed",
         "ottla/broker/keys_without_effect.txt",
+        *(f"ottla/examples/{name}.toml" for name in example_jobs.names()),
+        *(f"ottla/examples/orders/{path.name}" for path in (ROOT / "examples" / "orders").iterdir()),
     }
 
 
-@pytest.mark.timeout(300)
-def test_the_wheel_serves_from_a_clean_environment(built: Path, tmp_path: Path) -> None:
-    environment = tmp_path / "environment"
-    python = environment / "bin" / "python"
-    run(sys.executable, "-m", "venv", environment)
-    wheel = next(built.glob("*.whl"))
-    run(python, "-m", "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", wheel, cwd=tmp_path)
+def test_what_the_documents_link_to_is_in_the_source_distribution(built: Path) -> None:
+    source = next(path for path in built.iterdir() if path.is_dir())
+    documents = [source / "README.md", source / "CONTRIBUTING.md", *source.glob("docs/**/*.md")]
+    links = [
+        (document, link)
+        for document in documents
+        for link in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text())
+    ]
+    assert len(links) > 50
+    assert [f"{document.name}: {link}" for document, link in links if not (document.parent / link).exists()] == []
+
+
+@pytest.fixture(scope="module")
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment in which the wheel was installed, and beside it only what this one has."""
+    environment = tmp_path_factory.mktemp("environment")
+    run(sys.executable, "-m", "venv", "--without-pip", environment)
+    pip = (sys.executable, "-m", "pip", "--python", environment / "bin" / "python")
+    run(*pip, "install", "--quiet", "--no-index", "--no-deps", next(built.glob("*.whl")))
+    # What lies in a folder of a .pth file comes after the environment's own packages: its ottla is the wheel's.
+    (packages,) = environment.glob("lib/*/site-packages")
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    return environment / "bin"
+
+
+def test_the_wheel_gives_a_test_its_broker(installed: Path, tmp_path: Path) -> None:
     script = "from ottla import Broker\nwith Broker() as b:\n print(b.bootstrap.split(':')[0], 'plain' in b.output)"
-    assert run(python, "-P", "-c", script, cwd=tmp_path) == "127.0.0.1 True\n"
-    assert run(environment / "bin" / "ottla", "--version", cwd=tmp_path) == "ottla 0.1.0\n"
+    assert run(installed / "python", "-P", "-c", script, cwd=tmp_path) == "127.0.0.1 True\n"
+    assert run(installed / "ottla", "--version", cwd=tmp_path) == "ottla 0.1.0\n"
+    where = "import sys, ottla; sys.stdout.write(ottla.__file__)"
+    assert Path(run(installed / "python", "-P", "-c", where, cwd=tmp_path)).is_relative_to(installed.parent)
+
+
+def test_the_wheel_serves_as_the_readme_says(installed: Path, tmp_path: Path) -> None:
+    (line,) = re.findall(r"^ottla serve --override listeners=.*$", (ROOT / "README.md").read_text(), re.MULTILINE)[:1]
+    command = [installed / "ottla", *line.replace(":9092", ":0").split()[1:]]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=pipe, stderr=pipe, text=True) as broker:
+        try:
+            assert broker.stdout is not None
+            assert broker.stdout.readline().startswith("ottla ready bootstrap=localhost:")
+        finally:
+            broker.send_signal(signal.SIGTERM)
+            _, said = broker.communicate(timeout=60)
+    assert broker.returncode == 0
+    assert (tmp_path / "data" / "meta.properties").exists()
+    # Where nothing is compiled it says what to install, by the name that the package has for it.
+    assert "pip install 'ottla[native]' && python -m ottla.build_native" in said
+
+
+def test_the_wheel_brings_the_examples(installed: Path, tmp_path: Path) -> None:
+    assert run(installed / "ottla", "pipeline", "example", "ingest-files", cwd=tmp_path).startswith("examples/")
+    assert (tmp_path / "examples" / "orders" / "2026-01.csv").exists()
+
+
+def test_the_extra_for_the_hot_path_holds_what_compiles_it(built: Path) -> None:
+    with zipfile.ZipFile(next(built.glob("*.whl"))) as archive:
+        (metadata,) = [archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA")]
+    assert re.findall(r"^Requires-Dist: ([\w-]+); extra == 'native'$", metadata, re.MULTILINE) == [
+        "mypy",
+        "setuptools",
+        "types-setuptools",
+    ]
