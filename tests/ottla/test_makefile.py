@@ -65,8 +65,10 @@ def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:
     assert f"localhost:{port}" in line
 
 
-def test_it_installs_neither_spark_nor_java() -> None:
+def test_it_says_each_step_and_installs_neither_spark_nor_java() -> None:
     command = ["make", "--dry-run", "run", "VENV=nowhere"]
     planned = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
     assert "nowhere/bin/python -m pip" in planned
+    steps = ["Making nowhere", "Installing Ottla", "ottla.build_native --background", "ottla serve"]
+    assert sorted(steps, key=planned.index) == steps
     assert not re.search(r"spark|java|jre|mvn|maven|\[test\]", planned)

@@ -1,5 +1,6 @@
 """The compiled form of the hot path: it runs where it fits, and plain Python runs where it does not."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -80,6 +81,29 @@ def test_what_another_python_compiled_is_passed_over(tmp_path: Path) -> None:
     another = "import importlib.machinery as m; m.EXTENSION_SUFFIXES.insert(0, '.another-python.so')"
     ask = "import sys; from ottla import native; sys.stdout.write(str(native.is_used()))"
     assert [run(package, "-c", code).stdout for code in (ask, f"{another}; {ask}")] == ["True", "False"]
+
+
+def test_a_build_in_the_background_lets_its_caller_go_on(tmp_path: Path) -> None:
+    package = copy_of_the_package(tmp_path)
+    # What cannot be compiled ends the build as soon as it has begun. It begins when no other build holds the package.
+    (package / "log" / "segment.py").write_text("class Segment(:\n")
+    another_build = os.open(package, os.O_RDONLY)
+    fcntl.flock(another_build, fcntl.LOCK_EX)
+    command = [sys.executable, "-m", "ottla.build_native", "--background"]
+    environment = os.environ | {"CC": sys.executable}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.wait(60) == 0
+        os.close(another_build)
+        assert process.stderr is not None
+        said = process.stderr.read().splitlines()
+    assert said[0].startswith("Compiling the hot path in the background")
+    assert said[-1].startswith("nothing is compiled, plain Python runs: ")
+
+
+def test_without_a_c_compiler_none_is_started_in_the_background(tmp_path: Path) -> None:
+    done = run(copy_of_the_package(tmp_path), "-m", "ottla.build_native", "--background", CC="no-such-compiler")
+    assert done.returncode == 0
+    assert done.stderr == "there is no C compiler: the broker runs in plain Python, slower\n"
 
 
 def test_without_a_compiler_the_build_says_so_in_one_line_and_breaks_nothing(tmp_path: Path) -> None:
