@@ -43,10 +43,9 @@ options = ["--config-file=mypy.ini", "--cache-dir=/dev/null"]
 native = mypycify([*options, *files], opt_level="1", debug_level="0", separate=separate)
 at_once = f"--parallel={os.cpu_count()}"
 how = {"packages": [], "py_modules": [], "script_args": ["--quiet", "build_ext", "--inplace", at_once]}
-print("", flush=True)
+print("translated", flush=True)
 setup(name="ottla", ext_modules=native, cmdclass={"build_ext": Telling}, **how)
 """
-
 
 Tell = Callable[[str], None]
 
@@ -102,7 +101,7 @@ def _compile(copy: Path, tell: Tell) -> None:
             assert process.stdout is not None
             for line in map(str.strip, process.stdout):
                 printed.append(line)
-                if not line:
+                if line == "translated":
                     tell(f"compiling {len(LIBRARIES)} libraries ...")
                 elif line in LIBRARIES:
                     tell(f"compiled {line.removesuffix('__mypyc')}")
@@ -144,8 +143,8 @@ def _begin_in_background() -> int:
     if shutil.which(os.environ.get("CC", "cc")) is None:
         _say("there is no C compiler: the broker runs in plain Python, slower")
         return 0
-    _say("Compiling the hot path in the background, for about a minute. Until the start after that the broker runs")
-    _say("in plain Python, slower.")
+    _say("Compiling the hot path in the background, for about a minute, for the next start.")
+    _say("Until then the broker runs in plain Python, slower.")
     command = ["nice", "-n", "19", sys.executable, "-m", "ottla.build_native", "--if-possible", "--quiet"]
     subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     return 0

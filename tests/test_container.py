@@ -126,11 +126,11 @@ class Image:
         self.cwd.mkdir(parents=True, exist_ok=True)
 
     def _copy(self, rest: str) -> None:
-        source, target = rest.removeprefix("--from=build ").split()
-        if source == target:  # from one stage into another, which is the same folder here
-            assert Path(source).is_dir()
+        if rest.startswith("--from=build "):  # into the next stage, which has the same folder here
+            _, source, target = rest.split()
+            assert source == target
             return
-        assert (source, target) == (".", ".")
+        assert rest == ". ."
         rules = (ROOT / ".dockerignore").read_text().splitlines()
         ignored = shutil.ignore_patterns(*(rule.removeprefix("**/") for rule in rules if rule.startswith("**/")))
         for name in (rule.removeprefix("!") for rule in rules if rule.startswith("!")):
