@@ -90,9 +90,10 @@ def test_the_wheel_gives_a_test_its_broker(installed: Path, tmp_path: Path) -> N
 
 
 def test_the_wheel_serves_as_the_readme_says(installed: Path, tmp_path: Path) -> None:
-    (line,) = re.findall(r"^ottla serve --override listeners=.*$", (ROOT / "README.md").read_text(), re.MULTILINE)[:1]
-    command = [installed / "ottla", *line.replace(":9092", ":0").split()[1:]]
+    line = re.findall(r"^ottla (serve) +# .*$", (ROOT / "README.md").read_text(), re.MULTILINE)[0]
+    command = [installed / "ottla", *line.split(), "--port", "0"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
+    environment["XDG_DATA_HOME"] = str(tmp_path)
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=pipe, stderr=pipe, text=True) as broker:
         try:
@@ -102,7 +103,7 @@ def test_the_wheel_serves_as_the_readme_says(installed: Path, tmp_path: Path) ->
             broker.send_signal(signal.SIGTERM)
             _, said = broker.communicate(timeout=60)
     assert broker.returncode == 0
-    assert (tmp_path / "data" / "meta.properties").exists()
+    assert (tmp_path / "ottla" / "meta.properties").exists()
     # Where nothing is compiled it says what to install, by the name that the package has for it.
     assert "pip install 'ottla[native]' && python -m ottla.build_native" in said
 
