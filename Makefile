@@ -3,7 +3,9 @@
 PYTHON ?= python3
 LISTENERS ?= PLAINTEXT://localhost:9092
 DATA ?= data
-SOAK_TRIALS ?= 50
+# What a soak runs: files, directories or single tests; and how often each repeats itself, if not as often as it declares.
+TESTS ?=
+TRIALS ?=
 # The system's own Python, as Kafka runs on the system's own Java: both were built with optimisation. What pyenv builds
 # by default was not, and serves a fifth less.
 BENCH_PYTHON ?= $(firstword $(wildcard /usr/bin/python3) $(PYTHON))
@@ -15,9 +17,10 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONSTRAINT=constraints.txt $(BIN)/pyt
 NATIVE := $(shell command -v $${CC:-cc} >/dev/null && echo '[native]')
 # The hot path in plain Python, whatever is compiled: what was edited is what is tested.
 FAST_TESTS := OTTLA_PLAIN=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests
+ALL_TESTS_NEED := $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/hosts.stamp $(VENV)/classes.stamp
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: run setup test check fast versions soak bench measure compare compare-here docs
+.PHONY: run setup test check fast versions soak steady bench measure compare compare-here docs
 .DELETE_ON_ERROR:
 
 run: $(VENV)/run.stamp ## Set up, then serve Kafka clients on localhost:9092 with data under ./data.
@@ -26,9 +29,11 @@ run: $(VENV)/run.stamp ## Set up, then serve Kafka clients on localhost:9092 wit
 
 setup: $(VENV)/native.stamp $(VENV)/test.stamp ## Set up for work on the code, without Java.
 
-test: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/hosts.stamp $(VENV)/classes.stamp ## Set up all that tests need, then run every test.
-	$(FAST_TESTS)
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+test: $(ALL_TESTS_NEED) ## Set up all that tests need, then run every test; what fails is run once more, alone.
+	@$(BIN)/python -m tests.harness
+
+steady: $(ALL_TESTS_NEED) ## The same three times, with a process on each core that takes its time.
+	@$(BIN)/python -m tests.harness --steady
 
 check: $(VENV)/test.stamp ## The checks for every change, in under two minutes.
 	$(BIN)/ruff check
@@ -51,9 +56,9 @@ versions: ## Set up and run the fast tests on every Python from 3.11 on that thi
 		done; done; \
 	test -n "$$tested" && echo "The fast tests pass on Python$$tested."
 
-soak: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/hosts.stamp $(VENV)/classes.stamp ## Every test with many more trials of what is random.
-	$(BIN)/python -m pytest --timeout 0 --trials $(SOAK_TRIALS)
-	@$(MAKE) --no-print-directory versions
+soak: $(ALL_TESTS_NEED) ## Tests with random input, or some of them (TESTS=...), with many more trials.
+	$(BIN)/python -m pytest --timeout 0 --soak $(if $(TRIALS),--trials $(TRIALS)) $(TESTS)
+	$(if $(TESTS),,@$(MAKE) --no-print-directory versions)
 
 # What is measured runs on BENCH_PYTHON, in an environment of its own.
 ON_BENCH_PYTHON = $(BENCH_PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
@@ -72,6 +77,7 @@ compare-here: $(VENV)/native.stamp $(VENV)/test.stamp
 
 measure: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/spark.stamp
 	$(BIN)/python -m benchmarks --output docs/benchmarks.md
+	$(BIN)/python -m pytest --measure
 
 docs: $(VENV)/run.stamp ## Write the documents that derive from the code.
 	$(BIN)/python -m ottla.broker.config_docs > docs/configuration.md

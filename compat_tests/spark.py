@@ -1,6 +1,5 @@
 """A pytest plugin: one Spark for all tests of a process, in a JVM of its own that ends with them."""
 
-import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -13,7 +12,6 @@ import pytest
 from compat_tests.jars import QUICK, require, spark_jars
 from compat_tests.spark_classes import OPTIONS, from_archive
 
-GROUP = "spark"
 SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -71,23 +69,3 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         pytest.importorskip("pyspark", reason="pyspark is missing")
     with running_spark(tmp_path_factory.mktemp("spark")) as session:
         yield session
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Where several processes run whole files, have all that use Spark in one of them."""
-    if config.getvalue("dist") != "loadfile":
-        return None
-    from xdist.scheduler import LoadFileScheduling
-
-    class OneSpark(LoadFileScheduling):  # type: ignore[misc]
-        def _split_scope(self, nodeid: str) -> str:
-            file = super()._split_scope(nodeid)
-            return GROUP if _uses_spark(config.rootpath / file) else file
-
-    return OneSpark(config, log)
-
-
-@functools.cache
-def _uses_spark(file: Path) -> bool:
-    return "spark: Any" in file.read_text()

@@ -1,0 +1,89 @@
+"""What became of each test, a line of JSON for each, in the file that `--results` names."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+import pytest
+
+from tests.harness.schedule import ONCE, SPARK, tests_marked
+
+_file = pytest.StashKey[TextIO]()
+PASSED, SKIPPED, FAILED = "passed", "skipped", "failed"
+
+
+class Result(NamedTuple):
+    """What became of a test."""
+
+    name: str
+    group: str
+    """What it was run in one process with: its file, or all that uses Spark."""
+    outcome: str
+    seconds: float
+    output: str
+    is_once: bool
+    """Whether it is not to be run again when it has failed."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("ottla tests").addoption("--results", type=Path, help="a file for what became of each test")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.results and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Recorder(config), "ottla-results")
+
+
+class Recorder:
+    """Puts the three phases of each test together; lines are written at once, whatever becomes of this process."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.marked: dict[str, frozenset[str]] = {}
+        self.file: TextIO = config.option.results.open("w")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if not self.marked:
+            self.marked = {each: frozenset(tests_marked(self.config, each)) for each in (ONCE, SPARK)}
+        line = {
+            "name": report.nodeid,
+            "when": report.when,
+            "outcome": report.outcome,
+            "seconds": getattr(report, "duration", 0.0),
+            "output": _output(report) if report.failed else "",
+            "is_once": report.nodeid in self.marked[ONCE],
+            "group": SPARK if report.nodeid in self.marked[SPARK] else report.nodeid.partition("::")[0],
+        }
+        print(json.dumps(line), file=self.file, flush=True)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            line = {"name": report.nodeid, "when": "collect", "outcome": FAILED, "seconds": 0.0, "group": report.nodeid}
+            print(json.dumps({**line, "output": _output(report), "is_once": True}), file=self.file, flush=True)
+
+    def pytest_unconfigure(self) -> None:
+        self.file.close()
+
+
+def _output(report: pytest.TestReport | pytest.CollectReport) -> str:
+    return "\n".join([report.longreprtext, *(f"--- {title}\n{text}" for title, text in report.sections)])
+
+
+def read_results(path: Path) -> Iterator[Result]:
+    """Return what became of each test: its worst phase counts, and the time of all."""
+    phases: dict[str, list[dict[str, Any]]] = {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        phase = json.loads(line)
+        phases.setdefault(phase["name"], []).append(phase)
+    for name, each in phases.items():
+        found = {phase["outcome"] for phase in each}
+        has_run = SKIPPED in found or any(phase["when"] == "call" for phase in each)
+        yield Result(
+            name,
+            each[0]["group"],
+            FAILED if FAILED in found or not has_run else SKIPPED if SKIPPED in found else PASSED,
+            sum(phase["seconds"] for phase in each),
+            "\n".join(phase["output"] for phase in each if phase["output"]),
+            any(phase["is_once"] for phase in each),
+        )

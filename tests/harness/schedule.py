@@ -1,0 +1,135 @@
+"""Which tests run in one process, and which come first, where several processes run them (`--dist loadfile`).
+
+The tests of a file run in one process, and so do all that are marked `spark`, because a Spark takes long to start. The
+longest groups come first, so that no process is left alone with one at the end; `seconds.txt` holds what each took in
+one run. `--where-compiled` leaves out the fast tests of files that import no compiled module, directly or indirectly.
+"""
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SECONDS = Path(__file__).parent / "seconds.txt"
+NOTES = "harness_notes"
+"""The file in which a process that collects tests leaves what is to be known of them by the one that hands them out."""
+SPARK, ONCE = "spark", "once"
+
+_notes = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("ottla tests").addoption(
+        "--where-compiled", action="store_true", help="of fast tests, run those that compiled modules have a part in"
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what uses Spark, leave out what is to be left out, and have what takes long come first."""
+    for item in items:
+        if SPARK in getattr(item, "fixturenames", ()):
+            item.add_marker(SPARK)
+    if config.option.where_compiled:
+        compiled = importers_of_compiled_modules()
+        kept = [each for each in items if each.get_closest_marker("slow") or _module_of(each) in compiled]
+        chosen = set(kept)
+        config.hook.pytest_deselected(items=[each for each in items if each not in chosen])
+        items[:] = kept
+    if hasattr(config, "workerinput"):
+        seconds = read_seconds(SECONDS)
+        # Sorting keeps the order within a file, and the files next to each other.
+        items.sort(key=lambda each: (-seconds.get(_group_of(each), 0.0), _group_of(each)))
+
+
+def _module_of(item: pytest.Item) -> str:
+    return str(item.getparent(pytest.Module).obj.__name__)  # type: ignore[union-attr]
+
+
+def _group_of(item: pytest.Item) -> str:
+    return SPARK if item.get_closest_marker(SPARK) else item.nodeid.partition("::")[0]
+
+
+def importers_of_compiled_modules() -> set[str]:
+    """Return the test modules that reach compiled modules by their imports, or by those of their conftests."""
+    import grimp
+
+    from ottla.native import MODULES
+
+    graph = grimp.build_graph("ottla", "tests")
+    found = set().union(*(graph.find_downstream_modules(f"ottla.{module}") for module in MODULES))
+    by_conftest = tuple(each.removesuffix("conftest") for each in found if each.endswith(".conftest"))
+    return found | {each for each in graph.modules if each.startswith("tests.") and each.startswith(by_conftest)}
+
+
+def read_seconds(path: Path) -> dict[str, float]:
+    """Return how long a group of tests took, as its lines say: seconds, then the group."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {group: float(seconds) for seconds, group in (line.split(maxsplit=1) for line in lines)}
+
+
+# From the processes that collect to the one that hands out
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.stash[_notes] = tempfile.TemporaryDirectory(prefix="notes-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _notes in config.stash:
+        config.stash[_notes].cleanup()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell each worker of pytest-xdist where its notes go."""
+    node.workerinput[NOTES] = str(_path_of_notes(node.config))
+
+
+def _path_of_notes(config: pytest.Config) -> Path:
+    return Path(config.stash[_notes].name) / "notes.json"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Leave the names of the tests with markers that matter; all workers know the same of them."""
+    given = getattr(session.config, "workerinput", {}).get(NOTES)
+    path = Path(given) if given else _path_of_notes(session.config)
+    marked = {
+        marker: [item.nodeid for item in session.items if item.get_closest_marker(marker)] for marker in (SPARK, ONCE)
+    }
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+        json.dump(marked, file)
+    Path(file.name).replace(path)
+
+
+def tests_marked(config: pytest.Config, marker: str) -> Sequence[str]:
+    """Return the names of the tests that have one of these markers, in the process that hands out tests."""
+    path = _path_of_notes(config)
+    found: dict[str, list[str]] = json.loads(path.read_text()) if path.exists() else {}
+    return found.get(marker, ())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Where several processes run whole files, have all that use Spark in one of them."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    # Files come in the order in which they were collected, not by how many tests are in them.
+    config.option.loadscopereorder = False
+
+    class OneSpark(LoadFileScheduling):  # type: ignore[misc]
+        def schedule(self) -> None:
+            self.with_spark = set(tests_marked(config, SPARK))
+            super().schedule()
+
+        def _split_scope(self, nodeid: str) -> str:
+            return SPARK if nodeid in self.with_spark else str(super()._split_scope(nodeid))
+
+    return OneSpark(config, log)
