@@ -25,7 +25,7 @@ CLOSED: Final[Answer] = {"closed": True}
 NOBODY: Final = "00000000-0000-0000-0000-000000000000"
 # The last full hour but one, in milliseconds: what is older than a week may be deleted at any time.
 NOON: Final = (int(time.time()) // 3600 - 1) * 3_600_000
-PATIENCE_S: Final = 10.0
+PATIENCE_S: Final = 120.0
 _TIMEOUT_S: Final = 20.0
 LINE: Final = "both"
 _UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

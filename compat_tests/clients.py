@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 from compat_tests.brokers import run_tool
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 SIX_MEGABYTES = 6 * 1024 * 1024
 
 

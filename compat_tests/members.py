@@ -16,7 +16,7 @@ from typing import Any, Self
 from compat_tests import jars
 from compat_tests.brokers import Broker
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 # The shortest that a broker allows by default.
 SESSION_TIMEOUT_MS = 6_000
 JAVA = "java"

@@ -16,7 +16,7 @@ from compat_tests.zookeeper import running
 # Its types do not tell what it exports.
 librdkafka: Any = confluent_kafka
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 KAFKA, OTTLA, THIRD = 1, 2, 3
 RACKS = {KAFKA: "a", OTTLA: "b", THIRD: "c"}
 RECORDS = 200

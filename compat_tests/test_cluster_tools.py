@@ -384,7 +384,7 @@ def plain(printed: Printed) -> Printed:
 
 LOOKS = ("--describe", "--list", "--verify", "offsets --topic")
 UNFINISHED = "still in progress"
-PATIENCE_S = 15.0
+PATIENCE_S = 120.0
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

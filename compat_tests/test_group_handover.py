@@ -14,7 +14,7 @@ from compat_tests.clients import PATIENCE_S, create_topic
 from compat_tests.test_group_tools import Members, commit, write_all_kinds_of_records
 from compat_tests.zookeeper import running
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 GROUPS = ("stable", "static", "simple", "left", "dumped", "forgotten")
 LONG_MS = 60_000
 

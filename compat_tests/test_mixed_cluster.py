@@ -20,7 +20,7 @@ from compat_tests.zookeeper import running
 # Its types do not tell what it exports.
 librdkafka: Any = confluent_kafka
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 KAFKA = 1
 OTTLA = 2
 # A second broker of Ottla, where a test needs a third.

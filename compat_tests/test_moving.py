@@ -16,7 +16,7 @@ from compat_tests.brokers import ApacheKafka, Broker, Ottla, QuickKafka
 from compat_tests.history import HASTY, History, observed
 from compat_tests.zookeeper import ZooKeeper, running
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.timeout(600)]
 PATIENCE_S = 60.0
 SETTINGS = ("broker.id=1", "offsets.topic.replication.factor=1", "zookeeper.session.timeout.ms=3000", *HASTY)
 

@@ -23,7 +23,7 @@ DAY_MS = 86_400_000
 # A batch of one record is larger than half of it.
 CONFIG = {"segment.bytes": "1600"}
 RECORDS = 6
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 @pytest.fixture(scope="module")

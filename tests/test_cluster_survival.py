@@ -12,7 +12,7 @@ import pytest
 from compat_tests.writing import Writer, read_all
 from tests.three_brokers import IDS, SESSION_TIMEOUT_MS, Cluster, three_brokers
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.timeout(3600)]
 TOPIC = "survivors"
 
 
@@ -42,6 +42,7 @@ def check(cluster: Cluster, writer: Writer) -> None:
     assert rest == [first, first]
 
 
+@pytest.mark.trials(few=10, soak=50)
 def test_brokers_that_end_in_turn_lose_no_acknowledged_record_and_double_none(
     cluster: Cluster, trials: int, seed: int, tell: Callable[[str], None]
 ) -> None:

@@ -12,7 +12,7 @@ from ottla import Cluster
 
 pytestmark = pytest.mark.slow
 TOPIC = "t"
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 # Of each partition: leader, replicas, in-sync replicas.
 Described = dict[int, tuple[int, list[int], list[int]]]

@@ -11,8 +11,9 @@ import pytest
 from compat_tests.zookeeper import running
 from ottla import Broker
 from tests.committing import GROUPS, PATIENCE_S, SESSION_TIMEOUT_S, TOPIC, Coordinator, Work
+from tests.harness.measuring import AtMost
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.timeout(3600)]
 IDS = (0, 1, 2)
 ZOOKEEPER_SESSION_TIMEOUT_MS = 1_000
 
@@ -50,17 +51,17 @@ def wait_until_all_are_in_sync(work: Work) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.trials(few=5, soak=25)
 def test_coordinators_that_end_in_turn_lose_no_committed_offset_and_no_group(
-    brokers: list[Broker], trials: int, seed: int, tell: Callable[[str], None]
+    brokers: list[Broker], trials: int, seed: int, tell: Callable[[str], None], at_most: AtMost
 ) -> None:
     chance = random.Random(seed)
-    rounds = max(1, trials // 2)
     kills = 0
     took = []
     with Work(",".join(each.bootstrap for each in brokers), replicas=3) as work:
         members = work.wait_until_stable()
         work.wait_for_commits()
-        for number in range(rounds):
+        for number in range(trials):
             wait_until_all_are_in_sync(work)
             before = {group: work.coordinator(group) for group in GROUPS}
             first = before[chance.choice(list(GROUPS))]
@@ -81,7 +82,7 @@ def test_coordinators_that_end_in_turn_lose_no_committed_offset_and_no_group(
     work.check()
     took.sort()
     tell(
-        f"{rounds} coordinators ended, {kills} of them killed, {work.commits} commits acknowledged in {len(GROUPS)} "
-        f"groups; stable and committing again after {took[rounds // 2]:.2f} s (median) and {took[-1]:.2f} s (slowest)"
+        f"{trials} coordinators ended, {kills} of them killed, {work.commits} commits acknowledged in {len(GROUPS)} "
+        f"groups; stable and committing again after {took[trials // 2]:.2f} s (median) and {took[-1]:.2f} s (slowest)"
     )
-    assert took[-1] < SESSION_TIMEOUT_S
+    at_most(took[-1], SESSION_TIMEOUT_S)

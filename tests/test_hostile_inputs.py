@@ -27,6 +27,7 @@ def bootstrap() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.ZSTD, Compression.LZ4])
+@pytest.mark.measured
 def test_a_decompression_bomb_stalls_nobody(bootstrap: str, codec: Compression) -> None:
     with RawClient(bootstrap, 60) as bomber, RawClient(bootstrap) as canary:
         name = f"bombed-{codec.name}"

@@ -11,12 +11,13 @@ from compat_tests.both import Side
 from compat_tests.brokers import Ottla, run_tool
 from compat_tests.writing import Writer, read_all
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 TOPICS = ("one", "two")
 SETTINGS = ("num.partitions=1", "log.segment.bytes=1100000", "log.flush.interval.messages=1")
 
 
+@pytest.mark.trials(few=3, soak=16)
 def test_kills_in_the_midst_of_moves_lose_no_acknowledged_record_and_double_none(
     tmp_path: Path, trials: int, seed: int, tell: Callable[[str], None]
 ) -> None:
@@ -25,11 +26,11 @@ def test_kills_in_the_midst_of_moves_lose_no_acknowledged_record_and_double_none
     broker = Ottla(tmp_path, [f"log.dirs={','.join(directories)}", *SETTINGS])
     broker.start()
     writers = [Writer(broker.bootstrap, topic) for topic in TOPICS]
-    kills, moved = max(trials // 3, 1), 0
+    moved = 0
     try:
         for writer in writers:
             writer.start()
-        for _ in range(kills):
+        for _ in range(trials):
             for writer in writers:
                 writer.wait_for_acknowledgement()
             side = Side(broker)
@@ -63,7 +64,7 @@ def test_kills_in_the_midst_of_moves_lose_no_acknowledged_record_and_double_none
         printed = run_tool("org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", files)
         assert "isvalid: true" in printed
         assert "isvalid: false" not in printed
-    tell(f"{kills} kills amid {2 * kills} moves, of which {moved} had ended, {sum(w.sent for w in writers)} records")
+    tell(f"{trials} kills amid {2 * trials} moves, of which {moved} had ended, {sum(w.sent for w in writers)} records")
 
 
 def places(side: Side) -> dict[str, set[str]]:

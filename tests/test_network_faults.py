@@ -30,7 +30,7 @@ from kazoo.retry import KazooRetry
 from compat_tests.writing import Writer, read_all
 from tests.namespaces import HostedOttla, HostedZooKeeper, Link, Network
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
+pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.timeout(7200)]
 IDS = (0, 1, 2)
 ZOOKEEPER = "zk"
 CHROOT = "/ottla"
@@ -334,7 +334,7 @@ def survive(
 ) -> None:
     """Have each scenario happen a few times, in some order, and each time heal; nothing acknowledged is lost by it."""
     chance = random.Random(seed)
-    runs = [each for each in scenarios for _ in range(max(1, (trials - 5) // 4))]
+    runs = [each for each in scenarios for _ in range(trials)]
     chance.shuffle(runs)
     found = defaultdict(list)
     for scenario in runs:
@@ -452,6 +452,7 @@ def zookeeper_stands_still(cluster: Cluster, victim: int, chance: random.Random,
     return Fault("ZooKeeper stands still", zookeeper.pause, zookeeper.resume, lasts_s, met, frozenset())
 
 
+@pytest.mark.trials(few=1, soak=11)
 def test_leaders_that_are_cut_off_lose_no_acknowledged_record(
     cluster: Cluster, trials: int, seed: int, tell: Callable[[str], None]
 ) -> None:
@@ -459,18 +460,21 @@ def test_leaders_that_are_cut_off_lose_no_acknowledged_record(
     survive(cluster, scenarios, trials, seed, tell)
 
 
+@pytest.mark.trials(few=1, soak=11)
 def test_brokers_in_a_ring_lose_no_acknowledged_record(
     cluster: Cluster, trials: int, seed: int, tell: Callable[[str], None]
 ) -> None:
     survive(cluster, [in_a_ring, one_beside_the_ring, one_with_zookeeper], trials, seed, tell)
 
 
+@pytest.mark.trials(few=1, soak=11)
 def test_brokers_that_stand_still_for_two_sessions_lose_no_acknowledged_record(
     cluster: Cluster, trials: int, seed: int, tell: Callable[[str], None]
 ) -> None:
     survive(cluster, [leader_stands_still, controller_stands_still], trials, seed, tell)
 
 
+@pytest.mark.trials(few=1, soak=11)
 def test_a_zookeeper_that_comes_and_goes_loses_no_acknowledged_record(
     cluster: Cluster, trials: int, seed: int, tell: Callable[[str], None]
 ) -> None:

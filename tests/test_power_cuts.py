@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from compat_tests.brokers import Ottla
 from tests.disks import disk
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.timeout(1800)]
 SAFE, ALSO_SAFE, BY_DEFAULT, SHORT = "safe", "also-safe", "by-default", "short"
 # Small segments: they end, and are deleted, all the time.
 TOPICS = {
@@ -171,11 +171,11 @@ def check(bootstrap: str, acknowledged: dict[str, dict[int, bytes]], starts: dic
     return lost
 
 
+@pytest.mark.trials(few=2, soak=30)
 def test_a_power_cut_takes_only_what_was_never_flushed(
     tmp_path: Path, trials: int, seed: int, tell: Callable[[str], None]
 ) -> None:
     chance = random.Random(seed)
-    cuts = max(2, (trials - 10) * 3 // 4)
     acknowledged: dict[str, dict[int, bytes]] = {topic: {} for topic in TOPICS}
     starts = dict.fromkeys(TOPICS, 0)
     created: set[str] = set()
@@ -186,7 +186,7 @@ def test_a_power_cut_takes_only_what_was_never_flushed(
         try:
             broker.start()
             create(broker.bootstrap)
-            for trial in range(cuts):
+            for trial in range(trials):
                 producers = [Producer(broker.bootstrap, topic, trial) for topic in TOPICS]
                 creator = Creator(broker.bootstrap, trial)
                 workers: list[Producer | Creator] = [*producers, creator]
@@ -217,6 +217,6 @@ def test_a_power_cut_takes_only_what_was_never_flushed(
                 broker.kill()
     safe = sum(len(by_offset) for topic, by_offset in acknowledged.items() if topic != BY_DEFAULT)
     tell(
-        f"{cuts} power cuts: {safe} records that were flushed and {len(created)} topics acknowledged, none lost; "
+        f"{trials} power cuts: {safe} records that were flushed and {len(created)} topics acknowledged, none lost; "
         f"of {len(acknowledged[BY_DEFAULT]) + lost} others {lost} lost, all at the end of their log"
     )

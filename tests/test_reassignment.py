@@ -26,6 +26,8 @@ from ottla.wire.messages.list_partition_reassignments import (
 )
 from tests.test_cluster import IDS, PATIENCE_S, TOPIC, Cluster, logs, others, running
 
+pytestmark = pytest.mark.once
+
 SECOND = b"x" * 1000
 
 

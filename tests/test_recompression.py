@@ -73,6 +73,7 @@ def test_pipelined_batches_large_and_small_are_appended_in_their_order(broker: B
     assert [record.value for _, batch in batches for record in iter_records(batch)] == values
 
 
+@pytest.mark.measured
 def test_nobody_waits_for_a_batch_that_takes_long_to_recompress(broker: Broker) -> None:
     stalls = []
     with RawClient(broker.bootstrap, 60) as producer:

@@ -17,7 +17,7 @@ from ottla.wire.schema import Request, Response
 from tests.raw import RawClient
 from tests.watch import Watch
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.measured, pytest.mark.timeout(300)]
 
 PARTITIONS = 1000
 TIMEOUT_MS = 60_000

@@ -8,13 +8,15 @@ import pytest
 
 from compat_tests.writing import Writer, read_all
 from ottla import Broker
+from tests.harness.measuring import AtMost
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.timeout(1800)]
 SERVING_AGAIN_WITHIN_S = 2.0
 
 
+@pytest.mark.trials(few=10, soak=50)
 def test_a_killed_broker_loses_no_acknowledged_record_and_doubles_none(
-    trials: int, seed: int, tell: Callable[[str], None]
+    trials: int, seed: int, tell: Callable[[str], None], at_most: AtMost
 ) -> None:
     chance = random.Random(seed)
     with Broker(num_partitions="1") as broker:
@@ -46,4 +48,4 @@ def test_a_killed_broker_loses_no_acknowledged_record_and_doubles_none(
         offset: value for value, offset in writer.acknowledged.items()
     }
     # Other tests may hold the processors for a moment: nine in ten must make it, and the slowest is told.
-    assert restarts[len(restarts) * 9 // 10 - 1] < SERVING_AGAIN_WITHIN_S
+    at_most(restarts[len(restarts) * 9 // 10 - 1], SERVING_AGAIN_WITHIN_S)

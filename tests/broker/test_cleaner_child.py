@@ -11,7 +11,7 @@ from ottla.log.cleaner import CleaningJob, CleaningStats
 
 pytestmark = pytest.mark.slow
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 def job(directory: Path) -> CleaningJob:

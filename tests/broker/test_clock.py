@@ -99,6 +99,7 @@ async def test_a_pile_of_timers_keeps_its_order_when_it_is_swept(
     assert fired == [4000, 3000, 2000, 1000, 0]
 
 
+@pytest.mark.trials(few=10, soak=50)
 async def test_after_a_stall_a_timer_fires_only_when_what_came_in_has_been_handled(clock: Clock, trials: int) -> None:
     """A session that is expired by a timer although its heartbeat lies in the socket: the bug this guards against."""
     for _ in range(trials):
@@ -125,6 +126,7 @@ async def test_after_a_stall_a_timer_fires_only_when_what_came_in_has_been_handl
         assert events == ["heartbeat", "expired"]
 
 
+@pytest.mark.trials(few=10, soak=50)
 async def test_what_comes_in_during_a_stall_right_before_the_timers_are_looked_at_comes_first_too(
     clock: Clock, trials: int
 ) -> None:

@@ -49,6 +49,7 @@ def one(nursery: trio.Nursery) -> Fixture:
     return Fixture(nursery)
 
 
+@pytest.mark.once
 async def test_pipelined_requests_are_answered_in_their_order(one: Fixture) -> None:
     await one.client.send(*(f"say {i}" for i in range(100)))
     assert await one.client.replies(100) == [str(i) for i in range(100)]

@@ -377,6 +377,8 @@ def test_without_slots_there_are_no_sessions() -> None:
     assert Broker(slots=0).create(("a", 0, 0)) == NO_SESSION
 
 
+@pytest.mark.trials(few=10, soak=50)
+@pytest.mark.once
 def test_a_session_never_misses_a_move_and_the_signal_keeps_nothing_dead(trials: int, seed: int) -> None:
     """Against a broker that looks at every partition every time."""
     chance = random.Random(seed)

@@ -88,7 +88,7 @@ async def find(one: Client, group: str = "g", version: int = LATEST.find) -> Non
     """Ask for the coordinator until there is one: this broker."""
     request = FindCoordinatorRequest(key=group, coordinator_keys=[group])
     port = one.stream.socket.getpeername()[1]
-    with trio.fail_after(10):
+    with trio.fail_after(120):
         while True:
             response = await ask(one, request, version, FindCoordinatorResponse)
             found: Any = response if version < 4 else response.coordinators[0]
@@ -318,7 +318,7 @@ async def test_the_offsets_of_a_deleted_topic_are_gone_for_good(tmp_path: Path) 
 
 async def serving(one: Client) -> None:
     """Wait until all partitions are loaded."""
-    with trio.fail_after(10):
+    with trio.fail_after(120):
         while (await ask(one, ListGroupsRequest(), 4, ListGroupsResponse)).error_code != ErrorCode.NONE:
             await trio.sleep(0.005)
 

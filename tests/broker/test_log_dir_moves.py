@@ -268,6 +268,7 @@ async def test_a_deleted_topic_leaves_neither_log(tmp_path: Path, autojump_clock
         assert made.moves._moving == set()
 
 
+@pytest.mark.once
 async def test_what_is_acknowledged_because_it_is_on_the_disk_stays_there(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
@@ -343,6 +344,8 @@ def copy(source: PartitionLog, future: PartitionLog) -> None:
         append(future, memoryview(region.read()), NOW_MS)
 
 
+@pytest.mark.trials(few=10, soak=50)
+@pytest.mark.once
 def test_whatever_becomes_of_the_present_log_the_future_log_follows(tmp_path: Path, trials: int, seed: int) -> None:
     for trial in range(trials):
         chance = random.Random(seed + trial)

@@ -85,6 +85,7 @@ from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, Pr
 from ottla.wire.record_batch import NewRecord, build_batch, iter_batches, iter_records
 from ottla.wire.schema import Response
 from tests.broker.client import Client, client
+from tests.harness.measuring import AtMost
 
 CLEAN = ".kafka_cleanshutdown"
 
@@ -106,7 +107,7 @@ async def running(settings: BrokerConfig) -> AsyncIterator[str]:
         is_ready.set()
 
     node = Node(settings)
-    with trio.fail_after(20):
+    with trio.fail_after(120):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(node.run, ready)
             await is_ready.wait()
@@ -162,7 +163,7 @@ async def test_what_is_produced_is_fetched(tmp_path: Path) -> None:
         assert values(await one.ask(fetching("t", 2), 12)) == [b"c"]
 
 
-async def test_a_fetch_waits_for_records_that_another_connection_brings(tmp_path: Path) -> None:
+async def test_a_fetch_waits_for_records_that_another_connection_brings(tmp_path: Path, at_most: AtMost) -> None:
     async with running(config(tmp_path)) as bootstrap, client(bootstrap) as one, client(bootstrap) as other:
         await create(one, "t")
         request = fetching("t")
@@ -179,7 +180,7 @@ async def test_a_fetch_waits_for_records_that_another_connection_brings(tmp_path
             assert not got
             await produce(one, "t", b"late")
         assert got == [b"late"]
-        assert time.monotonic() - started < 5
+        at_most(time.monotonic() - started, 5)
 
 
 async def test_every_api_that_is_told_is_answered_by_its_handler(tmp_path: Path) -> None:
@@ -298,7 +299,7 @@ async def test_clients_are_told_the_listener_that_was_asked(tmp_path: Path) -> N
     node = Node(settings)
     # Whatever else listens in this process is no broker.
     before = _listening()
-    with trio.fail_after(20):
+    with trio.fail_after(120):
         async with trio.open_nursery() as nursery:
             places: list[str] = []
             nursery.start_soon(node.run, places.append)
@@ -335,14 +336,14 @@ def _listening() -> set[int]:
 
 async def test_a_topic_that_is_only_asked_for_is_created(tmp_path: Path) -> None:
     async with running(config(tmp_path)) as bootstrap, client(bootstrap) as one:
-        for _ in range(1000):
+        # As in Kafka the second one differs while the first one's creation is under way.
+        waiting = (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        error: int = ErrorCode.LEADER_NOT_AVAILABLE
+        while error in waiting:
             response = await one.ask(MetadataRequest(topics=[MetadataRequestTopic(name="new")]), 12)
             assert isinstance(response, MetadataResponse)
-            if response.topics[0].error_code == ErrorCode.NONE:
-                break
-            # As in Kafka the second one differs while the first one's creation is under way.
-            waiting = (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            assert response.topics[0].error_code in waiting
+            error = response.topics[0].error_code
+        assert error == ErrorCode.NONE
         assert await produce(one, "new", b"a") == 0
 
 
@@ -361,6 +362,7 @@ import sys
 from ottla.broker.config import BrokerConfig
 from ottla.broker.node import Node
 from ottla.broker.process import serve
+from tests.harness.measuring import AtMost
 config, _ = BrokerConfig.load(None, {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": sys.argv[1]}, {})
 serve(lambda: Node(config), ready=lambda bootstrap: print(bootstrap, flush=True))
 """
@@ -448,7 +450,7 @@ async def test_clients_are_sent_where_the_broker_is_advertised_now(tmp_path: Pat
     async with running(settings) as bootstrap, client(bootstrap) as one:
         assert (await place(one))[0] == "127.0.0.1"
         await set_for_broker(one, "advertised.listeners", "PLAINTEXT://elsewhere:19092")
-        with trio.fail_after(10):
+        with trio.fail_after(120):
             while await place(one) != ("elsewhere", 19092):
                 await trio.lowlevel.checkpoint()
     node = Node(settings)

@@ -1,6 +1,8 @@
 import random
 from collections.abc import Callable
 
+import pytest
+
 from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, LOG_END, NOTHING, OffsetSignal
 from ottla.broker.turns import Turn
 from ottla.wire.types import TopicPartition
@@ -114,6 +116,7 @@ def test_a_watcher_may_remove_itself_and_add_others_while_it_is_called() -> None
     assert (once.calls, late.calls) == (1, 1)
 
 
+@pytest.mark.trials(few=10, soak=50)
 def test_nothing_is_kept_once_all_have_left(trials: int, seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(trials):

@@ -19,7 +19,7 @@ from ottla.wire.record_batch import ControlType, ProducedBatch, build_control_ba
 from .building import NOW_MS, TOPIC_PARTITION, append, content, open_log, produced
 from .kafka_log import KafkaLog, KafkaRefused
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 CONFIG: dict[str, Any] = {
     "segment_bytes": 4000,
@@ -195,6 +195,7 @@ class Both:
         self.log.release()
 
 
+@pytest.mark.trials(few=10, soak=50)
 def test_the_same_appends_leave_the_same_files(tmp_path: Path, kafka: KafkaLog, trials: int, seed: int) -> None:
     for trial in range(trials):
         both = Both(tmp_path / f"{trial}-ours", tmp_path / f"{trial}-kafka", kafka, random.Random(f"{seed} {trial}"))
@@ -206,6 +207,7 @@ def test_the_same_appends_leave_the_same_files(tmp_path: Path, kafka: KafkaLog, 
         both.close()
 
 
+@pytest.mark.trials(few=10, soak=50)
 def test_after_a_crash_both_keep_the_same(tmp_path: Path, kafka: KafkaLog, trials: int, seed: int) -> None:
     """The files are those of one of the two; the last of them is torn or damaged, and both recover from that."""
     for trial in range(trials):
@@ -240,6 +242,7 @@ def _damage(path: Path, choose: random.Random) -> None:
     path.write_bytes(data + choose.choice([b"", b"", bytes(choose.randrange(100)), choose.randbytes(100)]))
 
 
+@pytest.mark.trials(few=10, soak=50)
 def test_each_goes_on_in_the_directory_of_the_other(tmp_path: Path, kafka: KafkaLog, trials: int, seed: int) -> None:
     for trial in range(trials):
         both = Both(tmp_path / str(trial), tmp_path / str(trial), kafka, random.Random(f"{seed} {trial}"))

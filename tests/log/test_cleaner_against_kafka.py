@@ -33,7 +33,7 @@ from .building import TOPIC_PARTITION, append, open_log
 from .compacting import clean_log, keyed
 from .kafka_log import KafkaLog
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 RETENTION_MS = 1000
 CONFIG: dict[str, Any] = {
@@ -157,6 +157,7 @@ def clean_both(log: PartitionLog, kafka: KafkaLog, first_dirty_offset: int, now_
     return theirs
 
 
+@pytest.mark.trials(few=10, soak=50)
 def test_the_same_stays_of_the_same_log(tmp_path: Path, kafka: KafkaLog, trials: int, seed: int) -> None:
     for trial in range(trials):
         choose = random.Random(f"{seed} {trial}")

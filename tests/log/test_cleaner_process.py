@@ -20,7 +20,7 @@ from .building import NOW_MS, append, open_log
 from .compacting import dirt_of, keyed
 
 FULL_SPEED = 1e308
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -15,6 +16,8 @@ from ottla.wire.record_batch import Compression, ProducedBatch, Record
 
 from .building import NOW_MS, append, open_log, records_from
 from .compacting import clean_log, dirt_of, keyed
+
+pytestmark = pytest.mark.once
 
 CONFIG: dict[str, Any] = {
     "segment_bytes": 700,
@@ -141,7 +144,8 @@ class CompactedLog(RuleBasedStateMachine):
         assert known == {pid: batch.header.last_sequence for pid, (batch, _) in self.last.items()}
 
 
+@pytest.mark.trials(few=30, soak=150)
 def test_compaction_keeps_what_readers_and_producers_rely_on(trials: int) -> None:
     run_state_machine_as_test(
-        CompactedLog, settings=settings(max_examples=3 * trials, stateful_step_count=30, deadline=None)
+        CompactedLog, settings=settings(max_examples=trials, stateful_step_count=30, deadline=None)
     )

@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
@@ -13,6 +14,8 @@ from ottla.log.partition_log import PartitionLog
 from ottla.wire.record_batch import iter_batches, iter_records
 
 from .building import append, content, open_log, produced
+
+pytestmark = pytest.mark.once
 
 CONFIG: dict[str, Any] = {"segment_bytes": 1500, "index_interval_bytes": 200, "segment_index_bytes": 240}
 
@@ -205,7 +208,8 @@ class LogAgainstList(RuleBasedStateMachine):
             assert (by_time.timestamp, by_time.offset) == (first.timestamp, first.base_offset)
 
 
+@pytest.mark.trials(few=30, soak=150)
 def test_the_log_behaves_like_a_list(trials: int) -> None:
     run_state_machine_as_test(
-        LogAgainstList, settings=settings(max_examples=3 * trials, stateful_step_count=40, deadline=None)
+        LogAgainstList, settings=settings(max_examples=trials, stateful_step_count=40, deadline=None)
     )

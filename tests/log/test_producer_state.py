@@ -10,6 +10,8 @@ from ottla.wire.record_batch import BatchHeader, ControlType, build_control_batc
 
 from .building import NOW_MS, produced
 
+pytestmark = pytest.mark.once
+
 MAX_SEQUENCE = 2**31 - 1
 PRODUCER = 77
 

@@ -11,6 +11,8 @@ from ottla.wire.record_batch import ControlType, NewRecord, build_batch, build_c
 
 from .building import NOW_MS, append, open_log, produced, records_from, values_from
 
+pytestmark = pytest.mark.once
+
 
 def _log_file(directory: Path, base_offset: int = 0) -> Path:
     return directory / f"{base_offset:020d}.log"

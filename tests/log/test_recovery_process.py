@@ -112,6 +112,7 @@ def test_a_start_after_a_crash_uses_them_and_takes_nothing_for_flushed(
 
 
 @pytest.mark.slow
+@pytest.mark.measured
 def test_a_gibibyte_that_was_not_flushed_would_be_served_again_within_ten_seconds(tmp_path: Path) -> None:
     """A quarter of it, in batches of 16 KB."""
     batch = produced(16, value=bytes(1000))

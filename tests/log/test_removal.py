@@ -17,6 +17,8 @@ from ottla.wire.errors import ErrorCode, KafkaError
 
 from .building import NOW_MS, append, content, open_log, produced, records_from, values_from
 
+pytestmark = pytest.mark.once
+
 DAY_MS = 86_400_000
 # Of a batch with one digit.
 SIZE = len(produced(value=b"0").data)

@@ -20,6 +20,8 @@ from ottla.wire.record_batch import (
 )
 from tests.log.building import NOW_MS, content, open_log
 
+pytestmark = pytest.mark.once
+
 CONFIG: Final[dict[str, Any]] = {"segment_bytes": 1500, "index_interval_bytes": 200}
 PRODUCERS: Final = range(4)
 
@@ -118,6 +120,7 @@ def files(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.glob("*.txnindex") if path.stat().st_size}
 
 
+@pytest.mark.trials(few=10, soak=50)
 def test_readers_of_committed_records_see_these_alone(tmp_path: Path, trials: int, seed: int) -> None:
     for trial in range(trials):
         choose = random.Random(f"{seed} {trial}")
@@ -155,6 +158,7 @@ def test_an_index_that_is_damaged_is_made_anew(tmp_path: Path, seed: int) -> Non
         assert files(tmp_path) == indexes
 
 
+@pytest.mark.trials(few=10, soak=50)
 def test_what_is_truncated_is_aborted_no_more(tmp_path: Path, trials: int, seed: int) -> None:
     for trial in range(trials):
         choose = random.Random(f"{seed} {trial}")

@@ -17,7 +17,7 @@ from tests.ottla.test_embed import ends, seconds_until_ready
 
 pytestmark = pytest.mark.slow
 TOPIC = "t"
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 PROGRAM = """
 import os, signal
 from ottla import Cluster
@@ -58,6 +58,7 @@ def committer(cluster: Cluster) -> confluent_kafka.Consumer:
     return confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g", "log_level": 0})
 
 
+@pytest.mark.measured
 def test_a_cluster_is_ready_soon() -> None:
     assert min(seconds_until_ready(lambda: Cluster(3)) for _ in range(3)) < 1.0
 

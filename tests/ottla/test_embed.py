@@ -76,6 +76,7 @@ def test_a_broker_serves_for_as_long_as_the_block_lasts() -> None:
     assert not folder.exists()
 
 
+@pytest.mark.measured
 def test_a_broker_is_ready_in_well_under_a_second() -> None:
     assert min(seconds_until_ready(Broker) for _ in range(3)) < 0.9
 

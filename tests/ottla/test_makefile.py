@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.measuring import AtMost
+
 ROOT = Path(__file__).parents[2]
 READY = re.compile(r"ottla ready bootstrap=localhost:(\d+)\n")
 # What `make test` says to the `make` that it runs is not for this one.
@@ -46,14 +48,14 @@ def serving(data: Path) -> Iterator[int]:
             process.communicate(timeout=30)
 
 
-def test_once_set_up_it_serves_within_three_seconds_and_ends_cleanly(tmp_path: Path) -> None:
+def test_once_set_up_it_serves_within_three_seconds_and_ends_cleanly(tmp_path: Path, at_most: AtMost) -> None:
     took = []
     for _ in range(3):
         began = time.perf_counter()
         with serving(tmp_path):
             took.append(time.perf_counter() - began)
         assert (tmp_path / ".kafka_cleanshutdown").exists()
-    assert min(took) < 3
+    at_most(min(took), 3)
 
 
 def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:

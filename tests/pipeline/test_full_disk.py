@@ -11,7 +11,7 @@ from ottla import Broker
 from tests.disks import fill, small_disk
 from tests.pipeline.spark_command import jar_folder, run_once
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.timeout(400)]
 DISK_BYTES = 4 << 20
 PAGE = 4096
 RECORDS = 1000

@@ -18,7 +18,7 @@ from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
 from compat_tests.clients import create_topic
 from tests.pipeline.spark_command import jar_folder, run_once
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.timeout(3600)]
 A_KILL = 10_000
 A_BATCH = 2_500
 PARTITIONS = 2
@@ -111,12 +111,12 @@ def committed(bootstrap: str, topic: str, count: int) -> list[bytes]:
     [(Ottla, "jdbc"), (Ottla, "parquet"), *((ApacheKafka, kind) for kind in SINKS)],
     indirect=["broker"],
 )
+@pytest.mark.trials(few=2, soak=20)
 def test_what_comes_out_is_what_went_in(
     broker: Broker, kind: str, tmp_path: Path, trials: int, seed: int, tell: Callable[[str], None]
 ) -> None:
     chance = random.Random(seed)
-    kills = max(2, min(20, trials - 8))
-    count = A_KILL * kills
+    count = A_KILL * trials
     name = f"killed-{kind}"
     fill(broker.bootstrap, f"{name}-in", count)
     if kind == "topic":
@@ -125,10 +125,10 @@ def test_what_comes_out_is_what_went_in(
     text = JOB.format(name=name, bootstrap=broker.bootstrap, a_batch=A_BATCH)
     job.write_text(text + SINKS[kind].format(folder=tmp_path, name=name))
     command = run_once(job, jar_folder(tmp_path))
-    for _ in range(kills):
+    for _ in range(trials):
         run(command, lambda: chance.uniform(0, 1.5))
     run(command, None)
     found = found_in(kind, tmp_path, broker, name, count)
     assert len(found) == count
     assert sorted(found) == list(range(count))
-    tell(f"{name} on {broker.name}: {kills} kills, {count} records, each there once")
+    tell(f"{name} on {broker.name}: {trials} kills, {count} records, each there once")

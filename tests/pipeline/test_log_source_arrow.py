@@ -29,6 +29,7 @@ def batch_of(records: Sequence[NewRecord], **how: Any) -> bytearray:
     return build_batch(records, **how)
 
 
+@pytest.mark.trials(few=10, soak=50)
 def test_any_records_are_the_same_in_arrow(seed: int, trials: int) -> None:
     choose = random.Random(seed)
     for _ in range(trials):

@@ -66,6 +66,7 @@ def some_records(choose: random.Random) -> list[NewRecord]:
     return [NewRecord(some(), some(), NOW_MS + choose.randint(-5, 10**7), headers()) for _ in range(count)]
 
 
+@pytest.mark.trials(few=10, soak=50)
 def test_any_records_are_read_as_they_are_in_any_slices_and_portions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, trials: int
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_record_that_comes_in_many_pieces_is_read(tmp_path: Path) -> None:
     log.release()
 
 
+@pytest.mark.trials(few=10, soak=50)
 def test_records_of_aborted_transactions_and_markers_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, trials: int
 ) -> None:

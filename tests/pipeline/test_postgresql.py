@@ -13,7 +13,7 @@ from ottla.pipeline.sources import read_source
 from tests.pipeline import postgres
 from tests.pipeline.jobs import batches, keys
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

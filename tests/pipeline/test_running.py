@@ -152,6 +152,7 @@ deadletterqueue.context.headers.enable = true
     assert line[:6] == ["ottla-pipeline-files", "in-1", "0", "9", "11", "2"]
 
 
+@pytest.mark.once
 def test_a_bad_record_ends_a_job_that_tolerates_none_with_one_line_and_nothing_is_lost(
     spark: Any, bootstrap: str, tmp_path: Path
 ) -> None:

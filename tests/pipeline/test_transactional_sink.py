@@ -19,7 +19,7 @@ from compat_tests.brokers import Broker
 from compat_tests.clients import PATIENCE_S, create_topic
 from tests.pipeline.committed import committed, messages
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 # An hour ago, in milliseconds; what is older than a week may be deleted at any time.
 EARLIER = int(time.time()) * 1000 - 3_600_000
@@ -145,6 +145,7 @@ def test_what_cannot_be_written_is_said_in_one_line(spark: Any, apache_kafka: Br
         spread(spark.range(1), 2)
 
 
+@pytest.mark.trials(few=2, soak=20)
 def test_a_job_that_is_killed_again_and_again_writes_each_record_once_and_in_order(
     apache_kafka: Broker,
     topics: tuple[str, str],
@@ -155,15 +156,14 @@ def test_a_job_that_is_killed_again_and_again_writes_each_record_once_and_in_ord
     spark: Any,
 ) -> None:
     chance = random.Random(seed)
-    kills = 2 if trials <= 10 else 20
-    count = 10 * kills * ROWS_OF_A_BATCH
+    count = 10 * trials * ROWS_OF_A_BATCH
     fill(apache_kafka, topics[0], count)
 
     def job_of(rows_of_a_batch: int) -> list[str]:
         command = [sys.executable, "-m", "tests.pipeline.transactional_job", str(rows_of_a_batch)]
         return [*command, apache_kafka.bootstrap, *topics, str(tmp_path)]
 
-    for _ in range(kills):
+    for _ in range(trials):
         # A process group of its own, so that its JVM goes with it; Spark's workers of Python are in yet another.
         with subprocess.Popen(job_of(ROWS_OF_A_BATCH), stdout=subprocess.PIPE, start_new_session=True) as job:
             assert job.stdout
@@ -176,4 +176,4 @@ def test_a_job_that_is_killed_again_and_again_writes_each_record_once_and_in_ord
     # The batch that was begun last is done again as it was; what is left is one.
     subprocess.run(job_of(count), check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE_OF_A_JOB_S)
     assert seen(apache_kafka, topics[1]) == seen(apache_kafka, topics[0])
-    tell(f"transactional sink: {kills} kills of a job")
+    tell(f"transactional sink: {trials} kills of a job")

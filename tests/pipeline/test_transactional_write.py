@@ -21,7 +21,7 @@ from tests.pipeline.committed import Seen, committed, messages
 
 # An hour ago, in milliseconds; what is older than a week may be deleted at any time.
 EARLIER = int(time.time()) * 1000 - 3_600_000
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 FIRST = Batch("checkpoint", 0)
 _names = itertools.count()
@@ -130,6 +130,7 @@ def test_a_broker_that_does_not_answer_ends_the_attempt_and_the_next_one_writes_
     assert values(apache_kafka, target) == [b"a", b"b"]
 
 
+@pytest.mark.trials(few=10, soak=50)
 def test_a_writer_killed_at_any_moment_has_written_all_of_a_batch_or_nothing(
     apache_kafka: Broker, trials: int, seed: int
 ) -> None:

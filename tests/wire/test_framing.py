@@ -68,6 +68,7 @@ def test_a_frame_that_has_begun_tells_its_size_until_it_is_whole() -> None:
     assert buffer.begun() == 0
 
 
+@pytest.mark.trials(few=10, soak=50)
 def test_frames_survive_any_cutting_whoever_keeps_views(seed: int, trials: int) -> None:
     random = Random(seed)
     for _ in range(trials):

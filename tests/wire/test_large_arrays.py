@@ -89,6 +89,7 @@ def test_a_request_is_read_alike_however_much_of_it_is_kept(
 
 
 @pytest.mark.usefixtures("_traced")
+@pytest.mark.trials(few=10, soak=50)
 def test_frames_of_least_elements_cost_little(seed: int, trials: int) -> None:
     cases = list(crafted())
     for message, version, name in Random(seed).sample(cases, min(len(cases), trials)):
@@ -103,9 +104,10 @@ def test_frames_of_least_elements_cost_little(seed: int, trials: int) -> None:
 
 
 @pytest.mark.usefixtures("_traced")
+@pytest.mark.trials(few=30, soak=150)
 def test_small_frames_of_least_elements_cost_little(seed: int, trials: int) -> None:
     cases = list(crafted())
-    for message, version, name in Random(seed).sample(cases, min(len(cases), 3 * trials)):
+    for message, version, name in Random(seed).sample(cases, min(len(cases), trials)):
         size = len(crafted_frame(message, version, name, 100)) - len(crafted_frame(message, version, name, 0))
         for room in (SMALL_FRAME, 2 * SMALL_FRAME):
             frame = crafted_frame(message, version, name, 100 * room // size - 100)

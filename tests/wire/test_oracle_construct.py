@@ -16,12 +16,13 @@ ALL = list(all_versions())
 
 
 @pytest.mark.parametrize(("message", "version"), ALL, ids=label)
+@pytest.mark.trials(few=2, soak=12)
 def test_compiled_code_writes_and_reads_what_construct_does(
     message: type[Message], version: int, trials: int, seed: int
 ) -> None:
     random = Random(f"{seed} {message.__name__} {version}")
     schema = construct_schema(message, version)
-    for _ in range(max(1, trials // 4)):
+    for _ in range(trials):
         value = random_message(message, version, random)
         chunks: list[bytes] = []
         encoder(message, version)(value, chunks)
@@ -32,12 +33,13 @@ def test_compiled_code_writes_and_reads_what_construct_does(
 
 
 @pytest.mark.parametrize(("message", "version"), ALL, ids=label)
+@pytest.mark.trials(few=2, soak=12)
 def test_compiled_code_refuses_the_bytes_that_construct_refuses_and_reads_others_alike(
     message: type[Message], version: int, trials: int, seed: int
 ) -> None:
     random = Random(f"{seed} {message.__name__} {version}")
     schema = construct_schema(message, version)
-    for _ in range(max(1, trials // 4)):
+    for _ in range(trials):
         encoded = mutated(random_message(message, version, random).encode(version), random)
         assert repr(_compiled(message, version, encoded)) == repr(_parsed(schema, encoded)), encoded.hex()
 

@@ -85,6 +85,7 @@ def random_messages(
 
 
 @MESSAGES
+@pytest.mark.trials(few=10, soak=50)
 def test_kafka_reads_what_we_write(
     message_type: type[Message], oracles: dict[str, JavaOracle], seed: int, trials: int
 ) -> None:
@@ -96,6 +97,7 @@ def test_kafka_reads_what_we_write(
 
 
 @MESSAGES
+@pytest.mark.trials(few=10, soak=50)
 def test_we_read_and_write_what_kafka_writes(
     message_type: type[Message], oracles: dict[str, JavaOracle], seed: int, trials: int
 ) -> None:

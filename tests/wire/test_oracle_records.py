@@ -103,9 +103,10 @@ def random_batch(chance: random.Random) -> tuple[list[Record], dict[str, Any]]:
     return records, fields
 
 
+@pytest.mark.trials(few=50, soak=250)
 def test_kafka_reads_what_we_build(kafka: Java, trials: int, seed: int) -> None:
     chance = random.Random(seed)
-    for _ in range(5 * trials):
+    for _ in range(trials):
         records, fields = random_batch(chance)
         batch = build_batch(records, **fields)
         answer = kafka.ask("read", batch.hex())
@@ -113,9 +114,10 @@ def test_kafka_reads_what_we_build(kafka: Java, trials: int, seed: int) -> None:
         assert answer[20:] == [word(record) for record in records]
 
 
+@pytest.mark.trials(few=50, soak=250)
 def test_we_read_what_kafka_builds(kafka: Java, trials: int, seed: int) -> None:
     chance = random.Random(seed)
-    for _ in range(5 * trials):
+    for _ in range(trials):
         records, fields = random_batch(chance)
         batch = java_batch(kafka, records, TimestampType.CREATE_TIME, **fields)
         assert crc_is_valid(batch)
@@ -135,6 +137,7 @@ def java_batch(kafka: Java, records: list[Record], kind: TimestampType, **fields
     return bytes.fromhex(kafka.ask("build", *start, *map(word, records))[0])
 
 
+@pytest.mark.trials(few=10, soak=50)
 def test_uncompressed_batches_are_byte_for_byte_those_of_kafka(kafka: Java, trials: int, seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(trials):
@@ -328,10 +331,11 @@ def in_order(batch: bytes) -> bool:
     return [record.offset for record in iter_records(batch)] == list(range(100, 100 + parse_header(batch).record_count))
 
 
+@pytest.mark.trials(few=1000, soak=5000)
 def test_mutated_batches_are_judged_as_kafka_does(validator: Java, trials: int, seed: int) -> None:
     chance = random.Random(seed)
     codes: dict[str, int] = {}
-    for _ in range(100 * trials):
+    for _ in range(trials):
         batch = produced(chance)
         rules = random_rules(chance)
         version = chance.choice((3, 9, 9))
@@ -359,10 +363,11 @@ def test_compressed_records_that_contradict_themselves_are_refused_by_both_but_f
     assert verdicts <= {("0", "0"), ("87", "87"), ("0", "87"), ("-1", "87")}
 
 
+@pytest.mark.trials(few=200, soak=1000)
 def test_batches_come_in_another_codec_as_from_kafka(validator: Java, trials: int, seed: int) -> None:
     chance = random.Random(seed)
     codes: dict[str, int] = {}
-    for _ in range(20 * trials):
+    for _ in range(trials):
         batch = produced(chance)
         rules = random_rules(chance)._replace(compression=chance.choice(list(Compression)))
         theirs = judged_by_kafka(validator, batch, 9, rules)

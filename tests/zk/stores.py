@@ -12,7 +12,7 @@ from ottla.zk.ensemble import EnsembleSession, EnsembleStore
 from ottla.zk.store import Session, StoreError, WatchEvent
 
 # How long a test waits for what should take no time.
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

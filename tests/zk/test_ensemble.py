@@ -90,6 +90,8 @@ async def test_what_others_did_is_an_error_also_after_a_lost_connection(
     ]
 
 
+@pytest.mark.trials(few=10, soak=50)
+@pytest.mark.once
 async def test_transactions_keep_their_order_over_lost_connections(
     direct: Client, frail: Client, proxy: Proxy, seed: int, trials: int
 ) -> None:
@@ -188,6 +190,7 @@ async def test_no_more_requests_are_in_flight_than_is_said(
     await store.close()
 
 
+@pytest.mark.trials(few=10, soak=50)
 async def test_another_server_is_asked_when_one_is_not_there(
     zookeeper: ZooKeeper, direct: Client, proxy: Proxy, chroot: str, trials: int
 ) -> None:

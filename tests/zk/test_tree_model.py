@@ -278,6 +278,7 @@ TestStoreAgainstModel.settings = settings(
 
 
 @pytest.mark.slow
+@pytest.mark.trials(few=20, soak=100)
 def test_an_ensemble_agrees_with_the_model(zookeeper: ZooKeeper, trials: int) -> None:
     class EnsembleMachine(StoreMachine):
         def make_store(self) -> EnsembleStore:
@@ -286,6 +287,6 @@ def test_an_ensemble_agrees_with_the_model(zookeeper: ZooKeeper, trials: int) ->
     run_state_machine_as_test(
         EnsembleMachine,
         settings=settings(
-            max_examples=2 * trials, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+            max_examples=trials, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
         ),
     )

@@ -72,7 +72,7 @@ async def wait_for(reply: "Deferred[Any] | Any") -> Any:
     if not reply.done:
         is_done = trio.Event()
         reply.then(lambda _: is_done.set())
-        with trio.fail_after(30):
+        with trio.fail_after(120):
             await is_done.wait()
     return reply.response
 

@@ -13,6 +13,8 @@ from ottla.zk.znodes import PRODUCER_ID_BLOCK, ProducerIdBlock
 from tests.broker.controller.cluster import settle, wait_for
 from tests.zk.stores import open_store
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[EmbeddedStore]:

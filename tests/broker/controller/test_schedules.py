@@ -24,6 +24,8 @@ from ottla.zk.znodes import NO_LEADER, RECOVERING, PartitionState, partition_sta
 from tests.broker.controller.cluster import LONG_MS, Cluster, assigned_topic, running, settle
 from tests.zk.stores import inline
 
+pytestmark = pytest.mark.once
+
 P = TopicPartition("t", 0)
 BROKERS = (0, 1, 2)
 T = TypeVar("T")

@@ -101,7 +101,7 @@ async def test_a_segment_that_cannot_be_read_takes_its_partition_offline(running
     running.replicas.offload = failing  # type: ignore[assignment]
     pending = waits(running, request(topic(TOPIC, position(0, 0))))
     await running.run_tasks()
-    with trio.fail_after(5):
+    with trio.fail_after(120):
         while not pending.done:
             await trio.sleep(0.1)
     assert codes(pending.response) == [(0, ErrorCode.KAFKA_STORAGE_ERROR)]

@@ -157,6 +157,8 @@ def test_jobs_move_from_a_server_that_is_paused_and_do_not_come_back_with_it(gro
     assert sum(starts(group).values()) == len(JOBS) + 3 * len(JOBS) // 2
 
 
+@pytest.mark.trials(few=10, soak=50)
+@pytest.mark.once
 def test_servers_that_come_and_go_never_run_a_job_twice(group: Servers, trials: int, seed: int) -> None:
     chance = random.Random(seed)
     group.start().create(*JOBS)

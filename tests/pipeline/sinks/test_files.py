@@ -9,7 +9,7 @@ from ottla.pipeline.settings import JobError
 from ottla.pipeline.sinks import Sink, read_sink
 from tests.pipeline.jobs import keys
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 
 def sink(path: Path, kind: str = "parquet", **values: object) -> Sink:

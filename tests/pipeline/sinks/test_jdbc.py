@@ -12,7 +12,7 @@ from ottla.pipeline.sinks import Sink, read_sink
 from ottla.pipeline.sinks.jdbc import JdbcSink
 from tests.pipeline.jobs import keys
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 UPSERT = {"insert_mode": "upsert", "pk_fields": "id", "auto_create": "true"}
 
 

@@ -9,7 +9,7 @@ from ottla.pipeline.settings import JobError
 from ottla.pipeline.sinks import read_sink
 from tests.pipeline.jobs import keys
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 
 def test_delta_takes_a_batch_once(spark: Any, tmp_path: Path) -> None:

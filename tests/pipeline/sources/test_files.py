@@ -11,7 +11,7 @@ from ottla.pipeline.settings import JobError
 from ottla.pipeline.sources import read_source
 from tests.pipeline.jobs import batches, keys
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 
 def load(spark: Any, path: Path | str, *, streaming: bool = True, **values: object) -> Any:

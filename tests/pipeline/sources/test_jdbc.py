@@ -17,7 +17,7 @@ from ottla.pipeline.settings import JobError
 from ottla.pipeline.sources import Source, read_source
 from tests.pipeline.jobs import Rows, batches, keys
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 
 class Table:

@@ -8,6 +8,8 @@ import pytest
 from ottla.pipeline.sources import lines
 from ottla.pipeline.sources.lines import Ends, Range, find, new_ranges, read_lines
 
+pytestmark = pytest.mark.once
+
 
 def read(start: dict[str, int], end: dict[str, int], **options: bool) -> list[str]:
     return [line for part in new_ranges(start, end) for some in read_lines(part, **options) for line in some]
@@ -79,6 +81,7 @@ def test_a_header_is_the_first_line_of_each_file_and_no_other(tmp_path: Path) ->
     assert read(first, ends.of(find(str(tmp_path))), skip_header=True) == ["3", "2"]
 
 
+@pytest.mark.trials(few=10, soak=50)
 def test_pieces_of_a_file_have_each_line_once_wherever_they_are_cut(
     tmp_path: Path, seed: int, trials: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
