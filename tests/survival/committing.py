@@ -13,8 +13,7 @@ from ottla.wire.messages.describe_groups import DescribeGroupsRequest, DescribeG
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 from ottla.wire.schema import Request, Response
-
-from .raw import RawClient
+from tests.raw import RawClient
 
 TOPIC = "consumed"
 PARTITIONS = 6
