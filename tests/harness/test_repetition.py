@@ -17,6 +17,11 @@ REPEATED = """
 """
 
 
+@pytest.fixture(autouse=True)
+def _without_other_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
 def run(pytester: pytest.Pytester, source: str, *arguments: str) -> pytest.RunResult:
     pytester.makepyfile(source)
     pytester.makeini("[pytest]\nmarkers =\n    trials\n")
