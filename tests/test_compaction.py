@@ -3,8 +3,8 @@
 import random
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,44 +23,21 @@ from ottla.wire.messages.incremental_alter_configs import (
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.wire.record_batch import NewRecord, build_batch
 from tests.raw import RawClient
+from tests.survival.compacted import (
+    COMPACTED,
+    PATIENCE_S,
+    QUICK,
+    TOPIC,
+    Writes,
+    log_of,
+    read_all,
+    stored_bytes,
+    wait_for,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
-COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "40000", "min.cleanable.dirty.ratio": "0.01"}
-QUICK = {"log_cleaner_backoff_ms": 100, "log_segment_delete_delay_ms": 1000}
-TOPIC = "latest"
-KEYS = 50
-PATIENCE_S = 60.0
-UNANSWERED = 2000
 BESIDE = "beside"
 MOST_TIMES_AS_LONG = 2.0
-
-
-def wait_for(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def read_all(bootstrap: str) -> dict[int, tuple[bytes, bytes | None]]:
-    """Keys and values by offset, up to the end."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "reader",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "check.crcs": True,
-        }
-    )
-    consumer.assign([TopicPartition(TOPIC, 0, 0)])
-    found = {}
-    message: Any = consumer.poll(PATIENCE_S)
-    while not message.error():
-        found[message.offset()] = message.key(), message.value()
-        message = consumer.poll(PATIENCE_S)
-    consumer.close()
-    return found
 
 
 @contextmanager
@@ -70,85 +47,12 @@ def committer(bootstrap: str) -> Iterator[Consumer]:
     consumer.close()
 
 
-class Writes:
-    """Values that rise from one write of a key to the next, tombstones among them, and what was acknowledged."""
-
-    def __init__(self, bootstrap: str, chance: random.Random) -> None:
-        self.producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "enable.idempotence": True,
-                "batch.size": 4000,
-                "message.timeout.ms": 120_000,
-                "reconnect.backoff.max.ms": 200,
-            }
-        )
-        self.chance = chance
-        self.count = 0
-        self.offsets: dict[int, tuple[bytes, bytes | None]] = {}
-
-    def write(self, count: int) -> None:
-        for _ in range(count):
-            self.count += 1
-            key = b"%d" % self.chance.randrange(KEYS)
-            value = None if self.chance.random() < 0.05 else b"%d " % self.count + b"v" * 100
-            self.producer.produce(
-                TOPIC,
-                key=key,
-                value=value,
-                on_delivery=self.acknowledged,
-            )
-            while self.producer.poll(0) or len(self.producer) > UNANSWERED:
-                self.producer.poll(0.01)
-
-    def acknowledged(self, error: object, message: Any) -> None:
-        assert error is None
-        self.offsets[message.offset()] = message.key(), message.value()
-
-    def flush(self) -> None:
-        assert self.producer.flush(PATIENCE_S) == 0
-
-    def newest(self) -> dict[bytes, bytes | None]:
-        return {key: value for _, (key, value) in sorted(self.offsets.items())}
-
-    def check(self, found: dict[int, tuple[bytes, bytes | None]]) -> None:
-        """All that is there was written there, and each key has its newest value."""
-        assert found.items() <= self.offsets.items()
-        latest = {key: value for _, (key, value) in sorted(found.items())}
-        wanted = self.newest()
-        assert {key for key, value in wanted.items() if value is None} >= wanted.keys() - latest.keys()
-        assert latest == {key: wanted[key] for key in latest}
-
-
-def log_of(broker: Broker) -> Path:
-    (path,) = broker.folder.glob(f"**/{TOPIC}-0")
-    return path
-
-
 def let_it_be_cleaned(bootstrap: str) -> None:
     """Set the ratio that a log was created without."""
     ratio = AlterableConfig(name="min.cleanable.dirty.ratio", config_operation=0, value="0.01")
     topic = AlterConfigsResource(resource_type=2, resource_name=TOPIC, configs=[ratio])
     with RawClient(bootstrap, PATIENCE_S) as client:
         client.ask(IncrementalAlterConfigsRequest(resources=[topic], validate_only=False), 1)
-
-
-def children(pid: int) -> list[str]:
-    """The processes that a process has started, from any of its threads."""
-    return [pid for path in Path(f"/proc/{pid}/task").glob("*/children") for pid in path.read_text().split()]
-
-
-def have_ended(pids: Sequence[str]) -> bool:
-    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
-
-
-def stored_bytes(directory: Path) -> int:
-    """Of the segments that there are."""
-    sizes = []
-    for path in directory.glob("*.log"):
-        with suppress(FileNotFoundError):
-            sizes.append(path.stat().st_size)
-    return sum(sizes)
 
 
 def test_a_log_stays_small_and_kafkas_tool_finds_nothing_wrong_with_it(seed: int) -> None:
@@ -231,34 +135,6 @@ def test_a_cleaner_at_full_speed_lets_producers_wait_no_longer_than_twice_as_lon
             tell(f"p99 of produce: {1000 * at_rest:.2f} ms at rest, {1000 * while_it_cleans:.2f} ms amid a cleaning")
             assert "watchdog" not in broker.output.removeprefix(before)
     assert min(shares) <= MOST_TIMES_AS_LONG, shares
-
-
-@pytest.mark.trials(few=2, soak=30)
-@pytest.mark.once
-def test_a_broker_that_is_killed_while_it_cleans_keeps_the_newest_values(
-    trials: int, seed: int, tell: Callable[[str], None]
-) -> None:
-    chance = random.Random(seed)
-    with Broker(**QUICK) as broker:
-        create_topic(broker.bootstrap, TOPIC, config=COMPACTED)
-        writes = Writes(broker.bootstrap, chance)
-        amid = 0
-        for _ in range(trials):
-            began = time.monotonic()
-            delay_s = chance.uniform(0.3, 1.5)
-            while time.monotonic() - began < delay_s:
-                writes.write(200)
-            cleaner = children(broker.pid)
-            broker.kill()
-            wait_for(partial(have_ended, cleaner))
-            amid += bool([path for path in log_of(broker).iterdir() if path.suffix in (".cleaned", ".swap")])
-            broker.start()
-            writes.flush()
-            writes.check(read_all(broker.bootstrap))
-        wait_for(lambda: stored_bytes(log_of(broker)) < 60_000)
-        found = read_all(broker.bootstrap)
-        writes.check(found)
-    tell(f"compaction: {trials} kills, {amid} of them amid a cleaning, {writes.count} records, {len(found)} left")
 
 
 @pytest.mark.once

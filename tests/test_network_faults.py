@@ -27,8 +27,9 @@ from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 
-from compat_tests.writing import Writer, read_all
+from compat_tests.writing import Writer
 from tests.namespaces import HostedOttla, HostedZooKeeper, Link, Network
+from tests.survival.loads import check_records
 
 pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.timeout(7200)]
 IDS = (0, 1, 2)
@@ -356,14 +357,9 @@ def check(cluster: Cluster) -> None:
     cluster.wait_until(cluster.is_whole, "all replicas are in sync at the end")
     for writer in cluster.writers:
         writer.stopping.set()
-    for each, writer in enumerate(cluster.writers):
+    for writer in cluster.writers:
         writer.join(120)
-        assert not writer.failures
-        assert writer.unsent == 0, cluster.output()
-        found = read_all(cluster.bootstrap, topic(each))
-        assert len(found) == len(set(found.values()))
-        expected = {offset: value for value, offset in writer.acknowledged.items()}
-        assert {offset: found.get(offset) for offset in expected} == expected
+        check_records(writer, cluster.bootstrap, cluster.output)
     for broker in cluster.brokers:
         broker.stop()
     led = cluster.led()

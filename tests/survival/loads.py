@@ -43,17 +43,22 @@ class Records:
     def check(self) -> str:
         """Read all of it."""
         for writer in self.writers:
-            assert not writer.failures
-            assert writer.unsent == 0, self.output()[-4000:]
-            found = read_all(self.bootstrap, writer.topic)
-            assert len(found) == len(set(found.values()))
-            assert len(writer.acknowledged) == writer.sent
-            assert {offset: found.get(offset) for offset in writer.acknowledged.values()} == {
-                offset: value for value, offset in writer.acknowledged.items()
-            }
+            check_records(writer, self.bootstrap, self.output)
         count = sum(writer.sent for writer in self.writers)
         silence = max(writer.longest_silence for writer in self.writers)
         return f"{count} records acknowledged, none of a topic for {silence:.1f} s at most"
+
+
+def check_records(writer: Writer, bootstrap: str, output: Callable[[], str]) -> None:
+    """All that a writer has sent was acknowledged, and is where it was told, once."""
+    assert not writer.failures
+    assert writer.unsent == 0, output()[-4000:]
+    found = read_all(bootstrap, writer.topic)
+    assert len(found) == len(set(found.values()))
+    assert len(writer.acknowledged) == writer.sent
+    assert {offset: found.get(offset) for offset in writer.acknowledged.values()} == {
+        offset: value for value, offset in writer.acknowledged.items()
+    }
 
 
 class Commits:

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from compat_tests.brokers import Ottla
+from compat_tests.clients import create_topic
 from ottla import Broker
-from tests.disks import small_disk
+from tests.disks import disk, small_disk
 from tests.harness.measuring import AtMost
 from tests.survival import Fault, Load, survive
 from tests.survival.committing import SESSION_TIMEOUT_S
+from tests.survival.compacted import COMPACTED, QUICK, TOPIC, KilledWhileItCleans, Newest
 from tests.survival.faults import (
     CoordinatorsEnd,
     EndedInTurn,
@@ -21,6 +23,7 @@ from tests.survival.faults import (
     KilledAmidMoves,
     LeaderStandsStill,
 )
+from tests.survival.flushed import OFTEN_MS, Flushed, PowerCut
 from tests.survival.loads import Commits, Records
 from tests.three_brokers import three_brokers
 
@@ -88,10 +91,31 @@ def records_and_kills_amid_moves(folder: Path, chance: random.Random) -> Iterato
 @contextmanager
 def records_and_full_disks(folder: Path, chance: random.Random) -> Iterator[tuple[Load, Fault]]:
     with (
-        small_disk(folder, DISK_BYTES) as disk,
-        running(folder, f"log.dirs={disk / 'log'}", "log.index.size.max.bytes=4096") as broker,
+        small_disk(folder, DISK_BYTES) as small,
+        running(folder, f"log.dirs={small / 'log'}", "log.index.size.max.bytes=4096") as broker,
     ):
-        yield Records(broker.bootstrap, TOPICS, broker.output), FullDisk(broker, disk, TOPICS, chance)
+        yield Records(broker.bootstrap, TOPICS, broker.output), FullDisk(broker, small, TOPICS, chance)
+
+
+@contextmanager
+def flushed_records_and_power_cuts(folder: Path, chance: random.Random) -> Iterator[tuple[Load, Fault]]:
+    often = [f"{key}={value}" for key, value in OFTEN_MS.items()]
+    with disk(folder, 256) as power:
+        broker = Ottla(folder, [f"log.dirs={power.path / 'log'}", *often])
+        broker.start()
+        try:
+            load = Flushed(broker.bootstrap, power.path / "log")
+            yield load, PowerCut(broker, power, load)
+        finally:
+            # Its disk may be away.
+            broker.kill()
+
+
+@contextmanager
+def newest_values_and_kills_amid_cleanings(folder: Path, chance: random.Random) -> Iterator[tuple[Load, Fault]]:
+    with Broker(**QUICK) as broker:
+        create_topic(broker.bootstrap, TOPIC, config=COMPACTED)
+        yield Newest(broker, chance), KilledWhileItCleans(broker)
 
 
 def row(setting: Setting, few: int, soak: int, share: float = 1.0, within_s: float | None = None) -> object:
@@ -111,6 +135,8 @@ def row(setting: Setting, few: int, soak: int, share: float = 1.0, within_s: flo
         row(commits_and_coordinators_that_end, few=5, soak=25, within_s=SESSION_TIMEOUT_S),
         row(records_and_kills_amid_moves, few=3, soak=16),
         row(records_and_full_disks, few=2, soak=10),
+        row(flushed_records_and_power_cuts, few=2, soak=30),
+        row(newest_values_and_kills_amid_cleanings, few=2, soak=30),
     ],
 )
 def test_nothing_acknowledged_is_lost_or_doubled(

@@ -1,21 +1,19 @@
-"""The power fails under load: what was flushed before it was acknowledged is there, and all else ends in one place."""
+"""Logs and topics under a load that a power cut ends: what was flushed before it was acknowledged is there."""
 
-import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import confluent_kafka
-import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from compat_tests.brokers import Ottla
-from tests.disks import disk
+from tests.disks import Disk
+from tests.survival import Fault
 
-pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.timeout(1800)]
 SAFE, ALSO_SAFE, BY_DEFAULT, SHORT = "safe", "also-safe", "by-default", "short"
 # Small segments: they end, and are deleted, all the time.
 TOPICS = {
@@ -171,52 +169,102 @@ def check(bootstrap: str, acknowledged: dict[str, dict[int, bytes]], starts: dic
     return lost
 
 
-@pytest.mark.trials(few=2, soak=30)
-def test_a_power_cut_takes_only_what_was_never_flushed(
-    tmp_path: Path, trials: int, seed: int, tell: Callable[[str], None]
-) -> None:
-    chance = random.Random(seed)
-    acknowledged: dict[str, dict[int, bytes]] = {topic: {} for topic in TOPICS}
-    starts = dict.fromkeys(TOPICS, 0)
-    created: set[str] = set()
-    lost = 0
-    with disk(tmp_path, 256) as power:
-        overrides = [f"{key}={value}" for key, value in OFTEN_MS.items()]
-        broker = Ottla(tmp_path, [f"log.dirs={power.path / 'log'}", *overrides])
-        try:
-            broker.start()
-            create(broker.bootstrap)
-            for trial in range(trials):
-                producers = [Producer(broker.bootstrap, topic, trial) for topic in TOPICS]
-                creator = Creator(broker.bootstrap, trial)
-                workers: list[Producer | Creator] = [*producers, creator]
-                for worker in workers:
-                    worker.start()
-                wait_for_work(producers, creator, power.path / "log" / f"{SHORT}-0")
-                time.sleep(chance.uniform(0, 1))
-                # Without power nobody would be told of anything; ext4 may let an fsync succeed while it shuts down.
-                for worker in workers:
-                    worker.hears = False
-                power.cut_power()
-                for worker in workers:
-                    worker.power_fails.set()
-                for worker in workers:
-                    worker.join(PATIENCE_S)
-                    assert not worker.is_alive()
-                broker.kill()
-                power.power_on()
-                broker.start()
-                created |= creator.acknowledged
-                for producer in producers:
-                    acknowledged[producer.topic] |= producer.acknowledged
-                lost += check(broker.bootstrap, acknowledged, starts)
-                assert created <= topics_of(broker.bootstrap)
-            assert starts[SHORT] > 0, "no segment was ever deleted"
-        finally:
-            if hasattr(broker, "process"):
-                broker.kill()
-    safe = sum(len(by_offset) for topic, by_offset in acknowledged.items() if topic != BY_DEFAULT)
-    tell(
-        f"{trials} power cuts: {safe} records that were flushed and {len(created)} topics acknowledged, none lost; "
-        f"of {len(acknowledged[BY_DEFAULT]) + lost} others {lost} lost, all at the end of their log"
-    )
+class Flushed:
+    """Producers to topics that are flushed, and to one that is not, and one who creates topics."""
+
+    def __init__(self, bootstrap: str, logs: Path) -> None:
+        create(bootstrap)
+        self.bootstrap = bootstrap
+        self.short = logs / f"{SHORT}-0"
+        self.acknowledged: dict[str, dict[int, bytes]] = {topic: {} for topic in TOPICS}
+        self.starts = dict.fromkeys(TOPICS, 0)
+        self.created: set[str] = set()
+        self.lost = self.trial = 0
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(self, kind: object = None, *_: object) -> None:
+        if kind is None:
+            self.end()
+
+    def _start(self) -> None:
+        self.producers = [Producer(self.bootstrap, topic, self.trial) for topic in TOPICS]
+        self.creator = Creator(self.bootstrap, self.trial)
+        self.workers: list[Producer | Creator] = [*self.producers, self.creator]
+        self.trial += 1
+        for worker in self.workers:
+            worker.start()
+
+    def wait_until_at_work(self) -> None:
+        """A power cut proves something only if everybody was at work."""
+        wait_for_work(self.producers, self.creator, self.short)
+
+    def hear_nothing(self) -> None:
+        """Without power nobody would be told of anything; ext4 may let an fsync succeed while it shuts down."""
+        for worker in self.workers:
+            worker.hears = False
+
+    def end(self) -> None:
+        """End the work, and keep what was acknowledged."""
+        for worker in self.workers:
+            worker.power_fails.set()
+        for worker in self.workers:
+            worker.join(PATIENCE_S)
+            assert not worker.is_alive()
+        self.created |= self.creator.acknowledged
+        for producer in self.producers:
+            self.acknowledged[producer.topic] |= producer.acknowledged
+
+    def remember(self) -> None:
+        """Nothing: it was kept when the work ended."""
+
+    def check_now(self) -> None:
+        """All that was flushed is there; then others take up the work."""
+        self._check()
+        self._start()
+
+    def _check(self) -> None:
+        self.lost += check(self.bootstrap, self.acknowledged, self.starts)
+        assert self.created <= topics_of(self.bootstrap)
+
+    def check(self) -> str:
+        """So it is of what was written behind the last power cut."""
+        self._check()
+        assert self.starts[SHORT] > 0, "no segment was ever deleted"
+        safe = sum(len(by_offset) for topic, by_offset in self.acknowledged.items() if topic != BY_DEFAULT)
+        return (
+            f"{safe} records that were flushed and {len(self.created)} topics acknowledged, none lost; "
+            f"of {len(self.acknowledged[BY_DEFAULT]) + self.lost} others {self.lost} lost, all at the end of their log"
+        )
+
+
+class PowerCut(Fault):
+    """The power fails, and comes back."""
+
+    between_s = (0.0, 1.0)
+
+    def __init__(self, broker: Ottla, power: Disk, load: Flushed) -> None:
+        self.broker = broker
+        self.power = power
+        self.load = load
+        self.cuts = 0
+
+    def strike(self) -> None:
+        """Cut the power of the disk; the broker is gone with it."""
+        self.cuts += 1
+        self.load.hear_nothing()
+        self.power.cut_power()
+        self.load.end()
+        self.broker.kill()
+
+    def recover(self) -> None:
+        """Start the broker with what the disk has."""
+        self.power.power_on()
+        self.broker.start()
+
+    def check(self) -> str:
+        """There is nothing more to look at."""
+        self.broker.stop()
+        return f"{self.cuts} power cuts"
