@@ -17,10 +17,9 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONSTRAINT=constraints.txt $(BIN)/pyt
 NATIVE := $(shell command -v $${CC:-cc} >/dev/null && echo '[native]')
 # The hot path in plain Python, whatever is compiled: what was edited is what is tested.
 FAST_TESTS := OTTLA_PLAIN=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests
-ALL_TESTS_NEED := $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/hosts.stamp $(VENV)/classes.stamp
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: run setup test check fast versions soak steady bench measure compare compare-here docs
+.PHONY: run setup tests-ready test check fast versions soak steady bench measure compare compare-here docs
 .DELETE_ON_ERROR:
 
 run: $(VENV)/run.stamp ## Set up, then serve Kafka clients on localhost:9092 with data under ./data.
@@ -29,10 +28,12 @@ run: $(VENV)/run.stamp ## Set up, then serve Kafka clients on localhost:9092 wit
 
 setup: $(VENV)/native.stamp $(VENV)/test.stamp ## Set up for work on the code, without Java.
 
-test: $(ALL_TESTS_NEED) ## Set up all that tests need, then run every test; what fails is run once more, alone.
+tests-ready: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/hosts.stamp $(VENV)/classes.stamp ## Set up all that tests need.
+
+test: tests-ready ## Run every test; what fails is run once more, alone.
 	@$(BIN)/python -m tests.harness
 
-steady: $(ALL_TESTS_NEED) ## The same three times, with a process on each core that takes its time.
+steady: tests-ready ## The same three times, with a process on each core that takes its time.
 	@$(BIN)/python -m tests.harness --steady
 
 check: $(VENV)/test.stamp ## The checks for every change, in under two minutes.
@@ -56,7 +57,7 @@ versions: ## Set up and run the fast tests on every Python from 3.11 on that thi
 		done; done; \
 	test -n "$$tested" && echo "The fast tests pass on Python$$tested."
 
-soak: $(ALL_TESTS_NEED) ## Tests with random input, or some of them (TESTS=...), with many more trials.
+soak: tests-ready ## Tests with random input, or some of them (TESTS=...), with many more trials.
 	$(BIN)/python -m pytest --timeout 0 --soak $(if $(TRIALS),--trials $(TRIALS)) $(TESTS)
 	$(if $(TESTS),,@$(MAKE) --no-print-directory versions)
 

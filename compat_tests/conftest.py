@@ -10,11 +10,26 @@ from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
 _names = itertools.count()
 
 
-@pytest.fixture(scope="session", params=[Ottla, ApacheKafka], ids=["ottla", "kafka"])
-def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """Run one broker of each kind for the whole session."""
-    with running(request.param) as broker:
+# Two fixtures: one with the kinds as parameters would end a broker, and start it again, with each file.
+@pytest.fixture(scope="session")
+def ottla_for_all() -> Iterator[Broker]:
+    """Run one broker for the whole session."""
+    with running(Ottla) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def kafka_for_all() -> Iterator[Broker]:
+    """Run one broker for the whole session."""
+    with running(ApacheKafka) as broker:
+        yield broker
+
+
+@pytest.fixture(params=["ottla", "kafka"])
+def broker(request: pytest.FixtureRequest) -> Broker:
+    """Return the session's broker of each kind."""
+    found: Broker = request.getfixturevalue(f"{request.param}_for_all")
+    return found
 
 
 @pytest.fixture

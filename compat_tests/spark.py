@@ -31,6 +31,14 @@ def pytest_configure() -> None:
     os.environ.setdefault(OPTIONS, " ".join([*QUICK, *from_archive()]))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what uses Spark."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
+
+
 @contextmanager
 def running_spark(folder: Path) -> Iterator[Any]:
     """Run one Spark, whose files are in a folder, for as long as the block lasts."""

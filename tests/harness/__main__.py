@@ -13,8 +13,8 @@ from tests.harness.whole_run import Outcome, Part, run_whole
 
 BUILD = Path("build")
 CORES = len(os.sched_getaffinity(0))
-# What has many seconds to run mostly waits: for sessions, for rebalances, for JVMs.
-AT_ONCE = 2 * CORES
+# What has many seconds to run mostly waits: for sessions, for rebalances, for JVMs. Each may have JVMs of 1 GB.
+AT_ONCE = min(2 * CORES, 8)
 ROUNDS = 3
 MOST_UNSTEADY_IN_ALL_ROUNDS = 2
 

@@ -29,10 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what uses Spark, leave out what is to be left out, and have what takes long come first."""
-    for item in items:
-        if SPARK in getattr(item, "fixturenames", ()):
-            item.add_marker(SPARK)
+    """Leave out what is to be left out, and have what takes long come first."""
     if config.option.where_compiled:
         compiled = importers_of_compiled_modules()
         kept = [each for each in items if each.get_closest_marker("slow") or _module_of(each) in compiled]

@@ -145,9 +145,8 @@ def test_the_spark_tests_of_all_files_run_in_one_process_and_first(project: pyte
     source = """
         import os, pytest
 
-        @pytest.fixture
-        def spark(): ...
-        def test_with(spark): record()
+        @pytest.mark.spark
+        def test_with(): record()
         def test_without(): pass
         def record():
             with open("who", "a") as file:
