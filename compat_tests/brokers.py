@@ -39,7 +39,7 @@ class Broker:
 
     name = "?"
     host = "127.0.0.1"
-    start_timeout_s = 60.0
+    start_timeout_s = 120.0
 
     def __init__(self, data: Path, overrides: Sequence[str] = ()) -> None:
         self.data = data
@@ -131,7 +131,7 @@ class ApacheKafka(Broker):
                 [*java, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties)],
                 check=True,
                 capture_output=True,
-                timeout=60,
+                timeout=120,
             )
         return [*java, "kafka.Kafka", str(properties)]
 
@@ -242,7 +242,7 @@ def tool_command(
 
 
 def run_tool(
-    main_class: str, *arguments: str, stdin: bytes = b"", timeout_s: float = 60, jvm: Sequence[str] = QUICK
+    main_class: str, *arguments: str, stdin: bytes = b"", timeout_s: float = 120, jvm: Sequence[str] = QUICK
 ) -> str:
     """Run one of Kafka's own command line tools; return what it printed."""
     command = tool_command(main_class, *arguments, jvm=jvm)

@@ -81,7 +81,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 def ottla_metadata(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Run `ottla metadata`."""
     command = [sys.executable, "-P", "-m", "ottla", "metadata", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 def moved(*arguments: object) -> str:

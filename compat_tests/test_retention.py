@@ -46,7 +46,7 @@ def fill(broker: Broker, topic: str, *, age_ms: int = 0, **config: str) -> None:
     now_ms = time.time_ns() // 1_000_000
     for number in range(RECORDS):
         producer.produce(topic, bytes([number]) * 1000, timestamp=now_ms - age_ms)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
 
 
 def files(broker: Broker, topic: str) -> list[str]:
@@ -64,7 +64,7 @@ def of_segments(*offsets: int) -> list[str]:
 
 def offsets(broker: Broker, topic: str) -> tuple[int, int]:
     consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "reader"})
-    found = consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, 0), timeout=10)
+    found = consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, 0), timeout=120)
     consumer.close()
     assert found is not None
     return found

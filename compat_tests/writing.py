@@ -52,7 +52,7 @@ class Writer(threading.Thread):
             if self.sent % 50 == 0:
                 # To poll for so long would end with the next acknowledgement.
                 self.stopping.wait(self.pause_s)
-        self.unsent = self.producer.flush(60)
+        self.unsent = self.producer.flush(120)
 
     def wait_for_acknowledgement(self) -> None:
         """Return when the broker that runs now has acknowledged something."""
@@ -77,7 +77,7 @@ def read_all(bootstrap: str, topic: str) -> dict[int, bytes]:
         {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False, "check.crcs": True}
     )
     partition = confluent_kafka.TopicPartition(topic, 0, 0)
-    _, end = consumer.get_watermark_offsets(partition, timeout=10)
+    _, end = consumer.get_watermark_offsets(partition, timeout=120)
     consumer.assign([partition])
     found: dict[int, bytes] = {}
     deadline = time.monotonic() + 60

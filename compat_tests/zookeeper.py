@@ -21,7 +21,7 @@ class ZooKeeper:
     """One server, on loopback unless it has another host, which keeps its data and its port when it starts again."""
 
     host = "127.0.0.1"
-    start_timeout_s = 60.0
+    start_timeout_s = 120.0
 
     def __init__(self, data: Path, settings: Sequence[str] = (), jvm: Sequence[str] = ()) -> None:
         self.data = data

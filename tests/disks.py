@@ -104,4 +104,4 @@ def fill(disk: Path, leave: int) -> Path:
 
 
 def _run(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, check=True, capture_output=True, timeout=120)

@@ -38,7 +38,7 @@ def _sudo() -> list[str]:
 
 def ip(*arguments: str) -> str:
     """Run iproute2's `ip`; return what it prints."""
-    done = subprocess.run([*_sudo(), require("ip"), *arguments], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([*_sudo(), require("ip"), *arguments], capture_output=True, text=True, timeout=120)
     if done.returncode:
         raise OSError(f"ip {' '.join(arguments)}: {done.stderr}")
     return done.stdout

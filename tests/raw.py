@@ -11,7 +11,7 @@ from ottla.wire.schema import Request, Response
 class RawClient:
     """One connection to a broker."""
 
-    def __init__(self, bootstrap: str, timeout_s: float = 5.0) -> None:
+    def __init__(self, bootstrap: str, timeout_s: float = 120.0) -> None:
         host, port = bootstrap.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout_s)
         self.socket.settimeout(timeout_s)

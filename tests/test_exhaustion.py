@@ -82,12 +82,12 @@ def survives(
 
 
 def connect(stack: ExitStack, bootstrap: str, count: int) -> list[RawClient]:
-    return [stack.enter_context(RawClient(bootstrap, 60)) for _ in range(count)]
+    return [stack.enter_context(RawClient(bootstrap, 120)) for _ in range(count)]
 
 
 def settle(broker: Broker) -> None:
     """Return when what was sent so far has been received: a later client has been answered several times."""
-    with RawClient(broker.bootstrap, 60) as client:
+    with RawClient(broker.bootstrap, 120) as client:
         for _ in range(10):
             client.ask(ApiVersionsRequest(), 0)
 
@@ -286,7 +286,7 @@ def test_clients_that_never_read_hold_only_themselves(
 ) -> None:
     create(broker.bootstrap, "large")
     batch = bytes(build_batch([NewRecord(value=bytes(900_000), timestamp=NOW)]))
-    with RawClient(broker.bootstrap, 60) as producer:
+    with RawClient(broker.bootstrap, 120) as producer:
         for _ in range(20):
             response = cast(ProduceResponse, producer.ask(production("large", batch), 9))
             assert response.responses[0].partition_responses[0].error_code == 0

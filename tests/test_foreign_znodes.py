@@ -67,7 +67,7 @@ class Cluster:
 
     def partitions(self, topic: str, broker: Broker) -> dict[int, Any]:
         admin = librdkafka_admin.AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-        return admin.list_topics(topic, timeout=10).topics[topic].partitions
+        return admin.list_topics(topic, timeout=120).topics[topic].partitions
 
     def leaders(self, topic: str, broker: Broker) -> dict[int, int]:
         return {index: each.leader for index, each in self.partitions(topic, broker).items()}
@@ -83,7 +83,7 @@ class Cluster:
     def config(self, broker: Broker, kind: Any, name: str, key: str) -> str | None:
         admin = librdkafka_admin.AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         resource_ = ConfigResource(kind, name)
-        found = admin.describe_configs([resource_])[resource_].result(10)
+        found = admin.describe_configs([resource_])[resource_].result(120)
         return found[key].value  # type: ignore[no-any-return]
 
     def replicas(self, topic: str) -> set[int]:

@@ -303,7 +303,7 @@ class Town:
         self.znodes = znodes
 
     def ask(self, request: Request, version: int) -> Any:
-        with RawClient(self.broker.bootstrap, 10) as client:
+        with RawClient(self.broker.bootstrap, 120) as client:
             return client.ask(request, version)
 
     def place(self, topic: str) -> Place:

@@ -153,7 +153,7 @@ class Canary(threading.Thread):
 
     def run(self) -> None:
         try:
-            with RawClient(self.bootstrap, 10) as client:
+            with RawClient(self.bootstrap, 120) as client:
                 while not self.stopping.wait(0.01):
                     began = time.monotonic()
                     client.ask(MetadataRequest(topics=[]), 9)
@@ -183,7 +183,7 @@ def test_mutated_frames_neither_crash_nor_bloat_the_broker(
         for _ in range(trials // FRAMES_A_ROUND):
             send_round(broker.bootstrap, frames)
         canary.stopping.set()
-        canary.join(15)
+        canary.join(120)
         assert canary.failure is None
 
         def nothing_is_left() -> bool:
@@ -209,14 +209,14 @@ def send_round(bootstrap: str, frames: Iterator[bytes]) -> None:
     topics = [
         CreatableTopic(name=name, num_partitions=2, replication_factor=1, assignments=(), configs=()) for name in THERE
     ]
-    with RawClient(bootstrap, 60) as client:
+    with RawClient(bootstrap, 120) as client:
         client.ask(CreateTopicsRequest(topics=topics, timeout_ms=30_000), 5)
         send_all(bootstrap, list(itertools.islice(frames, FRAMES_A_ROUND)))
     delete_all(bootstrap)
 
 
 def delete_all(bootstrap: str) -> None:
-    with RawClient(bootstrap, 60) as client:
+    with RawClient(bootstrap, 120) as client:
         found = cast(MetadataResponse, client.ask(MetadataRequest(topics=None), 9))
         names = [topic.name for topic in found.topics if topic.name is not None]
         client.ask(DeleteTopicsRequest(topics=(), topic_names=names, timeout_ms=30_000), 4)

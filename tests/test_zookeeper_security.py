@@ -122,7 +122,7 @@ def refused(overrides: Sequence[str]) -> str:
     """Return the one line of a broker that does not start."""
     command = [sys.executable, "-P", "-m", "ottla", "serve", "--log-level", "FATAL"]
     command += [part for each in overrides for part in ("--override", each)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     return line

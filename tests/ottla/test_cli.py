@@ -66,7 +66,7 @@ def refused(folder: Path, *settings: str, arguments: Sequence[str] = (), **envir
         text=True,
         cwd=folder,
         env=ENVIRONMENT | environment,
-        timeout=30,
+        timeout=120,
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert "Traceback" not in done.stderr
@@ -137,7 +137,7 @@ def test_a_signal_stops_a_serving_broker_cleanly(tmp_path: Path, number: signal.
         host, port = bootstrap.split(":")
         socket.create_connection((host, int(port)), 5).close()
         process.send_signal(number)
-        _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=120)
         assert (process.returncode, "Traceback" in stderr) == (0, False)
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
@@ -229,7 +229,7 @@ def test_a_directory_that_nothing_reads_is_not_told(caplog: pytest.LogCaptureFix
 def test_start_up_tells_what_was_not_understood_and_whether_anything_is_compiled(tmp_path: Path) -> None:
     with serving(tmp_path, "num.partition=3", KAFKA_NUM_NETWORK_THREADS="3") as (process, _):
         process.terminate()
-        _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=120)
     assert "unknown configuration num.partition is ignored; did you mean num.partitions?" in stderr
     assert "without effect in Ottla: num.network.threads" in stderr
     assert "the hot path runs " in stderr
@@ -305,7 +305,7 @@ def test_a_partition_in_two_directories_is_one_clear_line(tmp_path: Path) -> Non
 def test_what_the_broker_says_can_be_had_as_json(tmp_path: Path) -> None:
     with serving(tmp_path, options=["--log-format", "json", "--log-level", "kafka.server=warn"]) as (process, _):
         process.terminate()
-        _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=120)
     said = [json.loads(line) for line in stderr.splitlines()]
     loggers = {each["logger"] for each in said}
     # A machine that is busy with something else may keep the loop from running, and that is told.
@@ -325,7 +325,7 @@ def test_a_stderr_that_nobody_reads_stops_no_client(tmp_path: Path) -> None:
                 size = int.from_bytes(client.recv(4, socket.MSG_WAITALL), "big")
                 assert len(client.recv(size, socket.MSG_WAITALL)) == size > 0
         process.terminate()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
 
 
 @pytest.mark.slow
@@ -342,7 +342,7 @@ def test_what_blocks_a_brokers_loop_is_told_with_its_stack(tmp_path: Path) -> No
         serving.announce = announce
         serving.run(None, {{"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": {str(tmp_path)!r}}}, {{}})
     """
-    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, timeout=120, check=True)
     said = re.search(r"WARN The loop is blocked, for \d+ ms so far \(ottla\.watchdog\)\n((?:\t.*\n)+)", done.stderr)
     assert said
     assert ", in announce\n" in said[1]

@@ -257,7 +257,7 @@ def test_a_cluster_leaves_nothing_behind() -> None:
 
 def test_a_cluster_ends_with_its_parent() -> None:
     with subprocess.Popen([sys.executable, "-P", "-c", PROGRAM], stdout=subprocess.PIPE, text=True) as process:
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=120)
     pid, folder = out.split()
     assert ends(int(pid))
     assert not Path(folder).exists()

@@ -45,7 +45,7 @@ def serving(data: Path) -> Iterator[int]:
             yield int(ready[1])
         finally:
             os.killpg(process.pid, signal.SIGINT)
-            process.communicate(timeout=30)
+            process.communicate(timeout=120)
 
 
 def test_once_set_up_it_serves_within_three_seconds_and_ends_cleanly(tmp_path: Path, at_most: AtMost) -> None:
@@ -60,7 +60,7 @@ def test_once_set_up_it_serves_within_three_seconds_and_ends_cleanly(tmp_path: P
 
 def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:
     with serving(tmp_path / "one") as port, make_run(port, tmp_path / "other") as other:
-        printed, complaints = other.communicate(timeout=30)
+        printed, complaints = other.communicate(timeout=120)
     assert (other.returncode, printed) == (2, "")
     (line,) = [each for each in complaints.splitlines() if "INFO" not in each and not each.startswith("make: ")]
     assert line.startswith("ottla: ")

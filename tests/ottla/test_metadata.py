@@ -180,7 +180,7 @@ def test_a_zookeeper_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     arguments = ("export", tmp_path / "out.json", "--zookeeper", "127.0.0.1:1")
     command = [sys.executable, "-P", "-m", "ottla", "metadata", *map(str, arguments)]
     command += ["--override", "zookeeper.connection.timeout.ms=1000"]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    said = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (said.returncode, said.stdout) == (1, "")
     assert said.stderr == "ottla: Timed out waiting for connection to 127.0.0.1:1, of zookeeper.connect\n"
 

@@ -23,7 +23,7 @@ def python_blocks() -> list[str]:
 @pytest.mark.slow
 def test_the_example_for_kafka_python_reads_what_it_wrote(kafka_broker: Broker) -> None:
     example = python_blocks()[0].replace("localhost:9092", kafka_broker.bootstrap)
-    done = subprocess.run([sys.executable, "-P", "-c", example], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-P", "-c", example], capture_output=True, text=True, timeout=120)
     lines = done.stdout.splitlines()
     assert done.returncode == 0, done.stderr
     assert lines == ["0 b'Milena' b'Hello Milena'", "1 b'Max' b'Hello Max'", "2 b'Felice' b'Hello Felice'"]

@@ -25,7 +25,7 @@ class Postgres:
         """Run statements, each in a transaction of its own; return their rows, with "|" between values."""
         commands = [part for statement in statements for part in ("-c", statement)]
         command = [*self._psql, "-v", "ON_ERROR_STOP=1", *commands]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.splitlines()
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout.splitlines()
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def running() -> Iterator[Postgres]:
             command = [str(programs / program), "-D", data, *arguments]
             # Its server keeps what it inherits, so nothing waits for the end of a pipe.
             output = subprocess.DEVNULL
-            subprocess.run(command, check=True, stdout=output, stderr=output, cwd=folder, user=user, timeout=60)
+            subprocess.run(command, check=True, stdout=output, stderr=output, cwd=folder, user=user, timeout=120)
 
         run("initdb", "-U", "ottla", "-A", "trust", "--no-sync")
         run("pg_ctl", "start", "-w", "-l", str(folder / "server.log"), "-o", options)

@@ -39,7 +39,7 @@ def test_a_full_disk_is_told_in_one_line_and_loses_nothing(tmp_path: Path, is_of
         producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap})
         for number in range(RECORDS):
             producer.produce("full", b'{"id":%d}' % number)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
         out, checkpoint = (disk, tmp_path) if is_of_sink else (tmp_path, disk)
         job = tmp_path / "job.toml"
         job.write_text(JOB.format(bootstrap=broker.bootstrap, out=out / "out"))

@@ -54,7 +54,7 @@ def fill(bootstrap: str, topic: str, count: int) -> None:
     for number in range(count):
         producer.produce(topic, b'{"id":%d}' % number, b"%d" % number)
         producer.poll(0)
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
 
 
 def run(command: Sequence[str], killed_after: Callable[[], float] | None) -> None:

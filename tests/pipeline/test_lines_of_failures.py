@@ -75,7 +75,7 @@ def test_a_job_ends_soon_though_its_brokers_are_gone(tmp_path: Path, at_most: At
         create_topic(broker.bootstrap, "in")
         producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap})
         producer.produce("in", b"v")
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
         file = job(tmp_path, source=f'type = "topic"\nbootstrap.servers = "{broker.bootstrap}"\ntopics = ["in"]')
         with running(file) as process:
             broker.kill()

@@ -93,5 +93,5 @@ def test_a_copy_gets_the_partitions_that_its_topic_got(spark: Any, bootstrap: st
 
     write(0, 0)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_partitions([NewPartitions("grows", 3)])["grows"].result(30)
+    admin.create_partitions([NewPartitions("grows", 3)])["grows"].result(120)
     write(1, 2)

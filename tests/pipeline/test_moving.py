@@ -31,7 +31,7 @@ def broker() -> Iterator[Broker]:
             create_topic(broker.bootstrap, topic, partitions=2)
             for number in range(20):
                 producer.produce(topic, b"v", partition=number % 2)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
         yield broker
 
 
@@ -58,7 +58,7 @@ def shown(broker: Broker) -> Offsets:
     consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "moved"})
     wanted = [confluent_kafka.TopicPartition(topic, each) for topic in ("a", "b") for each in (0, 1)]
     found: Offsets = {}
-    for each in consumer.committed(wanted, timeout=30):
+    for each in consumer.committed(wanted, timeout=120):
         if each.offset >= 0:
             found.setdefault(each.topic, {})[str(each.partition)] = each.offset
     consumer.close()

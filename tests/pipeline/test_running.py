@@ -90,7 +90,7 @@ def produce(bootstrap: str, topic: str, values: list[bytes | None], **more: Any)
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
     for number, value in enumerate(values):
         producer.produce(topic, value, b"k%d" % number, **more)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def consumed(bootstrap: str, topic: str, count: int) -> list[Any]:
@@ -399,9 +399,9 @@ def test_a_topic_that_is_deleted_ends_the_job_with_a_line_that_names_it(
     with started(work) as run:
         wait_for(lambda: work.told)
         admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.delete_topics(["in-10"])["in-10"].result(30)
+        admin.delete_topics(["in-10"])["in-10"].result(120)
         with pytest.raises(JobFailedError) as error:
-            run.result(60)
+            run.result(120)
     assert str(error.value).startswith(f"{work.path}: ")
     assert str(error.value).endswith(f"{bootstrap} has no topic in-10")
 

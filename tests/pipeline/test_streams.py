@@ -39,7 +39,7 @@ def produce(bootstrap: str, topic: str, *records: tuple[str, str | None, int]) -
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
     for key, value, second in records:
         producer.produce(topic, value, key, timestamp=NOON_MS + 1000 * second)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def newest(bootstrap: str, topic: str) -> tuple[dict[bytes, bytes], int]:
@@ -205,7 +205,7 @@ def test_an_app_runs_until_a_query_of_its_own_ends(spark: Any, bootstrap: str, t
         consumer.close()
     finally:
         produce(bootstrap, "numbers", ("b", "no number", 0))
-        thread.join(60)
+        thread.join(120)
     assert not thread.is_alive()
     (line,) = map(str, failed)
     assert line.startswith("topic numbers, partition ")

@@ -93,11 +93,11 @@ def create(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = [NewTopic(name, 1, 1, config=config) for name, config in TOPICS.items()]
     for created in admin.create_topics(topics).values():
-        created.result(30)
+        created.result(120)
 
 
 def topics_of(bootstrap: str) -> set[str]:
-    return set(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).topics)
+    return set(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=120).topics)
 
 
 def read_all(bootstrap: str, topic: str) -> tuple[int, dict[int, bytes]]:
@@ -128,7 +128,7 @@ def end_of(consumer: confluent_kafka.Consumer, partition: confluent_kafka.TopicP
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
-            return consumer.get_watermark_offsets(partition, timeout=30)[1]
+            return consumer.get_watermark_offsets(partition, timeout=120)[1]
         except confluent_kafka.KafkaException as error:
             if error.args[0].code() != confluent_kafka.KafkaError.OFFSET_NOT_AVAILABLE or time.monotonic() > deadline:
                 raise

@@ -81,7 +81,7 @@ def test_a_job_that_ends_is_told_of_with_its_code(guarded: Guarded) -> None:
     guard = guarded.start("a", "end")
     assert told(guard)["state"] == "running"
     assert told(guard) == {"state": "ended", "code": 0, "trace": "", "stopped": False}
-    assert guard.wait(10) == 0
+    assert guard.wait(120) == 0
     assert not guarded.is_locked()
 
 
@@ -163,7 +163,7 @@ def test_what_a_job_has_started_ends_with_it(guarded: Guarded) -> None:
     stop(guard)
     assert told(guard)["stopped"]
     assert not is_alive(child.pid)
-    guard.wait(10)
+    guard.wait(120)
     assert not guarded.is_locked()
 
 
@@ -184,7 +184,7 @@ def test_a_job_that_waits_for_the_lock_may_be_told_to_end(guarded: Guarded) -> N
     second = guarded.start("b", "run")
     assert told(second) == {"state": "waiting"}
     stop(second)
-    assert second.wait(10) == 0
+    assert second.wait(120) == 0
     assert guarded.journal.lines("start", "b") == []
 
 

@@ -33,7 +33,7 @@ def server() -> Iterator[HttpServer]:
 
 @pytest.fixture
 def client(server: HttpServer) -> Iterator[http.client.HTTPConnection]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
     yield connection
     connection.close()
 
@@ -49,7 +49,7 @@ def ask(
 
 def raw(server: HttpServer, sent: bytes) -> bytes:
     """All that comes back until the server closes the connection."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=120) as connection:
         connection.sendall(sent)
         return b"".join(iter(lambda: connection.recv(4096), b""))
 
@@ -118,7 +118,7 @@ def test_a_request_that_comes_byte_by_byte_is_not_waited_for_without_end(
     server: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_server.Handler, "timeout", 0.5)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=120) as connection:
         connection.sendall(b"POST / HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n")
         began, is_closed = time.monotonic(), False
         while not is_closed and time.monotonic() - began < 10:
@@ -136,31 +136,31 @@ def test_what_one_request_holds_counts_for_no_other(client: http.client.HTTPConn
 
 def test_a_server_stops_while_a_connection_waits_for_others_to_end(server: HttpServer) -> None:
     address = ("127.0.0.1", server.port)
-    taken = [socket.create_connection(address, timeout=10) for _ in range(http_server.MOST_CONNECTIONS)]
+    taken = [socket.create_connection(address, timeout=120) for _ in range(http_server.MOST_CONNECTIONS)]
     # It says nothing, so that nothing is left unread when it is closed.
     waiting = threading.Thread(target=raw, args=(server, b""))
     waiting.start()
     waiting.join(0.3)
     stopping = threading.Thread(target=server.stop)
     stopping.start()
-    stopping.join(5)
+    stopping.join(120)
     has_stopped = not stopping.is_alive()
     for connection in taken:
         connection.close()
-    waiting.join(10)
+    waiting.join(120)
     assert has_stopped
 
 
 def test_one_connection_too_many_waits_until_another_one_ends(server: HttpServer) -> None:
     address = ("127.0.0.1", server.port)
-    taken = [socket.create_connection(address, timeout=10) for _ in range(http_server.MOST_CONNECTIONS)]
+    taken = [socket.create_connection(address, timeout=120) for _ in range(http_server.MOST_CONNECTIONS)]
     answers: list[bytes] = []
     waiting = threading.Thread(target=lambda: answers.append(raw(server, b"GET / HTTP/1.0\r\n\r\n")))
     waiting.start()
     waiting.join(0.3)
     assert answers == []
     taken.pop().close()
-    waiting.join(10)
+    waiting.join(120)
     assert answers[0].startswith(b"HTTP/1.1 200")
     for connection in taken:
         connection.close()

@@ -39,7 +39,7 @@ def served(folder: Path, bootstrap: str, jars: Path) -> Iterator[tuple[str, "sub
 def ask(method: str, url: str, body: object = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         text = answer.read()
         return json.loads(text) if text else None
 
@@ -60,7 +60,7 @@ def produce(bootstrap: str, start: int, stop: int) -> None:
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
     for number in range(start, stop):
         producer.produce("orders", b'{"id":%d}' % number)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def wait_for(url: str, path: list[object], value: object) -> None:

@@ -448,7 +448,7 @@ def test_of_two_who_change_a_config_at_once_none_undoes_what_the_other_did(order
 
     orders.memory.write = slow_write  # type: ignore[method-assign]
     orders.body("PATCH", CONFIG_PATH, {"sink.type": "console"})
-    joined[0].join(10)
+    joined[0].join(120)
     assert orders.body("GET", CONFIG_PATH) == {**CONFIG, "sink.type": "console", "mark": "1", "name": "orders"}
 
 
@@ -461,7 +461,7 @@ def test_while_the_topics_cannot_be_written_to_requests_are_refused_and_do_not_q
 
     def fail(records: Sequence[Record]) -> None:
         other.start()
-        other.join(10)
+        other.join(120)
         raise TopicError("configs could not be written to")
 
     orders.memory.write = fail  # type: ignore[method-assign]
