@@ -4,6 +4,7 @@ Owns the list. Must not know what a handler does, nor how the parts are made, st
 Counterpart in Kafka: the constructor of KafkaApis.
 """
 
+import logging
 import random
 from collections.abc import Callable, Collection
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ottla.broker.apis import ErrorResponse, Handler
 from ottla.broker.authorizer import Access
+from ottla.broker.client_warnings import ClientWarnings
 from ottla.broker.clock import Offload, StartSoon
 from ottla.broker.config import RACK_AWARE
 from ottla.broker.controller.config_admin import ConfigAdmin
@@ -150,6 +152,7 @@ def _of_groups(parts: Parts) -> dict[ApiKey, Bound]:
             metadata=parts.metadata,
             partition_for=groups.partition_for,
             create=parts.controller.auto_create,
+            transactional=ClientWarnings(logging.getLogger("kafka.coordinator.transaction.TransactionCoordinator")),
         ),
         ApiKey.JOIN_GROUP: _bind(join_group, groups=groups),
         ApiKey.HEARTBEAT: _bind(heartbeat, groups=groups),

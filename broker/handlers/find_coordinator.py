@@ -3,13 +3,17 @@
 A group's is the leader of the partition of __consumer_offsets that keeps its offsets. The first question has that topic
 created, and is answered COORDINATOR_NOT_AVAILABLE, which clients retry.
 
-Deviations: nobody coordinates transactions yet, nor share groups: COORDINATOR_NOT_AVAILABLE too.
+Deviations: nobody coordinates share groups, COORDINATOR_NOT_AVAILABLE. There are no transactions yet: a transactional
+id gets CLUSTER_AUTHORIZATION_FAILED, because that is the one error that ends the producers of Java, librdkafka and
+kafka-python at once and of which the first two show the text. They retry COORDINATOR_NOT_AVAILABLE without end, and
+librdkafka every other error but TRANSACTIONAL_ID_AUTHORIZATION_FAILED, whose text Java hides.
 Counterpart in Kafka: KafkaApis.handleFindCoordinatorRequest.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from ottla.broker.client_warnings import ClientWarnings
 from ottla.broker.controller.topics import GROUP_METADATA_TOPIC
 from ottla.broker.metadata_cache import MetadataCache, Node
 from ottla.broker.request_context import RequestContext
@@ -22,6 +26,11 @@ _GROUP: Final = 0
 _TRANSACTION: Final = 1
 _SHARE: Final = 2
 _NO_NODE: Final = -1
+_NO_TRANSACTIONS: Final = (
+    "This broker, Ottla, has no transactions yet: leave transactional.id unset (in Kafka Streams, set "
+    "processing.guarantee=at_least_once)"
+)
+_SHOWN: Final = 200
 # In Kafka's words, as clients show them.
 _MESSAGES: Final = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
@@ -37,11 +46,14 @@ def handle(
     metadata: MetadataCache,
     partition_for: Callable[[str], int | None],
     create: Callable[[Iterable[str]], object],
+    transactional: ClientWarnings,
 ) -> FindCoordinatorResponse:
     """Say who coordinates. `partition_for` is None while the topic that `create` makes is not there."""
     version = context.api_version
     if request.key_type not in (_GROUP, _TRANSACTION, _SHARE):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown coordinator type received: {request.key_type}")
+    if request.key_type == _TRANSACTION:
+        return _refuse_transactions(request, context, transactional)
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     if request.key_type == _SHARE and version < _SHARE_FROM_VERSION:
         code = ErrorCode.INVALID_REQUEST
@@ -70,7 +82,29 @@ def handle(
 
 def error_response(request: FindCoordinatorRequest, version: int, code: ErrorCode) -> FindCoordinatorResponse:
     """No coordinator, for every key."""
-    message = _MESSAGES.get(code, code.name)
+    return _no_coordinator(request, version, code, _MESSAGES.get(code, code.name))
+
+
+def _refuse_transactions(
+    request: FindCoordinatorRequest, context: RequestContext, transactional: ClientWarnings
+) -> FindCoordinatorResponse:
+    version = context.api_version
+    keys = request.coordinator_keys if version >= _KEYS_FROM_VERSION else [request.key]
+    client_id = (context.client_id or "")[:_SHOWN]
+    transactional.warn(
+        (context.client_address, client_id),
+        "Client %r at %s looks for the coordinator of transactional id %r and is refused. %s",
+        client_id,
+        context.client_address,
+        next(iter(keys), "")[:_SHOWN],
+        _NO_TRANSACTIONS,
+    )
+    return _no_coordinator(request, version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, _NO_TRANSACTIONS)
+
+
+def _no_coordinator(
+    request: FindCoordinatorRequest, version: int, code: ErrorCode, message: str
+) -> FindCoordinatorResponse:
     if version < _KEYS_FROM_VERSION:
         return FindCoordinatorResponse(error_code=code, error_message=message, node_id=_NO_NODE, host="", port=-1)
     return FindCoordinatorResponse(coordinators=[_failed(key, code, message) for key in request.coordinator_keys])

@@ -2,8 +2,8 @@
 
 An id and epoch that the producer had before (KIP-360) mean nothing without a transactional id: it gets a new id.
 
-Deviations: there are no transactions yet, so a transactional id is answered as by a cluster whose transaction
-coordinator cannot be reached, COORDINATOR_NOT_AVAILABLE.
+Deviations: there are no transactions yet, so a transactional id is answered COORDINATOR_NOT_AVAILABLE. Clients look for
+the coordinator then, and FindCoordinator says why there is none.
 Counterpart in Kafka: KafkaApis.handleInitProducerIdRequest, TransactionCoordinator.handleInitProducerId.
 """
 

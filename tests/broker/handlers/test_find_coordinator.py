@@ -1,7 +1,9 @@
+import logging
 from collections.abc import Iterable
 
 import pytest
 
+from ottla.broker.client_warnings import ClientWarnings
 from ottla.broker.handlers import find_coordinator
 from ottla.broker.request_context import RequestContext
 from ottla.wire.api_keys import ApiKey
@@ -30,7 +32,12 @@ def ask(
 
     try:
         response = find_coordinator.handle(
-            request, context, metadata=house.metadata, partition_for=partition_for, create=create
+            request,
+            context,
+            metadata=house.metadata,
+            partition_for=partition_for,
+            create=create,
+            transactional=ClientWarnings(logging.getLogger("test")),
         )
     except KafkaError as error:
         response = find_coordinator.error_response(request, version, error.code)
@@ -78,13 +85,18 @@ def test_a_partition_without_a_leader_and_a_leader_without_the_listener_coordina
     assert found(ask(house, 4, listener="INSIDE")[0]) == [("a", *NOWHERE), ("b", *NOWHERE)]
 
 
-@pytest.mark.parametrize("version", [1, 4, 6])
-def test_nobody_coordinates_transactions(house: House, version: int) -> None:
+@pytest.mark.parametrize("version", range(1, 7))
+def test_who_looks_for_the_coordinator_of_transactions_is_refused_for_good_and_told_why(
+    house: House, version: int, caplog: pytest.LogCaptureFixture
+) -> None:
     house.tell(TOPIC, [0, 1], leader=0)
     response, created = ask(house, version, key_type=1)
     assert created == []
-    codes = [response.error_code] if version < 4 else [each.error_code for each in response.coordinators]
-    assert set(codes) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    answers = [response] if version < 4 else response.coordinators
+    assert [each.error_code for each in answers] == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * len(answers)
+    assert all("no transactions" in str(each.error_message) for each in answers)
+    (line,) = caplog.messages
+    assert line.startswith("Client '' at  looks for the coordinator of transactional id 'a' and is refused.")
 
 
 @pytest.mark.parametrize("key_type", [-1, 3, 127])
