@@ -22,6 +22,7 @@ from ottla.broker.replica_manager import ReplicaManager
 from ottla.coordinator.config import read_group_config
 from ottla.coordinator.open_transactions import OpenTransactions
 from ottla.coordinator.runtime import GroupCoordinator
+from ottla.log.open_files import FileRegion
 from ottla.log.segments import UncheckedSegmentError
 from ottla.wire.compression import Compression
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -216,8 +217,8 @@ class GroupPartitions:
                 await self._replicas.segment_checks.finish(partition, unchecked)
                 self._check_wanted(partition, leader_epoch)
                 continue
-            read = region if isinstance(region, bytes | bytearray) else await self._replicas.offload(region.read)
-            count, following = await self._replay(partition, leader_epoch, memoryview(read), transactions)
+            data = await self._bytes(region)
+            count, following = await self._replay(partition, leader_epoch, memoryview(data), transactions)
             if following <= offset:
                 raise CorruptBatch(f"No batch at offset {offset}")
             offset = following
@@ -226,6 +227,17 @@ class GroupPartitions:
             # Its offsets are in the log for whoever will end it.
             logger.warning("Producer %d has left a transaction open in %s", producer_id, partition.topic_partition)
         return total
+
+    async def _bytes(self, region: FileRegion | bytes | bytearray) -> bytes | bytearray:
+        """Read what lies in a file off the loop."""
+        if not isinstance(region, FileRegion):
+            return region
+        try:
+            data: bytes = await self._replicas.offload(region.read)
+        except OSError as error:
+            region.failed(error)
+            raise
+        return data
 
     async def _replay(
         self, partition: Partition, leader_epoch: int, data: memoryview, transactions: OpenTransactions

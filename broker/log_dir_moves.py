@@ -160,7 +160,11 @@ class LogDirMoves:
                 # There are offsets without records at the end, until more come.
                 await trio.sleep(_RETRY_SECONDS)
                 continue
-            data = await self._replicas.offload(region.read)
+            try:
+                data = await self._replicas.offload(region.read)
+            except OSError as error:
+                region.failed(error)
+                raise
             if self._goes_on(partition, future):
                 append(future, memoryview(data), self._replicas.clock.now_ms())
                 self._quota.record(len(data), 1000 * trio.current_time())

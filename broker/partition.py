@@ -283,7 +283,8 @@ class Partition:
         records = log.read(offset, max_bytes, bound, at_least_one, may_copy)
         result = ReadResult(ErrorCode.NONE, records, high_watermark, stable, start, False)
         if how_far == TO_LAST_STABLE_OFFSET and result.size:
-            found = log.segments.aborted_transactions(offset, result.size, end)
+            with log.storage():
+                found = log.segments.aborted_transactions(offset, result.size, end)
             result.aborted_transactions = [
                 AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in found
             ]

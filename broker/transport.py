@@ -6,6 +6,7 @@ not know requests or replies. Counterparts in Kafka: TransportLayer, NetworkSend
 """
 
 import contextlib
+import errno
 import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,6 +31,8 @@ _SEND_AT_ONCE: Final = 1 << 21
 _WARM_AT_ONCE: Final = 1 << 22
 _WARM_PIECE: Final = 1 << 18
 _RECEIVE_FROM_STREAM: Final = 1 << 16
+# Of the two that sendfile works on, only the disk has these errors: it fails, or what it holds is damaged.
+_OF_THE_DISK: Final = frozenset({errno.EIO, errno.EBADMSG, errno.EUCLEAN})
 
 
 class FileBytes(Region, Protocol):
@@ -50,6 +53,11 @@ class FileBytes(Region, Protocol):
 
     def read(self) -> Plain:
         """Return all of it."""
+        ...
+
+    @property
+    def failed(self) -> Callable[[OSError], None]:
+        """What is to be told, on the loop, of a disk that does not give the bytes."""
         ...
 
 
@@ -190,7 +198,12 @@ class SocketTransport:
     def _send_file(self, region: FileBytes, output: Output, budget: int) -> int:
         start = output.sent_of_head
         count = min(output.warm_of_head - start, budget)
-        sent = os.sendfile(self._socket.fileno(), region.fileno(), region.position + start, count)
+        try:
+            sent = os.sendfile(self._socket.fileno(), region.fileno(), region.position + start, count)
+        except OSError as error:
+            if error.errno in _OF_THE_DISK:
+                region.failed(error)
+            raise
         if sent == 0:
             raise ConnectionError("a log segment ended before the region that was promised")
         return sent
@@ -211,6 +224,9 @@ class SocketTransport:
         descriptor = os.dup(region.fileno())
         try:
             await self._offload(_read_through, descriptor, region.position + start, count)
+        except OSError as error:
+            region.failed(error)
+            raise
         finally:
             os.close(descriptor)
         output.warm_of_head = start + count
@@ -271,7 +287,11 @@ class StreamTransport:
             await self._stream.send_all(head if isinstance(head, _PLAIN) else await self._read(as_file(head)))
 
     async def _read(self, region: FileBytes) -> Plain:
-        return region.read() if region.is_cached() else await self._offload(region.read)
+        try:
+            return region.read() if region.is_cached() else await self._offload(region.read)
+        except OSError as error:
+            region.failed(error)
+            raise
 
     async def close(self, *, orderly: bool) -> None:
         """Close the stream, at once."""

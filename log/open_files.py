@@ -7,6 +7,7 @@ descriptors here is 20,000, and 10,000 partitions have 30,000 files).
 
 import os
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 
 RWF_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
@@ -105,12 +106,14 @@ class OpenFiles:
 class FileRegion:
     """Bytes of a log file that go to a socket as they are."""
 
-    __slots__ = ("file", "length", "position")
+    __slots__ = ("failed", "file", "length", "position")
 
-    def __init__(self, file: OpenFile, position: int, length: int) -> None:
+    def __init__(self, file: OpenFile, position: int, length: int, failed: Callable[[OSError], None]) -> None:
         self.file = file
         self.position = position
         self.length = length
+        self.failed = failed
+        """To be called on the loop with the error of a disk that does not give the bytes: nobody else knows of it."""
 
     def __len__(self) -> int:
         return self.length

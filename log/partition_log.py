@@ -78,6 +78,10 @@ class PartitionLog:
         self.on_disk_error(self.directory.parent, error)
         return storage_error(error)
 
+    def read_failed(self, error: OSError) -> None:
+        """The disk does not give what a region promised."""
+        self.on_disk_error(self.directory.parent, error)
+
     @contextmanager
     def storage(self) -> Iterator[None]:
         """Errors of the disk as answers; for where a try statement costs more lines than time."""
@@ -331,7 +335,7 @@ class PartitionLog:
                 if first > max_bytes and not min_one_message:
                     return b""
                 length = min(end - position, max(first, max_bytes))
-            return FileRegion(segment.file.open(), position, length) if length > 0 else b""
+            return FileRegion(segment.file.open(), position, length, self.read_failed) if length > 0 else b""
         except OSError as error:
             raise self._storage_error(error) from error
 

@@ -7,12 +7,16 @@ import pytest
 
 from ottla.broker.handlers import describe_log_dirs
 from ottla.broker.partition import Partition
+from ottla.broker.reader import ReadResult, consumer
 from ottla.log.directory_failures import NoLogDirectoryError
+from ottla.log.open_files import FileRegion
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from ottla.wire.messages.fetch import FetchPartition
 from ottla.wire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
 from ottla.wire.record_batch import validate_produced
+from ottla.wire.types import ZERO_UUID
 from tests.broker.replicas import NOW_MS, TOPIC, House, batch, context
 
 
@@ -95,6 +99,42 @@ async def test_a_replica_in_a_failed_directory_takes_no_role_and_is_not_deleted(
     stopped = house.now(house.replicas.stop_replica(request))
     assert [each.error_code for each in stopped.partition_errors] == codes
     assert (house.path / f"{TOPIC}-0").exists()
+
+
+def read(house: House) -> ReadResult:
+    """What a consumer of partition 0 gets: a region of its file."""
+    asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    reader = consumer(0, from_leader_only=True)
+    return house.replicas.read(reader, TOPIC, 0, ZERO_UUID, asked, 1 << 20, at_least_one=True, may_copy=False)
+
+
+async def test_a_region_that_cannot_be_sent_takes_its_directory_offline_and_the_next_read_is_answered(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    append(house, 0)
+    region = read(house).records
+    assert isinstance(region, FileRegion)
+    region.failed(OSError(errno.EIO, os.strerror(errno.EIO)))
+    assert read(house).error is ErrorCode.KAFKA_STORAGE_ERROR
+    await house.run_tasks()
+    assert [house.replicas.partition(TOPIC, each).is_offline for each in range(4)] == [True, False, True, False]
+    assert [each.levelname for each in caplog.records if "Input/output error" in each.message] == ["ERROR"]
+
+
+async def test_a_found_segment_that_cannot_be_gone_through_takes_its_directory_offline(house: House) -> None:
+    append(house, 0)
+    house.close()
+    house.open()
+    house.lead(partitions=range(4))
+
+    async def failing(function: object, *args: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    house.replicas.offload = failing  # type: ignore[assignment]
+    assert read(house).error is ErrorCode.NONE
+    await house.run_tasks()
+    assert read(house).error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert [house.replicas.partition(TOPIC, each).is_offline for each in range(4)] == [True, False, True, False]
 
 
 async def test_a_failed_directory_is_described_as_one(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Bytes leave in their order, whole, without holding up anybody but their reader, over sockets and over streams."""
 
+import errno
 import os
 import socket
 from collections.abc import Callable
@@ -30,6 +31,7 @@ class Region:
         self.length = length
         self.cached = cached
         self.asked = 0
+        self.told: list[int | None] = []
 
     def __len__(self) -> int:
         return self.length
@@ -43,6 +45,9 @@ class Region:
 
     def read(self) -> bytes:
         return os.pread(self._file.fileno(), self.length, self.position)
+
+    def failed(self, error: OSError) -> None:
+        self.told.append(error.errno)
 
     def close(self) -> None:
         self._file.close()
@@ -260,3 +265,42 @@ async def test_a_stream_carries_the_same(tmp_path: Path) -> None:
     assert await theirs.receive_some() == b""
     region.close()
     cold.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "told"), [(errno.EIO, [errno.EIO]), (errno.EUCLEAN, [errno.EUCLEAN]), (errno.ECONNRESET, [])]
+)
+def test_of_a_disk_that_fails_while_a_region_is_sent_its_log_is_told_and_of_a_client_that_leaves_it_is_not(
+    number: int, told: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "segment").write_bytes(content(100_000))
+    region = Region(tmp_path / "segment", 0, 100_000)
+    server, client = connected()
+    output = Output()
+    output.append([region])
+
+    def broken(*args: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "sendfile", broken)
+    with pytest.raises(OSError, match=os.strerror(number)):
+        SocketTransport(server, inline).send_now(output)
+    assert region.told == told
+    for each in (region, server, client):
+        each.close()
+
+
+@pytest.mark.parametrize("over_a_stream", [False, True])
+async def test_a_cold_region_that_the_disk_does_not_give_is_told_to_its_log(over_a_stream: bool) -> None:
+    # Nothing is mapped at the first address.
+    region = Region(Path("/proc/self/mem"), 0, 10, cached=False)
+    server, client = connected()
+    output = Output()
+    output.append([region])
+    ours, _ = trio.testing.memory_stream_pair()
+    transport = StreamTransport(ours, inline) if over_a_stream else SocketTransport(server, inline)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        await transport.send(output)
+    assert region.told == [errno.EIO]
+    for each in (region, server, client):
+        each.close()

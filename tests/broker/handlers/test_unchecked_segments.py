@@ -1,5 +1,6 @@
 """Reading from segments that were found on the disk: who asks waits until they have been gone through."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -96,7 +97,7 @@ async def test_a_segment_that_cannot_be_read_takes_its_partition_offline(running
     _restarted(running)
 
     async def failing(function: object, *args: object) -> None:
-        raise OSError("it broke")
+        raise OSError(errno.EMFILE, "too many open files")
 
     running.replicas.offload = failing  # type: ignore[assignment]
     pending = waits(running, request(topic(TOPIC, position(0, 0))))
