@@ -16,7 +16,8 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
 from ottla.broker.fetch_session import INITIAL_EPOCH, NO_SESSION, TOPIC_IDS_FROM_VERSION, next_epoch
-from ottla.wire.errors import ErrorCode
+from ottla.broker.hindrance import Hindrance
+from ottla.wire.errors import ErrorCode, error_name
 from ottla.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -87,6 +88,7 @@ class Followed:
     """A partition in one leader epoch. Another epoch makes another one of these."""
 
     __slots__ = (
+        "hindrance",
         "leader_epoch",
         "leader_high_watermark",
         "log",
@@ -105,6 +107,9 @@ class Followed:
         self.rests_until = float("-inf")
         # None until the leader has told it.
         self.leader_high_watermark: int | None = None
+        self.hindrance = Hindrance(
+            logger, topic_partition, "cannot follow its leader for now", "follows its leader again"
+        )
 
     @property
     def is_in_sync(self) -> bool:
@@ -190,6 +195,7 @@ class FollowerFetch:
         self._session: dict[TopicPartition, Asked] = {}
         self._names: dict[bytes, str] = {}
         self._changed: dict[TopicPartition, None] = {}
+        self._refusal = Hindrance(logger, "Fetching from a leader", "fails as a whole", "succeeds again")
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -397,8 +403,7 @@ class FollowerFetch:
                 logger.info("%s waits for its new leader epoch", followed.topic_partition)
                 self.drop(followed)
             else:
-                level = logging.DEBUG if code in _EXPECTED else logging.WARNING
-                logger.log(level, "%s rests, its leader answers with error %d", followed.topic_partition, code)
+                followed.hindrance.met(f"the leader answers {error_name(code)}", may_pass=code in _EXPECTED)
                 self.rest(followed, now)
 
     def _goes_on(self, response: FetchResponse, now: float) -> bool:
@@ -408,8 +413,9 @@ class FollowerFetch:
             # Without an id the leader keeps no session: there is none for a new one, or it had to end this one.
             self._session_id = response.session_id
             self._session_epoch = next_epoch(self._session_epoch) if response.session_id else INITIAL_EPOCH
+            self._refusal.passed()
             return True
-        logger.info("A leader answers a fetch with error %d", response.error_code)
+        self._refusal.met(f"the leader answers {error_name(response.error_code)}", may_pass=True)
         # A session that the leader does not know, or knows otherwise, is worth a second try at once.
         self._end_session()
         if was_full:

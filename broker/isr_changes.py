@@ -7,6 +7,9 @@ Counterparts in Kafka: AlterPartitionManager, ReplicaManager.maybeShrinkIsr, and
 
 A proposal holds until the controller says yes, or says that it can not have done it, or a new leader epoch ends it.
 After any other refusal the partition is not the one that the controller knows; LeaderAndIsr is on its way.
+
+What fails is asked for again after 50 ms, then after twice as long each time, up to a second: also what the controller
+did not do, which each Fetch of the follower would propose again. A reason is logged once.
 """
 
 import logging
@@ -15,11 +18,12 @@ from typing import Final, NamedTuple
 
 import trio
 
+from ottla.broker.hindrance import Hindrance
 from ottla.broker.isr import InSyncReplicas
 from ottla.broker.offset_signal import ISR_PROPOSED
 from ottla.broker.partition import Partition
 from ottla.broker.replica_manager import ReplicaManager
-from ottla.wire.errors import ErrorCode
+from ottla.wire.errors import ErrorCode, error_name
 from ottla.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -33,7 +37,8 @@ from ottla.wire.types import ZERO_UUID, TopicPartition
 
 logger = logging.getLogger("kafka.cluster.Partition")
 
-_RETRY_AFTER_SECONDS: Final = 0.05
+_FIRST_PAUSE_SECONDS: Final = 0.05
+_LONGEST_PAUSE_SECONDS: Final = 1.0
 # A millisecond's worth.
 _LOOKED_AT_AT_ONCE: Final = 200
 
@@ -66,6 +71,27 @@ class _Proposal(NamedTuple):
         return self.partition.in_sync is not self.in_sync or not self.partition.is_leader
 
 
+class _Refused:
+    """What the controller did not do for a partition in one state, and until when it is not to be asked again."""
+
+    __slots__ = ("partition_epoch", "pause", "proposed", "until")
+
+    def __init__(self, proposal: _Proposal) -> None:
+        self.proposed = proposal.in_sync.proposed
+        self.partition_epoch = proposal.partition.partition_epoch
+        self.pause = 0.0
+        self.until = float("-inf")
+
+    def is_of(self, proposal: _Proposal) -> bool:
+        """Whether this is the very same proposal."""
+        return self.proposed == proposal.in_sync.proposed and self.partition_epoch == proposal.partition.partition_epoch
+
+    def again(self, now: float) -> None:
+        """It was refused once more."""
+        self.pause = _longer(self.pause)
+        self.until = now + self.pause
+
+
 class IsrChanges:
     """The proposals of one broker."""
 
@@ -83,8 +109,12 @@ class IsrChanges:
         self._broker_epoch = broker_epoch
         self._interval_seconds = max_lag_ms / 2000
         self._proposals: dict[TopicPartition, _Proposal] = {}
+        self._refused: dict[TopicPartition, _Refused] = {}
+        self._hindrances: dict[TopicPartition, Hindrance] = {}
         self._is_proposed = trio.Event()
-        self._put_off_because = ""
+        self._unasked = Hindrance(
+            logger, "The controller", "changes no in-sync replicas", "changes in-sync replicas again"
+        )
         replicas.isr_listener = self._propose
 
     async def run(self) -> None:
@@ -96,23 +126,45 @@ class IsrChanges:
     async def _shrink(self) -> None:
         while True:
             await trio.sleep(self._interval_seconds)
+            self._forget_stopped()
             for number, partition in enumerate(tuple(self._replicas.partitions.values()), 1):
-                if partition.shrink_isr(self._replicas.clock.now_ms()) & ISR_PROPOSED:
-                    self._propose(partition)
+                if partition.shrink_isr(self._replicas.clock.now_ms()) & ISR_PROPOSED and self._propose(partition):
+                    _log_lagging(partition)
                 if number % _LOOKED_AT_AT_ONCE == 0:
                     await trio.lowlevel.checkpoint()
 
-    def _propose(self, partition: Partition) -> None:
-        logger.info("[Partition %s] Proposing in-sync replicas %s", partition.topic_partition, partition.in_sync)
-        self._proposals[partition.topic_partition] = _Proposal(partition, partition.in_sync)
+    def _forget_stopped(self) -> None:
+        hosted = self._replicas.partitions
+        self._refused = {key: each for key, each in self._refused.items() if key in hosted}
+        self._hindrances = {key: each for key, each in self._hindrances.items() if key in hosted}
+
+    def _propose(self, partition: Partition) -> bool:
+        """Have it asked for; False, and the proposal is taken back, if it was refused a moment ago. Logged if new."""
+        key = partition.topic_partition
+        proposal = _Proposal(partition, partition.in_sync)
+        refused = self._refused.get(key)
+        is_new = refused is None or not refused.is_of(proposal)
+        if refused is None or is_new:
+            self._refused.pop(key, None)
+            logger.info("[Partition %s] Proposing in-sync replicas %s", key, partition.in_sync)
+        elif trio.current_time() < refused.until:
+            partition.isr_unchanged()
+            return False
+        self._proposals[key] = proposal
         self._is_proposed.set()
+        return is_new
 
     async def _ask(self) -> None:
         while True:
             await self._is_proposed.wait()
             self._is_proposed = trio.Event()
+            pause = 0.0
             while await self._ask_once():
-                await trio.sleep(_RETRY_AFTER_SECONDS)
+                pause = _longer(pause)
+                # What is proposed meanwhile need not wait for what fails; it is asked for once.
+                with trio.move_on_after(pause):
+                    await self._is_proposed.wait()
+                self._is_proposed = trio.Event()
 
     async def _ask_once(self) -> bool:
         """Ask for all that is proposed; returns whether some of it has to be asked for again."""
@@ -123,21 +175,16 @@ class IsrChanges:
         try:
             response = await self._ask_controller(self._request(asked))
         except OSError as error:
-            return self._put_off(f"was not reached: {error}")
+            self._unasked.met(f"it was not reached: {error}")
+            return True
         assert isinstance(response, AlterPartitionResponse)
         if response.error_code != ErrorCode.NONE:
-            return self._put_off(f"refuses, error {response.error_code}")
-        self._put_off_because = ""
+            self._unasked.met(f"it answers {error_name(response.error_code)}")
+            return True
+        self._unasked.passed()
         for key, result in _results(asked, response).items():
             self._settle(asked[key], result)
         return any(self._proposals.get(key) is each for key, each in asked.items())
-
-    def _put_off(self, why: str) -> bool:
-        """All is asked for again. Where there is no controller, twenty times a second: a reason is told once."""
-        if why != self._put_off_because:
-            logger.warning("No other in-sync replicas yet, the controller %s", why)
-        self._put_off_because = why
-        return True
 
     def _request(self, proposals: dict[TopicPartition, _Proposal]) -> AlterPartitionRequest:
         """Fill in what any version needs. Brokers that ZooKeeper knows are not fenced by epochs here."""
@@ -169,15 +216,16 @@ class IsrChanges:
             logger.info("[Partition %s] An answer came too late", key)
             return
         code = result.error_code
+        if code != ErrorCode.NONE and code not in _OUTDATED:
+            self._hindrance(key).met(f"the controller answers {error_name(code)} to {proposal.in_sync}")
         if code not in _SETTLED:
-            logger.warning("[Partition %s] No other in-sync replicas yet, error %d", key, code)
             return
         del self._proposals[key]
         if code in _NOT_DONE:
-            logger.info("[Partition %s] The controller wants no other in-sync replicas, error %d", key, code)
+            self._refused.setdefault(key, _Refused(proposal)).again(trio.current_time())
             partition.isr_unchanged()
         elif code in _OUTDATED:
-            logger.info("[Partition %s] Waiting for the controller's word, after error %d", key, code)
+            logger.info("[Partition %s] Waiting for the controller's word, after %s", key, error_name(code))
         elif result.leader_epoch == partition.leader_epoch and result.partition_epoch >= partition.partition_epoch:
             moved = partition.isr_changed(result.isr, result.partition_epoch, self._replicas.clock.now_ms())
             logger.info(
@@ -186,7 +234,44 @@ class IsrChanges:
                 ",".join(map(str, result.isr)),
                 result.partition_epoch,
             )
+            if key in self._hindrances:
+                self._hindrances.pop(key).passed()
+            self._refused.pop(key, None)
             self._replicas.signal.notify(key, moved)
+
+    def _hindrance(self, key: TopicPartition) -> Hindrance:
+        found = self._hindrances.get(key)
+        if found is None:
+            found = self._hindrances[key] = Hindrance(
+                logger,
+                f"[Partition {key}]",
+                "The in-sync replicas stay as they are",
+                "The in-sync replicas change again",
+            )
+        return found
+
+
+def _longer(pause: float) -> float:
+    return min(2 * pause, _LONGEST_PAUSE_SECONDS) or _FIRST_PAUSE_SECONDS
+
+
+def _log_lagging(partition: Partition) -> None:
+    """Why followers are to leave the in-sync replicas, in Kafka's words."""
+    in_sync = partition.in_sync
+    leaving = in_sync.committed - (in_sync.proposed or in_sync.committed)
+    lagging = " ".join(
+        f"(brokerId: {broker_id}, endOffset: {replica.log_end_offset}, "
+        f"lastCaughtUpTimeMs: {replica.last_caught_up_time_ms})"
+        for broker_id, replica in sorted(partition.followers.items())
+        if broker_id in leaving
+    )
+    logger.info(
+        "[Partition %s] Leader: (highWatermark: %d, endOffset: %d). Out of sync replicas: %s",
+        partition.topic_partition,
+        partition.high_watermark,
+        partition.log.log_end_offset,
+        lagging,
+    )
 
 
 def _results(

@@ -15,6 +15,7 @@ from ottla.broker import following
 from ottla.broker.clock import Slice
 from ottla.broker.config import BrokerConfig
 from ottla.broker.follower_fetch import Append, Decision, FetchSettings, Followed, FollowerFetch, TruncateTo
+from ottla.broker.hindrance import Hindrance
 from ottla.broker.partition import Partition
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.replication_quota import ReplicationQuota
@@ -117,7 +118,6 @@ class _Fetcher:
         quota: ReplicationQuota,
         broker_epoch: Callable[[], int],
     ) -> None:
-        self._leader_id = leader_id
         self._asker = asker
         self._replicas = replicas
         self._quota = quota
@@ -126,6 +126,9 @@ class _Fetcher:
         self._partitions: dict[TopicPartition, Partition] = {}
         self._changed = trio.Event()
         self._scope = trio.CancelScope()
+        self._unreached = Hindrance(
+            logger, f"Broker {leader_id}", "cannot be fetched from", "can be fetched from again"
+        )
 
     def follow(self, partition: Partition) -> None:
         """Fetch for it, in the leader epoch that it is in now."""
@@ -172,10 +175,10 @@ class _Fetcher:
         try:
             response = await self._asker.ask(question.request, question.version)
         except OSError as error:
-            count = len(question.asked)
-            logger.warning("Broker %d cannot be asked for %d partitions: %s", self._leader_id, count, error)
+            self._unreached.met(str(error))
             self._fetch.failed(trio.current_time())
             return
+        self._unreached.passed()
         unflushed: list[Followed] = []
         time_slice = Slice()
         for decision in self._fetch.decide(question, response, trio.current_time()):
@@ -214,8 +217,8 @@ class _Fetcher:
                 moved = following.start_at(partition, epoch, decision.offset)
         except KafkaError as error:
             if error.code in _BROKEN_ON_THE_WAY:
-                logger.error(
-                    "%s fetches again from %d: %s", followed.topic_partition, partition.log.log_end_offset, error
+                followed.hindrance.met(
+                    f"what it fetched from offset {partition.log.log_end_offset} on is broken: {error}"
                 )
                 self._fetch.rest(followed, trio.current_time())
                 return
@@ -228,4 +231,6 @@ class _Fetcher:
             logger.exception("A bug: %s follows no more", followed.topic_partition)
             self._fetch.drop(followed)
         else:
+            if followed.hindrance.why:
+                followed.hindrance.passed()
             self._replicas.replicated(partition, moved)

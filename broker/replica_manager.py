@@ -99,7 +99,7 @@ class ReplicaManager:
         # Who has followers fetch, say: told of every change of role, and of every replica that stops.
         self.replica_listeners: list[ReplicaListener] = []
         # Who asks the controller for other in-sync replicas.
-        self.isr_listener: Callable[[Partition], None] | None = None
+        self.isr_listener: Callable[[Partition], object] | None = None
         self.offline_listener: Callable[[], None] = lambda: None  # who tells the controller of it
         self._metadata = metadata
         self._topic_config = topic_config

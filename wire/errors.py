@@ -193,6 +193,11 @@ _RETRIABLE = frozenset(
 )
 
 
+def error_name(code: int) -> str:
+    """Return Kafka's name for a code, or the number of one that there is not."""
+    return ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"
+
+
 class KafkaError(Exception):
     """An answer: the request, or one part of it, fails with this code."""
 

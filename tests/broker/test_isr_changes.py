@@ -1,3 +1,5 @@
+import itertools
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -202,13 +204,52 @@ async def test_what_is_proposed_while_the_controller_is_asked_goes_into_the_next
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
-async def test_what_the_controller_did_not_do_may_be_proposed_again(leader: Leader, code: ErrorCode) -> None:
+async def test_what_the_controller_did_not_do_is_proposed_again_ever_more_rarely_and_logged_once(
+    leader: Leader, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, code: ErrorCode
+) -> None:
+    caplog.set_level(logging.INFO, "kafka.cluster.Partition")
     partition = leader.lead(BROKER)
+    asked: list[float] = []
+    for _ in range(300):
+        # As a follower asks: with nothing new there, again and again.
+        await leader.fetch(1, 0)
+        if len(leader.controller.asked) > len(asked):
+            asked.append(trio.current_time())
+            await leader.controller.answer(each(code))
+        assert partition.in_sync == InSyncReplicas([BROKER])
+        await leader.pass_time(0.01)
+    pauses = [after - before for before, after in itertools.pairwise(asked)]
+    assert pauses[:6] == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.0], abs=0.015)
+    told = [each.getMessage() for each in caplog.records if each.name == "kafka.cluster.Partition"]
+    assert told == [
+        "[Partition orders-0] Proposing in-sync replicas InSyncReplicas([0] -> [0, 1])",
+        "[Partition orders-0] The in-sync replicas stay as they are: "
+        f"the controller answers {code.name} to InSyncReplicas([0] -> [0, 1])",
+    ]
+    await leader.pass_time(1)
     await leader.fetch(1, 0)
+    await leader.controller.answer(each())
+    assert partition.in_sync == InSyncReplicas([BROKER, 1])
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_CONTROLLER])
+async def test_what_fails_is_asked_for_again_ever_more_rarely_and_logged_once(
+    leader: Leader, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, code: ErrorCode
+) -> None:
+    leader.lead(BROKER, partitions=[0, 1])
+    await leader.fetch(1, 0)
+    for _ in range(10):
+        answered = len(leader.controller.asked)
+        await leader.controller.answer(each(code))
+        while len(leader.controller.asked) == answered:
+            await leader.pass_time(0.05)
+    assert trio.current_time() == pytest.approx(6.55, abs=0.5)
+    assert [each.levelname for each in caplog.records] == ["WARNING"]
+    # What comes meanwhile does not wait for that.
     await leader.controller.answer(each(code))
-    assert partition.in_sync == InSyncReplicas([BROKER])
-    await leader.fetch(1, 0)
-    assert len(leader.controller.asked) == 2
+    asked = len(leader.controller.asked)
+    await leader.fetch(1, 0, index=1)
+    assert len(leader.controller.asked) == asked + 1
 
 
 @pytest.mark.parametrize(
@@ -279,13 +320,14 @@ async def test_why_nothing_changes_is_told_once_until_something_does(
         refused,
     ):
         await leader.controller.answer(answer)
-        await leader.pass_time(0.1)
-    told = [record.args[0] for record in caplog.records if isinstance(record.args, tuple) and len(record.args) == 1]
+        await leader.pass_time(1)
+    why = "The controller changes no in-sync replicas: it "
+    told = [each.getMessage().removeprefix(why) for each in caplog.records if each.getMessage().startswith(why)]
     assert told == [
         "was not reached: unreachable",
-        "refuses, error 77",
+        "answers STALE_BROKER_EPOCH",
         "was not reached: unreachable",
-        "refuses, error 77",
+        "answers STALE_BROKER_EPOCH",
     ]
 
 

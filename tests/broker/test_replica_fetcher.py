@@ -1,4 +1,5 @@
 import errno
+import logging
 import os
 from pathlib import Path
 
@@ -432,3 +433,57 @@ async def test_a_follower_whose_fsync_fails_asks_no_more(tmp_path: Path, autojum
         await made.settle()
         assert made.partition(1).is_offline
         assert made.partition(0).high_watermark == 0
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the fetcher complains of, without the details of what failed."""
+    found = [each for each in caplog.records if each.name == "kafka.server.ReplicaFetcherThread"]
+    return [each.getMessage() for each in found if each.levelno >= logging.INFO]
+
+
+async def test_why_a_follower_cannot_follow_is_logged_when_it_changes_and_not_for_each_question(
+    tmp_path: Path, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with cluster(tmp_path) as made:
+        await made.lead(0, 1)
+        await made.settle()
+        made.down.add(0)
+        await trio.sleep(60)
+        made.down.clear()
+        # A leader that knows nothing of this follower's epoch: for a moment that is nothing special.
+        await made.lead(0, 2, brokers=[1])
+        await trio.sleep(60)
+        await made.lead(0, 2, brokers=[0])
+        await made.settle()
+    assert warnings(caplog) == [
+        "Broker 0 cannot be fetched from: went down",
+        "Broker 0 cannot be fetched from: down",
+        "Broker 0 can be fetched from again",
+        "orders-0 cannot follow its leader for now: the leader answers UNKNOWN_LEADER_EPOCH",
+        "orders-0 follows its leader again",
+    ]
+
+
+async def test_a_batch_that_stays_broken_is_fetched_again_and_again_and_logged_once(
+    tmp_path: Path, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with cluster(tmp_path) as made:
+        await made.lead(0, 1)
+        await made.settle()
+        broken = 0
+
+        async def break_it(request: Request, response: Response) -> None:
+            nonlocal broken
+            assert isinstance(response, FetchResponse)
+            for data in (each for topic in response.responses for each in topic.partitions if each.records):
+                assert isinstance(data.records, memoryview)
+                data.records = memoryview(bytes(data.records[:-1]) + b"?")
+                broken += 1
+
+        made.on_the_way = break_it
+        made.append(0, b"a")
+        await trio.sleep(60)
+        assert broken > 30
+        (told,) = warnings(caplog)
+        assert told.startswith("orders-0 cannot follow its leader for now: what it fetched from offset 0 on is broken")
