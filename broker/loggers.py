@@ -1,10 +1,12 @@
 """The loggers of this process and their levels, by Kafka's names for both.
 
-Owns the translation to Python's logging. Must not know who asks, nor which loggers there are.
+Owns the translation to Python's logging, and the level of a line that is one of many. Must not know who asks, nor which
+loggers there are.
 Counterparts in Kafka: Log4jController, RuntimeLoggerManager.
 """
 
 import logging
+from collections.abc import Iterable
 from typing import Final
 
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -19,7 +21,21 @@ LEVELS: Final = {
     "FATAL": logging.CRITICAL,
 }
 
+# Of more things than these one line tells the sum, and their own lines are at DEBUG.
+_MOST_LINES: Final = 10
+
 logger = logging.getLogger("kafka.server.logger.RuntimeLoggerManager")
+
+
+def level_of_each(count: int) -> int:
+    """Return the level for a line about each of so many things that happen at once. Below INFO, log their sum too."""
+    return logging.INFO if count <= _MOST_LINES else logging.DEBUG
+
+
+def names(some: Iterable[str]) -> str:
+    """Return the names of topics for a line about them all: the number of those that are too many to be read."""
+    found = sorted(set(some))
+    return ", ".join(found) if len(found) <= _MOST_LINES else f"{len(found)} topics"
 
 
 def levels() -> dict[str, str]:

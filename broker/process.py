@@ -5,6 +5,7 @@ JVM does unasked.
 """
 
 import fcntl
+import gc
 import logging
 import os
 import resource
@@ -74,8 +75,15 @@ async def _serve_until_signal(make: Callable[[], Server], ready: Callable[[str],
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_stop_at_signal, server, signals)
-            nursery.start_soon(Watchdog().run)
-            await server.run(ready)
+
+            def is_ready(bootstrap: str) -> None:
+                # A look through all that a start leaves takes long, but nobody waits yet. Later ones leave it out.
+                gc.collect()
+                gc.freeze()
+                nursery.start_soon(Watchdog().run)
+                ready(bootstrap)
+
+            await server.run(is_ready)
             nursery.cancel_scope.cancel()
 
 

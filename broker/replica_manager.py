@@ -18,6 +18,7 @@ from ottla.broker.closest_replica import closest_replica
 from ottla.broker.config import BrokerConfig
 from ottla.broker.group_commit import GroupCommit
 from ottla.broker.log_dir_failures import LogDirFailures
+from ottla.broker.loggers import level_of_each, names
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.offset_signal import EVERYTHING, ISR_PROPOSED, OffsetSignal
 from ottla.broker.partition import Partition
@@ -314,8 +315,15 @@ class ReplicaManager:
             roles += [(topic.topic_name, topic.topic_id, state) for state in topic.partition_states]
         errors: list[LeaderAndIsrPartitionError] = []
         configs = {name: self._config_of(name) for name in {name for name, _, _ in roles}}
+        level = level_of_each(len(roles))
+        if level < logging.INFO:
+            leading = sum(state.leader == self.broker_id for _, _, state in roles)
+            state_change_logger.info(
+                "[Broker id=%d] Asked to lead %d and to follow %d partitions of %s",
+                self.broker_id, leading, len(roles) - leading, names(configs),
+            )  # fmt: skip
         for name, topic_id, state in roles:
-            code = self._change_role(name, topic_id, state, configs[name])
+            code = self._change_role(name, topic_id, state, configs[name], level)
             if code is ErrorCode.INCONSISTENT_TOPIC_ID:
                 self._tell_other_topic(TopicPartition(name, state.partition_index), topic_id)
             errors.append(
@@ -345,7 +353,7 @@ class ReplicaManager:
                     self.logs.failures.failed(new.directory.parent, error, "creating a log in")
 
     def _change_role(
-        self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState, config: LogConfig
+        self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState, config: LogConfig, level: int
     ) -> ErrorCode:
         key = TopicPartition(topic, state.partition_index)
         if key in self.not_found:
@@ -360,7 +368,7 @@ class ReplicaManager:
         try:
             if partition is None:
                 leader_epoch = state.leader_epoch if state.leader == self.broker_id else _NO_EPOCH
-                partition = self._host(key, topic_id, config, leader_epoch, is_new=state.is_new)
+                partition = self._host(key, topic_id, config, leader_epoch, level, is_new=state.is_new)
             if state.leader == self.broker_id:
                 moved = partition.make_leader(state, self.clock.now_ms())
             else:
@@ -370,7 +378,8 @@ class ReplicaManager:
                 logger.error("%s cannot be served: %s", key, error)
                 self.not_found.add(key)
             return error.code
-        state_change_logger.info(
+        state_change_logger.log(
+            level,
             "[Broker id=%d] %s %s from leader epoch %d on, at offset %d, high watermark %d, ISR %s",
             self.broker_id,
             "Leading" if partition.is_leader else "Following",
@@ -416,14 +425,15 @@ class ReplicaManager:
         )
 
     def _host(
-        self, key: TopicPartition, topic_id: bytes, config: LogConfig, leader_epoch: int, *, is_new: bool
+        self, key: TopicPartition, topic_id: bytes, config: LogConfig, leader_epoch: int, level: int, *, is_new: bool
     ) -> Partition:
         if self._saved_high_watermarks is None:
             self._saved_high_watermarks = self.logs.read_high_watermarks()
         known_id = None if topic_id == ZERO_UUID else topic_id
         if known_id is not None and key.topic in self.logs.strays:
             make_way(self.logs, key.topic, known_id)
-        log = self.logs.get_or_create(key, known_id, config, self.clock.now_ms(), leader_epoch, is_new=is_new)
+        now_ms = self.clock.now_ms()
+        log = self.logs.get_or_create(key, known_id, config, now_ms, leader_epoch, is_new=is_new, log_level=level)
         # One that was found at start may have been opened before the topic's configuration was known.
         log.config = config
         return Partition(

@@ -319,7 +319,9 @@ class GroupCoordinator:
         if loading is not None:
             loading.loading = False
             self._decide((partition, loading.shard), loading.shard.loaded)
-            logger.info("Loaded %d groups of __consumer_offsets-%d", len(loading.shard.groups), partition)
+            count = len(loading.shard.groups)
+            level = logging.INFO if count else logging.DEBUG
+            logger.log(level, "Loaded %d groups of __consumer_offsets-%d", count, partition)
 
     def unload(self, partition: int, leader_epoch: int | None = None) -> None:
         """This broker leads the partition no longer. Nothing happens if a newer epoch is loaded, or being so."""

@@ -221,7 +221,7 @@ class LogManager:
         compacted = _read_or_none(directory / CLEANER_OFFSET_FILE)
         paths = sorted(path for path in directory.iterdir() if path.is_dir())
         how = "as they were shut down cleanly" if clean else "recovering them, as there was no clean shutdown"
-        logger.info("Loading %d logs from %s, %s", len(paths), directory, how)
+        logger.info("Loading %d logs from %s%s", len(paths), directory, f", {how}" if paths else "")
         found = {}
         for path in paths:
             topic_partition = self._identify(path)
@@ -320,6 +320,7 @@ class LogManager:
         leader_epoch: int = -1,
         *,
         is_new: bool = True,
+        log_level: int = logging.INFO,
     ) -> PartitionLog:
         """The log of a partition; a new one goes into the directory that has the fewest, and is told by `take_unmade`.
 
@@ -353,7 +354,7 @@ class LogManager:
             self.log_counts[directory] += 1
             self.logs[topic_partition] = log
             self.preferred.pop(topic_partition, None)
-            logger.info("Created log for partition %s in %s", topic_partition, path)
+            logger.log(log_level, "Created log for partition %s in %s", topic_partition, path)
         if topic_id is not None:
             log.set_topic_id(topic_id)
         return log

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
 from ottla.broker.controller.election import first_leader, without_replica
 from ottla.broker.controller.request_batch import RequestBatch
+from ottla.broker.loggers import level_of_each, names
 from ottla.wire.types import TopicPartition
 from ottla.zk.znodes import PartitionState
 
@@ -130,10 +131,15 @@ def elect(
     return writes
 
 
-def leaders_written(context: ControllerContext, batch: RequestBatch, written: Iterable[StateWrite]) -> None:
+def leaders_written(context: ControllerContext, batch: RequestBatch, written: Sequence[StateWrite]) -> None:
     """End an election: `state.version` is now the version of the znode written."""
+    level = level_of_each(len(written))
+    if level < logging.INFO:
+        topics = names(write.partition.topic for write in written)
+        logger.info("[Controller epoch=%d] %d partitions of %s are online", context.epoch, len(written), topics)
     for partition, state, is_new, recipients in written:
-        logger.info(
+        logger.log(
+            level,
             "[Controller epoch=%d] Partition %s is online, was %s: leader %d with epoch %d, ISR %s",
             context.epoch,
             partition,

@@ -18,12 +18,13 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from tests.broker.client import client
+from tests.broker.test_group_apis import find
 from tests.broker.test_node import CLEAN, config, create, fetching, produce, running
 
 LIFE = [
     ("kafka.server.KafkaServer", r"starting"),
     ("kafka.server.KafkaServer", r"Cluster ID = \S{22}"),
-    ("kafka.log.LogManager", r"Loading 0 logs from .*, recovering them, as there was no clean shutdown"),
+    ("kafka.log.LogManager", r"Loading 0 logs from [^ ,]*"),
     ("kafka.log.LogManager", r"Loaded 0 logs in \d+ ms"),
     ("kafka.zk.KafkaZkClient", r"Registered broker 1001 at /brokers/ids/1001 with PLAINTEXT://127.0.0.1:\d+ and .*"),
     ("kafka.controller.KafkaController", r"\[Controller id=1001\] Elected as the controller, with epoch 1"),
@@ -87,3 +88,25 @@ async def test_a_start_after_a_kill_tells_what_is_recovered(tmp_path: Path, capl
         "Loaded 1 logs in N ms",
         "Closed 1 logs",
     ]
+
+
+async def test_many_partitions_at_once_are_told_in_sum_and_each_of_them_at_debug(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with running(config(tmp_path, offsets_topic_num_partitions="50")) as bootstrap, client(bootstrap) as one:
+        await find(one)
+    said = [each.getMessage() for each in caplog.records if each.levelno >= logging.INFO]
+    of_offsets = [re.sub(r"id \S{22}", "id I", message) for message in said if "__consumer_offsets" in message]
+    assert [message.split(", ")[0] for message in of_offsets] == [
+        "Created topic __consumer_offsets with id I",
+        "Topics: new ['__consumer_offsets']",
+        "[Controller epoch=1] 50 partitions of __consumer_offsets are online",
+        "[Broker id=1001] Asked to lead 50 and to follow 0 partitions of __consumer_offsets",
+    ]
+    details = [each.getMessage() for each in caplog.records if each.levelno == logging.DEBUG]
+    for beginning in (
+        *("[Controller epoch=1] Partition __consumer_offsets-7 is online", "Loaded 0 groups of __consumer_offsets-7"),
+        *("Created log for partition __consumer_offsets-7 in", "[Broker id=1001] Leading __consumer_offsets-7 from"),
+    ):
+        assert sum(detail.startswith(beginning) for detail in details) == 1, beginning
