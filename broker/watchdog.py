@@ -27,6 +27,9 @@ BLOCKED_SECONDS: Final = 0.05
 # A sign that is so late is suspicious, and looked after so often.
 SUSPICIOUS_SECONDS: Final = 0.01
 CLOSELY_SECONDS: Final = 0.005
+# After a failure of its own it rests, longer each time.
+FIRST_PAUSE_SECONDS: Final = 0.1
+LONGEST_PAUSE_SECONDS: Final = 60.0
 
 # Frames with the lines that they are at, innermost first.
 _Stack = list[tuple[FrameType, int]]
@@ -49,7 +52,7 @@ class Watchdog:
         # Below this frame it is trio that runs, above it a task.
         self._loop = sys._getframe().f_back
         token = trio.lowlevel.current_trio_token()
-        threading.Thread(target=self._watch, args=(token,), name="watchdog", daemon=True).start()
+        threading.Thread(target=self._keep_watching, args=(token,), name="watchdog", daemon=True).start()
         try:
             await trio.sleep_forever()
         finally:
@@ -66,6 +69,18 @@ class Watchdog:
         except trio.RunFinishedError:
             self._is_over = True
 
+    def _keep_watching(self, token: trio.lowlevel.TrioToken) -> None:
+        """Watch until it is over, and again whenever that fails."""
+        pause = FIRST_PAUSE_SECONDS
+        while not self._is_over:
+            try:
+                self._watch(token)
+            except Exception:
+                logger.exception("The watchdog failed, it watches again in %g s", pause)
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        self._loop = None
+
     def _watch(self, token: trio.lowlevel.TrioToken) -> None:
         while not self._is_over:
             began = self._clock()
@@ -81,7 +96,6 @@ class Watchdog:
             time.sleep(SUSPICIOUS_SECONDS)
             if self._came == float("inf"):
                 self._watch_closely()
-        self._loop = None
 
     def _watch_closely(self) -> None:
         """Return when the sign has come, or when another task has the loop than the one that kept it."""

@@ -163,25 +163,33 @@ class LineWriter(logging.Handler):
         super().close()
 
     def _run(self) -> None:
-        while True:
+        """Write until closed. Whatever fails on the way, such as memory, costs the lines that it happened to."""
+        goes_on = True
+        while goes_on:
+            lines: list[str] = []
+            lost = 0
+            try:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._lines or self._lost or self._is_closed)
+                # Lines come in bursts; a thread that woke for each would take the interpreter from the loop every time.
+                time.sleep(GATHER_SECONDS)
+                with self._changed:
+                    lines, self._lines = self._lines, []
+                    lost, self._lost = self._lost, 0
+                goes_on = bool(lines or lost)
+                said_lost = [self._say_lost(lost)] if lost else []
+                self._write("".join(f"{line}\n" for line in [*lines, *said_lost]).encode("utf-8", "backslashreplace"))
+                lost = 0
+            except Exception:
+                lost += len(lines)
+                time.sleep(PATIENCE_SECONDS)
             with self._changed:
-                self._changed.wait_for(lambda: self._lines or self._lost or self._is_closed)
-            # Lines come in bursts; a thread that woke for each would take the interpreter from the loop every time.
-            time.sleep(GATHER_SECONDS)
-            with self._changed:
-                lines, self._lines = self._lines, []
-                lost, self._lost = self._lost, 0
-            if lost:
-                lines.append(self._say_lost(lost))
-            if not lines:
-                return
-            self._write("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
-            with self._changed:
+                self._lost += lost
                 self._waiting = sum(map(len, self._lines))
                 self._changed.notify_all()
 
     def _say_lost(self, count: int) -> str:
-        message = "%d lines are missing here: what was said before was not read in time"
+        message = "%d lines are missing here: they were not read in time, or could not be written"
         return self.format(logging.LogRecord("ottla", logging.WARNING, __file__, 0, message, (count,), None))
 
     def _write(self, data: bytes) -> None:

@@ -149,3 +149,26 @@ async def test_tasks_that_give_the_loop_away_block_nobody(
     found = await watched(work, caplog)
     # A machine that has no time for this process may make a millisecond a long one.
     assert found == [] or longest > 0.04
+
+
+async def test_a_watchdog_that_fails_says_so_and_watches_again(caplog: pytest.LogCaptureFixture) -> None:
+    thread = threading.current_thread()
+    failures = iter([OSError("no clock"), OSError("no clock again")])
+
+    def clock() -> float:
+        if threading.current_thread() is not thread:
+            for failure in failures:
+                raise failure
+        return time.perf_counter()
+
+    async def block() -> None:
+        while sum(message.startswith("The watchdog failed") for message, _ in told(caplog)) < 2:
+            await trio.sleep(0.01)
+        block_for(0.6)
+
+    found = await watched(block, caplog, 1, Watchdog(clock))
+    assert [message for message, _ in found if "failed" in message] == [
+        "The watchdog failed, it watches again in 0.1 s",
+        "The watchdog failed, it watches again in 0.2 s",
+    ]
+    assert blaming(found, "block_for(0.6)")

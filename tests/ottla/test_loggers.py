@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import re
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -168,6 +169,39 @@ def test_a_reader_who_has_gone_disturbs_nobody(pipe: tuple[BinaryIO, BinaryIO]) 
         writer.handle(record("x"))
         writer.flush()
     writer.close()
+
+
+class Failing(TextFormatter):
+    """Fails the first time that the thread which writes says something of its own: how many lines are lost."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failed = threading.Event()
+
+    def format(self, record: logging.LogRecord) -> str:
+        if threading.current_thread().name == "line-writer" and not self.failed.is_set():
+            self.failed.set()
+            raise MemoryError
+        return super().format(record)
+
+
+def test_when_writing_fails_the_next_lines_are_written_and_those_that_it_cost_are_counted(
+    pipe: tuple[BinaryIO, BinaryIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loggers, "PATIENCE_SECONDS", 0.01)
+    formatter = Failing()
+    writer = LineWriter(pipe[1].fileno(), formatter)
+    # More than the queue holds: some are lost, which is to be said.
+    for _ in range(4 * loggers.MOST_WAITING // 10_000):
+        writer.handle(record("x" * 10_000))
+    heard = b""
+    while b"lines are missing here" not in heard:
+        heard += pipe[0].read1(1 << 20)
+    assert formatter.failed.is_set()
+    assert int(re.findall(rb"WARN (\d+) lines are missing", heard)[0]) > 1
+    writer.handle(record("heard again"))
+    writer.close()
+    assert "heard again" in written(*pipe)
 
 
 @pytest.fixture
