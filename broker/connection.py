@@ -25,7 +25,7 @@ from ottla.broker.request_context import CloseConnection
 from ottla.broker.transport import Chunk, Output, Transport
 from ottla.broker.turns import Turn
 from ottla.wire.errors import DecodeError
-from ottla.wire.framing import LEAST_ROOM, FrameBuffer
+from ottla.wire.framing import LEAST_ROOM, FrameBuffer, FrameSizeError
 
 logger = logging.getLogger("kafka.network.Processor")
 
@@ -148,6 +148,7 @@ class Connection:
         "_life",
         "_muted",
         "_nursery",
+        "_on_no_frame",
         "_outbox",
         "_output",
         "_owed",
@@ -173,14 +174,17 @@ class Connection:
         nursery: trio.Nursery,
         *,
         idle_seconds: float = float("inf"),
+        on_no_frame: Callable[[int], None] = lambda size: None,
         turn_clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        """`on_no_frame` is told the size that a client announced and no frame has, which ends the connection."""
         self.name = name
         self._transport = transport
         self._dispatch = dispatch
         self._outbox = outbox
         self._clock = clock
         self._nursery = nursery
+        self._on_no_frame = on_no_frame
         self._turn_clock = turn_clock
         self._buffers = buffers
         self._buffer: FrameBuffer | None = None
@@ -340,6 +344,9 @@ class Connection:
                         break
                 if now() >= until:
                     break
+        except FrameSizeError as reason:
+            self._on_no_frame(reason.size)
+            return False
         except (DecodeError, CloseConnection) as reason:
             logger.debug("%s: closing: %r", self.name, reason)
             return False

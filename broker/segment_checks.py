@@ -57,7 +57,7 @@ class SegmentChecks:
                     segments.checked(segment, job, outcome)
         except Exception as error:
             if isinstance(error, OSError):
-                partition.log.read_failed(error)
+                partition.log.disk_error(error)
             if self._replicas.hosts(partition):
                 bug = None if isinstance(error, OSError | KafkaError) else error
                 self._replicas.take_offline(partition, f"{segment.file.path} cannot be read: {error}", bug)

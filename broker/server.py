@@ -17,6 +17,7 @@ from typing import Final
 import trio
 
 from ottla.broker.apis import Apis
+from ottla.broker.client_warnings import ClientWarnings
 from ottla.broker.clock import Clock, Offload
 from ottla.broker.connection import Buffers, Connection, Outbox, RequestMemory
 from ottla.broker.connection_limits import ConnectionLimits
@@ -28,10 +29,18 @@ from ottla.wire.config_def import ConfigError
 
 logger = logging.getLogger("kafka.network.SocketServer")
 acceptor_logger = logging.getLogger("kafka.network.DataPlaneAcceptor")
+selector_logger = logging.getLogger("org.apache.kafka.common.network.Selector")
 
 # The process is out of descriptors or memory: other connections must end before a new one can begin.
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE_SECONDS: Final = 0.1
+# The first four bytes of requests of HTTP, as the size that they would be.
+_HTTP: Final = frozenset(
+    int.from_bytes(each, "big")
+    for each in (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
+)
+# The head of the record that a handshake of TLS begins with: its type and version 3.x.
+_TLS: Final = 0x1603
 # As connections, so acceptors: a bounded turn.
 _ACCEPT_AT_ONCE: Final = 16
 
@@ -95,6 +104,7 @@ class Server:
         self._connections: dict[Connection, str] = {}
         self._quotas = ConnectionQuotas(limits)
         self._opened = 0
+        self._strangers = ClientWarnings(selector_logger)
         # Whoever waits for the end of a connection, or for other bounds.
         self._ended = trio.lowlevel.ParkingLot()
 
@@ -229,12 +239,28 @@ class Server:
             self._buffers,
             nursery,
             idle_seconds=self._idle_seconds,
+            on_no_frame=partial(self._warn_of_stranger, listener_name, client),
         )
         self._connections[connection] = listener_name
         try:
             await connection.run()
         finally:
             del self._connections[connection]
+
+    def _warn_of_stranger(self, listener_name: str, client: tuple[str, int], size: int) -> None:
+        host, port = client
+        guess = _guess(size)
+        message = "%s:%d is disconnected from listener %s, %s (Invalid receive, size = %d)"
+        self._strangers.warn((host, guess), message, host, port, listener_name, guess, size)
+
+
+def _guess(size: int) -> str:
+    """Return what somebody speaks who announces a request of this size, and whom to ask about it."""
+    if size in _HTTP:
+        return "it speaks HTTP: is this a browser, a health check or a collector of metrics?"
+    if size >> 16 == _TLS:
+        return "it speaks TLS, and this listener does not: has the client security.protocol=SSL or SASL_SSL?"
+    return "it does not speak Kafka's protocol"
 
 
 def _without_mapping(address: str) -> str:

@@ -56,7 +56,7 @@ class FileBytes(Region, Protocol):
         ...
 
     @property
-    def failed(self) -> Callable[[OSError], None]:
+    def failed(self) -> Callable[[OSError], object]:
         """What is to be told, on the loop, of a disk that does not give the bytes."""
         ...
 

@@ -108,7 +108,7 @@ class FileRegion:
 
     __slots__ = ("failed", "file", "length", "position")
 
-    def __init__(self, file: OpenFile, position: int, length: int, failed: Callable[[OSError], None]) -> None:
+    def __init__(self, file: OpenFile, position: int, length: int, failed: Callable[[OSError], object]) -> None:
         self.file = file
         self.position = position
         self.length = length

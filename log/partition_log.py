@@ -73,14 +73,10 @@ class PartitionLog:
         """Whether it can be written to and read from without further ado: its files are there, and it is not closed."""
         self.on_disk_error: Callable[[Path, OSError], None] = lambda directory, error: None
 
-    def _storage_error(self, error: OSError) -> KafkaError:
+    def disk_error(self, error: OSError) -> KafkaError:
         """A disk that fails: its directory's owner is told, and who asked is answered."""
         self.on_disk_error(self.directory.parent, error)
         return storage_error(error)
-
-    def read_failed(self, error: OSError) -> None:
-        """The disk does not give what a region promised."""
-        self.on_disk_error(self.directory.parent, error)
 
     @contextmanager
     def storage(self) -> Iterator[None]:
@@ -88,7 +84,7 @@ class PartitionLog:
         try:
             yield
         except OSError as error:
-            raise self._storage_error(error) from error
+            raise self.disk_error(error) from error
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
@@ -140,7 +136,7 @@ class PartitionLog:
             place(batch.data, first_offset, leader_epoch)
             segment.write((batch.data,), size)
         except OSError as error:
-            raise self._storage_error(error) from error
+            raise self.disk_error(error) from error
         segment.added(size, last_offset, max_timestamp)
         if producer_id >= 0:
             self._note_producer(header, batch.data, first_offset, max_timestamp)
@@ -178,7 +174,7 @@ class PartitionLog:
         except (OSError, KafkaError) as error:
             producers.restore(saved)
             producers.end_offset = end_offset
-            raise self._storage_error(error) if isinstance(error, OSError) else error from error
+            raise self.disk_error(error) if isinstance(error, OSError) else error from error
         offset = first_offset
         for batch in batches:
             offset += batch.header.last_offset_delta + 1
@@ -211,7 +207,7 @@ class PartitionLog:
         try:
             self._append_replicated(batches, now_ms)
         except OSError as error:
-            raise self._storage_error(error) from error
+            raise self.disk_error(error) from error
 
     def _append_replicated(self, batches: Sequence[tuple[BatchHeader, memoryview]], now_ms: int) -> None:
         """Batch by batch: if the disk fails in between, what is appended stays and the leader is asked for the rest."""
@@ -335,9 +331,9 @@ class PartitionLog:
                 if first > max_bytes and not min_one_message:
                     return b""
                 length = min(end - position, max(first, max_bytes))
-            return FileRegion(segment.file.open(), position, length, self.read_failed) if length > 0 else b""
+            return FileRegion(segment.file.open(), position, length, self.disk_error) if length > 0 else b""
         except OSError as error:
-            raise self._storage_error(error) from error
+            raise self.disk_error(error) from error
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
         """The first record that is not older, None if there is none."""
@@ -447,7 +443,7 @@ class PartitionLog:
                     files += segment.unsynced_files()
         except OSError as error:
             self._discard_flushes()
-            raise self._storage_error(error) from error
+            raise self.disk_error(error) from error
         if self.leader_epochs.unsynced:
             self._flushes.add_path(self.leader_epochs.path)
             self.leader_epochs.unsynced = False

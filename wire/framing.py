@@ -16,6 +16,15 @@ _LARGEST_KEPT = 1024 * 1024
 LEAST_ROOM = 4096
 _GROWTH = 4
 
+
+class FrameSizeError(DecodeError):
+    """No frame has this size: whoever sent these four bytes speaks something else, or is out of step."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"a frame of {size} bytes")
+        self.size = size
+
+
 _unpack_size = struct.Struct(">i").unpack_from
 
 
@@ -71,14 +80,14 @@ class FrameBuffer:
         return size if available < 4 + size <= 4 + self._max_frame else 0
 
     def next_frame(self) -> memoryview | None:
-        """The next whole frame without its size. DecodeError if the announced size is none that a frame may have."""
+        """The next whole frame without its size. FrameSizeError if the announced size is none that a frame may have."""
         start = self._start
         available = self._end - start
         if available < 4:
             return None
         size: int = _unpack_size(self._buffer, start)[0]
         if not 0 < size <= self._max_frame:
-            raise DecodeError(f"a frame of {size} bytes")
+            raise FrameSizeError(size)
         if available < 4 + size:
             return None
         self._start = start + 4 + size
