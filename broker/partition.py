@@ -282,6 +282,9 @@ class Partition:
             return ReadResult(ErrorCode.NONE, b"", high_watermark, stable, start, False)
         records = log.read(offset, max_bytes, bound, at_least_one, may_copy)
         result = ReadResult(ErrorCode.NONE, records, high_watermark, stable, start, False)
+        if offset < log.active_base_offset and result.size:
+            segments = log.segments
+            result.is_of_older_segment = segments.floor_slot(offset) < segments.floor_slot(bound)
         if how_far == TO_LAST_STABLE_OFFSET and result.size:
             with log.storage():
                 found = log.segments.aborted_transactions(offset, result.size, end)

@@ -36,6 +36,7 @@ class ReadResult:
         "error",
         "high_watermark",
         "is_exhausted",
+        "is_of_older_segment",
         "last_stable_offset",
         "log_start_offset",
         "preferred_read_replica",
@@ -62,6 +63,8 @@ class ReadResult:
         self.log_start_offset = log_start_offset
         # Nothing is left to read for now, but for `records`.
         self.is_exhausted = is_exhausted
+        # The reader is behind: there is a newer segment for it, so that it need not wait for more in this one.
+        self.is_of_older_segment = False
         # The epoch and its end offset from which on the reader's log is another one.
         self.diverging_epoch = diverging_epoch
         # Whom the reader is to ask instead, if anybody.

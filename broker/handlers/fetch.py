@@ -97,6 +97,7 @@ def handle(
                 or result.error
                 or request.max_wait_ms <= 0
                 or result.is_diverging
+                or result.is_of_older_segment
             ):
                 return maker.single(topic, name, asked.partition, result)
     may_read = None if access is None else _permission(context, access, reader)
@@ -279,7 +280,7 @@ class _Fetch:
             return
         self._size += result.size - self._sizes.get(partition, 0)
         self._sizes[partition] = result.size
-        if self._size >= self._min_bytes or result.error or _redirects(result):
+        if self._size >= self._min_bytes or result.error or _is_not_to_wait(result):
             self._finish()
 
     def _finish(self) -> None:
@@ -403,9 +404,13 @@ class _LargeFetch:
 
 
 def _ends_wait(result: ReadResult) -> bool:
-    return _redirects(result) or (result.error != ErrorCode.NONE and result.error not in _UNKNOWN)
+    return _is_not_to_wait(result) or (result.error != ErrorCode.NONE and result.error not in _UNKNOWN)
 
 
-def _redirects(result: ReadResult) -> bool:
-    """It tells the reader to go on elsewhere: from before, or at another replica."""
-    return result.is_diverging or result.preferred_read_replica != NO_REPLICA
+def _is_not_to_wait(result: ReadResult) -> bool:
+    """The reader is to go on elsewhere: from before, at another replica, or in the next segment.
+
+    Clients rely on the last: kafka-go takes an answer that comes as late as it may for one that was cut, and asks for
+    the same again. So it would never get past a batch whose last records were compacted away.
+    """
+    return result.is_diverging or result.preferred_read_replica != NO_REPLICA or result.is_of_older_segment

@@ -24,7 +24,7 @@ from tests.broker.handlers.fetching import (
     values,
     waits,
 )
-from tests.broker.replicas import TOPIC, House
+from tests.broker.replicas import NOW_MS, TOPIC, House
 from tests.harness.measuring import AtMost
 
 # Waiting
@@ -55,6 +55,26 @@ async def test_a_fetch_waits_for_enough_bytes_over_all_its_partitions(running: H
     assert not pending.done
     append(running, b"c" * 100, index=1)
     assert [values(data) for data in told(pending.response)] == [[b"a" * 100], [b"b" * 100, b"c" * 100]]
+
+
+async def test_who_reads_an_older_segment_does_not_wait_for_as_many_bytes_as_it_asks_for(running: House) -> None:
+    log = append(running, b"a").log
+    log.roll(NOW_MS)
+    append(running, b"b")
+    for positions in ([position(0, 0)], [position(0, 0), position(1, 0)]):
+        response = now(running, request(topic(TOPIC, *positions), min_bytes=10_000))
+        assert values(told(response)[0]) == [b"a"]
+    waits(running, request(topic(TOPIC, position(0, 1)), min_bytes=10_000))
+
+
+async def test_a_new_segment_ends_the_wait_for_more_bytes_of_the_one_before(running: House) -> None:
+    log = append(running, b"a").log
+    pending = waits(running, request(topic(TOPIC, position(0, 0)), min_bytes=10_000))
+    append(running, b"b")
+    assert not pending.done
+    log.roll(NOW_MS)
+    append(running, b"c")
+    assert values(told(pending.response)[0]) == [b"a", b"b"]
 
 
 async def test_bytes_of_one_partition_are_not_counted_twice(running: House) -> None:
