@@ -12,7 +12,7 @@ MOST_CLIENTS: Final = 1000
 
 
 class ClientWarnings:
-    """The clients that were warned of, one kind of warning a logger."""
+    """The clients that one logger has warned of."""
 
     def __init__(self, logger: logging.Logger, most: int = MOST_CLIENTS) -> None:
         self._logger = logger
@@ -20,7 +20,7 @@ class ClientWarnings:
         self._warned: set[Hashable] = set()
 
     def warn(self, client: Hashable, message: str, *arguments: object) -> None:
-        """Log a warning, unless this client got one. After the last client that is remembered, say that it is."""
+        """Log a warning, unless one was logged for this client. The last one is followed by a line that says so."""
         if client in self._warned or len(self._warned) >= self._most:
             return
         self._warned.add(client)

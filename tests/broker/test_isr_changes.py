@@ -170,8 +170,9 @@ async def test_the_high_watermark_waits_for_who_is_asked_for(leader: Leader, aut
 
 
 async def test_who_lags_leaves_and_the_high_watermark_moves_only_then(
-    leader: Leader, autojump_clock: MockClock
+    leader: Leader, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "kafka.cluster.Partition")
     partition = leader.lead(BROKER, 1, 2)
     moved: list[int] = []
     leader.append()
@@ -184,6 +185,10 @@ async def test_who_lags_leaves_and_the_high_watermark_moves_only_then(
     await leader.pass_time(31)
     assert leader.controller.partitions == [(0, [BROKER, 1])]
     assert partition.high_watermark == 1
+    assert [each.getMessage() for each in caplog.records if each.name == "kafka.cluster.Partition"][1:] == [
+        "[Partition orders-0] Leader: (highWatermark: 1, endOffset: 2). Out of sync replicas: "
+        f"(brokerId: 2, endOffset: 1, lastCaughtUpTimeMs: {NOW_MS})"
+    ]
     watcher = type("Watcher", (), {"partition_moved": lambda self: moved.append(partition.high_watermark)})()
     leader.house.replicas.signal.watch(TopicPartition(TOPIC, 0), HIGH_WATERMARK, watcher)
     await leader.controller.answer(each())
