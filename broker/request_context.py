@@ -6,10 +6,14 @@ sockets, trio or any message: whoever completes a deferred does not know who wai
 Counterparts in Kafka: RequestContext, DelayedOperation.
 """
 
+import logging
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 R = TypeVar("R")
+S = TypeVar("S")
+
+logger = logging.getLogger("kafka.server.KafkaApis")
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 
@@ -166,10 +170,22 @@ class Deferred(Generic[R]):
         elif on_close is not None:
             on_close(self._closed)
 
-    def map(self, change: Callable[[R], R]) -> "Deferred[R]":
-        """Return the reply that this one is when it is changed; whoever waits, waits for that one."""
-        changed: Deferred[R] = Deferred(self.applied, self.abandon, repeatable=self.repeatable)
-        self.then(lambda response: changed.complete(change(response)), changed.close)
+    def map(self, change: Callable[[R], S]) -> "Deferred[S]":
+        """Return a Deferred that completes with `change(response)`; wait on that one. A bug in `change` closes it."""
+        changed: Deferred[S] = Deferred(self.applied, self.abandon, repeatable=self.repeatable)
+
+        def complete(response: R) -> None:
+            try:
+                result = change(response)
+            except CloseConnection as reason:
+                changed.close(reason)
+            except Exception as error:
+                logger.exception("A bug: there is no reply")
+                changed.close(CloseConnection(f"there is no reply: {error!r}"))
+            else:
+                changed.complete(result)
+
+        self.then(complete, changed.close)
         return changed
 
     def _end(self) -> None:

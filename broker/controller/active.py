@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import trio
 
 from ottla.broker.controller import broker_requests, elections, reassignment, topic_deletion
+from ottla.broker.controller.admin import DeleteTopics
 from ottla.broker.controller.assignment import BrokerPlace
 from ottla.broker.controller.cluster_store import ClusterStore, ControllerMovedError
 from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
@@ -110,7 +111,7 @@ class ActiveController:
             case _ if path.startswith(znodes.BROKER_IDS):
                 await self._broker_modified()
             case _ if path.startswith(znodes.TOPICS):
-                await self._topic_modified(znodes.name_of(path))
+                await self.topic_modified(znodes.name_of(path))
 
     async def _isr_changes_written(self) -> None:
         """Take in in-sync replicas that leaders have written by themselves, as brokers do before version 2.7-IV2."""
@@ -229,13 +230,6 @@ class ActiveController:
 
     # Topics
 
-    async def create_topics(self, topics: Sequence[NewTopic]) -> list[tuple[bytes, StoreError | None]]:
-        """Write new topics and bring them online; return their ids, and what kept some from being written."""
-        named = [(topic, self._settings.new_topic_id()) for topic in topics]
-        errors = await self._store.create_topics(named)
-        await self.topics_changed()
-        return [(topic_id, error) for (_, topic_id), error in zip(named, errors, strict=True)]
-
     async def topics_changed(self) -> None:
         """Take in topics that came, whoever made them, and topics that went."""
         names = await self._store.topic_names()
@@ -249,7 +243,7 @@ class ActiveController:
         await self._create_partitions([each for topic in new for each in self.context.partitions_of(topic)])
 
     async def add_partitions(self, wanted: CreatePartitionsTopic, *, validate_only: bool) -> NewTopic:
-        """Write a topic's new partitions and bring them online; return the topic with them."""
+        """Write a topic's new partitions; return the topic with them. `topic_modified` brings them online."""
         context, name = self.context, wanted.name
         if context.is_queued_for_deletion(name):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
@@ -258,10 +252,9 @@ class ActiveController:
         assignment = plan_partitions(wanted, found, brokers)
         if not validate_only:
             await self._store.set_assignment(name, assignment, version)
-            await self._topic_modified(name)
         return NewTopic(name, {index: each.replicas for index, each in assignment.partitions.items()}, {})
 
-    async def _topic_modified(self, topic: str) -> None:
+    async def topic_modified(self, topic: str) -> None:
         """Take in that a topic got more partitions."""
         context = self.context
         found = (await self._store.topics([topic])).get(topic)
@@ -327,17 +320,17 @@ class ActiveController:
 
     # Deletions
 
-    async def delete_topics(self, names: Collection[str]) -> dict[str, ErrorCode]:
+    async def delete_topics(self, request: DeleteTopics) -> None:
         """Mark topics for deletion and begin to delete them."""
-        known = [name for name in names if name in self.context.assignments]
+        unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        known = [name for name in request.keys if name in self.context.assignments]
+        for name in request.keys:
+            if name not in self.context.assignments:
+                request.outcomes[name] = request.failed(name, unknown)
         await self._store.mark_for_deletion(known)
+        for name in known:
+            request.marked(name)
         await self._deletions_changed()
-        return {name: ErrorCode.NONE if name in known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for name in names}
-
-    def gone_or_halted(self, names: Iterable[str]) -> list[str]:
-        """Return those topics whose deletion nobody need wait for: when halted, clients do not see them any more."""
-        halted = topic_deletion.halted_for_long(self.context)
-        return [name for name in names if name not in self.context.assignments or name in halted]
 
     async def _deletions_changed(self) -> None:
         """Take in that somebody wants topics deleted."""
@@ -374,15 +367,16 @@ class ActiveController:
 
     # Reassignments
 
-    async def reassign(self, wanted: reassignment.Wanted) -> dict[TopicPartition, KafkaError | None]:
-        """Give partitions other replicas; return what keeps some from it."""
-        return await reassignment.begin(self._steps, wanted)
+    async def reassign(self, request: reassignment.Reassign) -> None:
+        """Begin to give partitions other replicas."""
+        request.outcomes = {}
+        await reassignment.begin(self._steps, request.wanted, request.outcomes)
 
     # Brokers' requests, and their answers
 
     async def answer(self, asked: broker_requests.BrokerAsks) -> None:
-        """Do what a broker asks and reply; a reassignment may have waited for that alone."""
-        response = await broker_requests.serve(self._steps, asked)
+        """Do what a broker asks; a reassignment may have waited for that alone."""
+        response = asked.response = await broker_requests.serve(self._steps, asked)
         if isinstance(response, AlterPartitionResponse):
             partitions = [
                 TopicPartition(topic.topic_name, each.partition_index)

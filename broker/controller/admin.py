@@ -1,12 +1,13 @@
-"""What clients ask of the controller: topics to create, enlarge and delete, leaders to elect, and the replies that wait
-until it is done.
+"""What is asked of the controller, and the replies that wait until it is done.
 
-Owns these waits and their time-outs. Must not know how the controller does it; it is handed the results.
+Owns that every request is answered: its timer starts before the work, each topic or partition has its outcome when the
+work ends, however it ends, and the reply leaves when what it waits for has come, or when time is up. Must not know how
+the controller does it; it is handed the results.
 Counterparts in Kafka: ZkAdminManager, DelayedCreatePartitions, DelayedDeleteTopics, DelayedElectLeader.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ottla.broker.clock import Clock, Timer
 from ottla.broker.controller.topics import NewTopic
@@ -19,6 +20,7 @@ from ottla.wire.types import ZERO_UUID, TopicPartition
 
 K = TypeVar("K")
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class TopicOutcome(NamedTuple):
@@ -37,39 +39,163 @@ DeleteReply = Deferred[Mapping[str, ErrorCode]]
 ElectReply = Deferred[Mapping[TopicPartition, KafkaError | None]]
 
 
-class CreateTopics(NamedTuple):
+class Asked(Generic[R]):
+    """A request to the controller, whose event loop calls `end` when the work on it is over, whatever was raised."""
+
+    def __init__(self) -> None:
+        self.reply: Deferred[R] = Deferred(applied=False)
+
+    def end(self, failure: KafkaError) -> None:
+        """Complete the reply, or leave it to what it waits for; `failure` is the outcome where there is none yet."""
+        raise NotImplementedError
+
+
+class ClientRequest(Asked[Mapping[K, T]], Generic[K, T]):
+    """A request of a client for some topics, or for some partitions: the `keys`, each with an outcome of its own.
+
+    The reply waits for those that are `open`. For each topic that is the number of partitions that must have a leader;
+    for each partition, who is to lead it.
+    """
+
+    def __init__(self, waits: "TopicWaits", keys: Collection[K], timeout_ms: int) -> None:
+        super().__init__()
+        self.keys = keys
+        self.timeout_ms = timeout_ms
+        self.outcomes: dict[K, T] = {}
+        self.open: dict[K, int] = {}
+        self._has_ended = False
+        self._waits = waits
+        waits.requests[self] = None
+        self.reply.on_abandon = self._drop
+        # A client that allows no time is answered when the work ends.
+        self._timer: Timer | None = None
+        if timeout_ms > 0:
+            self._timer = waits.clock.call_later(timeout_ms / 1000, self._complete)
+
+    def failed(self, key: K, error: KafkaError) -> T:
+        """Return the outcome of a key that failed."""
+        raise NotImplementedError
+
+    def look(self, metadata: MetadataCache, topics: Iterable[str] | None = None) -> None:
+        """Close what has come, as far as these topics are concerned; None: all."""
+
+    def end(self, failure: KafkaError) -> None:
+        """Take in that the work is over."""
+        for key in self.keys:
+            if key not in self.outcomes:
+                self.outcomes[key] = self.failed(key, failure)
+        self._has_ended = True
+        self.look(self._waits.metadata)
+        self.complete_if_done()
+
+    def complete_if_done(self) -> None:
+        """Reply if there is nothing to wait for, or no time."""
+        if self._has_ended and (not self.open or self.timeout_ms <= 0):
+            self._complete()
+
+    def _complete(self) -> None:
+        """Reply now; what is not done by now is late."""
+        self._drop()
+        late = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        is_late = self.open.keys() | (set(self.keys) - self.outcomes.keys())
+        self.reply.complete(
+            {key: self.failed(key, late) if key in is_late else self.outcomes[key] for key in self.keys}
+        )
+
+    def _drop(self) -> None:
+        self._waits.requests.pop(self, None)
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+class _Creation(ClientRequest[str, TopicOutcome]):
+    """New partitions, which the reply waits for until they have leaders."""
+
+    def __init__(self, waits: "TopicWaits", names: Collection[str], timeout_ms: int, validate_only: bool) -> None:
+        super().__init__(waits, names, timeout_ms)
+        self.validate_only = validate_only
+
+    def created(self, topic: NewTopic, topic_id: bytes = ZERO_UUID) -> None:
+        """Take in that the store has a topic, or that it could be created."""
+        self.outcomes[topic.name] = TopicOutcome(topic=topic, topic_id=topic_id)
+        if not self.validate_only:
+            self.open[topic.name] = len(topic.assignment)
+
+    def failed(self, key: str, error: KafkaError) -> TopicOutcome:
+        """Return an error; with the id of a topic that is there."""
+        return self.outcomes.get(key, TopicOutcome())._replace(error=error, topic=None)
+
+    def look(self, metadata: MetadataCache, topics: Iterable[str] | None = None) -> None:
+        """Close topics whose partitions all have leaders. A client that allows no time is not told of them."""
+        if self.timeout_ms <= 0:
+            return
+        for name in [each for each in (self.open if topics is None else topics) if each in self.open]:
+            partitions = metadata.partitions(name)
+            if len(partitions) >= self.open[name] and all(each.leader >= 0 for each in partitions.values()):
+                del self.open[name]
+
+
+class CreateTopics(_Creation):
     """Somebody wants topics created."""
 
-    topics: Sequence[CreatableTopic]
-    timeout_ms: int
-    validate_only: bool
-    reply: CreateReply
+    def __init__(
+        self, waits: "TopicWaits", topics: Sequence[CreatableTopic], timeout_ms: int, *, validate_only: bool
+    ) -> None:
+        super().__init__(waits, [topic.name for topic in topics], timeout_ms, validate_only)
+        self.topics = topics
 
 
-class CreatePartitions(NamedTuple):
+class CreatePartitions(_Creation):
     """Somebody wants topics to have more partitions."""
 
-    topics: Sequence[CreatePartitionsTopic]
-    timeout_ms: int
-    validate_only: bool
-    reply: CreateReply
+    def __init__(
+        self, waits: "TopicWaits", topics: Sequence[CreatePartitionsTopic], timeout_ms: int, *, validate_only: bool
+    ) -> None:
+        super().__init__(waits, [topic.name for topic in topics], timeout_ms, validate_only)
+        self.topics = topics
 
 
-class DeleteTopics(NamedTuple):
-    """Somebody wants topics deleted."""
+class DeleteTopics(ClientRequest[str, ErrorCode]):
+    """Somebody wants topics deleted; the reply waits until nothing is left of them."""
 
-    names: Collection[str]
-    timeout_ms: int
-    reply: DeleteReply
+    def marked(self, name: str) -> None:
+        """Take in that a topic is going to be deleted."""
+        self.outcomes[name] = ErrorCode.NONE
+        self.open[name] = 0
+
+    def failed(self, key: str, error: KafkaError) -> ErrorCode:
+        """Return the error's code."""
+        return error.code
 
 
-class ElectLeaders(NamedTuple):
+class ElectLeaders(ClientRequest[TopicPartition, KafkaError | None]):
     """Somebody wants the preferred replicas of partitions to lead; or, `unclean`, anybody where nobody does."""
 
-    partitions: Collection[TopicPartition]
-    unclean: bool
-    timeout_ms: int
-    reply: ElectReply
+    def __init__(
+        self, waits: "TopicWaits", partitions: Collection[TopicPartition], timeout_ms: int, *, unclean: bool
+    ) -> None:
+        super().__init__(waits, partitions, timeout_ms)
+        self.unclean = unclean
+
+    def elected(self, outcomes: Mapping[TopicPartition, int | KafkaError]) -> None:
+        """Take in who was elected, or why nobody was."""
+        for partition, outcome in outcomes.items():
+            if isinstance(outcome, KafkaError):
+                self.outcomes[partition] = outcome
+            else:
+                self.outcomes[partition] = None
+                self.open[partition] = outcome
+
+    def failed(self, key: TopicPartition, error: KafkaError) -> KafkaError:
+        """Return the error."""
+        return error
+
+    def look(self, metadata: MetadataCache, topics: Iterable[str] | None = None) -> None:
+        """Close partitions that are known to be led by whoever was elected."""
+        for partition, leader in list(self.open.items()):
+            known = metadata.partition(*partition)
+            if known is not None and known.leader == leader:
+                del self.open[partition]
 
 
 class AutoCreate(NamedTuple):
@@ -78,121 +204,24 @@ class AutoCreate(NamedTuple):
     topics: Sequence[NewTopic]
 
 
-class _Wait(Generic[K, T]):
-    """A reply that waits for some topics, or for some partitions.
-
-    For each topic `open` holds the number of partitions that must have a leader; for each partition, who is to lead it.
-    """
-
-    __slots__ = ("finish", "open", "reply", "timer")
-
-    def __init__(self, open_: dict[K, int], reply: Deferred[T], finish: Callable[[Collection[K]], T]) -> None:
-        self.open = open_
-        self.reply = reply
-        self.finish = finish
-        self.timer: Timer | None = None
-
-
 class TopicWaits:
-    """All replies that wait."""
+    """All requests of clients that are not answered yet."""
 
     def __init__(self, clock: Clock, metadata: MetadataCache) -> None:
-        self._clock = clock
-        self._metadata = metadata
-        self._creations: dict[_Wait[str, Mapping[str, TopicOutcome]], None] = {}
-        self._deletions: dict[_Wait[str, Mapping[str, ErrorCode]], None] = {}
-        self._elections: dict[_Wait[TopicPartition, Mapping[TopicPartition, KafkaError | None]], None] = {}
-
-    def wait_for_leaders(self, request: CreateTopics | CreatePartitions, outcomes: Mapping[str, TopicOutcome]) -> None:
-        """Reply when all partitions of each topic have leaders; REQUEST_TIMED_OUT for those that take too long."""
-        if request.validate_only:
-            request.reply.complete(outcomes)
-            return
-        late = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
-
-        def finish(still_open: Collection[str]) -> Mapping[str, TopicOutcome]:
-            return {
-                name: outcome._replace(error=late, topic=None) if name in still_open else outcome
-                for name, outcome in outcomes.items()
-            }
-
-        created = {name: len(outcome.topic.assignment) for name, outcome in outcomes.items() if outcome.topic}
-        wait = _Wait(created, request.reply, finish)
-        if request.timeout_ms > 0:
-            self._settle(wait, list(created))
-        self._park(wait, self._creations, request.timeout_ms)
-
-    def wait_until_gone(self, request: DeleteTopics, errors: Mapping[str, ErrorCode]) -> None:
-        """Reply when each topic that is to be deleted is gone; REQUEST_TIMED_OUT for those that take too long."""
-
-        def finish(still_open: Collection[str]) -> Mapping[str, ErrorCode]:
-            late = ErrorCode.REQUEST_TIMED_OUT
-            return {name: late if name in still_open else error for name, error in errors.items()}
-
-        to_delete = {name: 0 for name, error in errors.items() if error is ErrorCode.NONE}
-        self._park(_Wait(to_delete, request.reply, finish), self._deletions, request.timeout_ms)
-
-    def wait_for_elected(self, request: ElectLeaders, outcomes: Mapping[TopicPartition, int | KafkaError]) -> None:
-        """Reply when whoever was elected is known to lead; REQUEST_TIMED_OUT for those that take too long."""
-
-        def finish(still_open: Collection[TopicPartition]) -> Mapping[TopicPartition, KafkaError | None]:
-            late = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
-            return {
-                partition: outcome if isinstance(outcome, KafkaError) else late if partition in still_open else None
-                for partition, outcome in outcomes.items()
-            }
-
-        elected = {partition: each for partition, each in outcomes.items() if isinstance(each, int)}
-        wait = _Wait(elected, request.reply, finish)
-        self._settle_elected(wait)
-        self._park(wait, self._elections, request.timeout_ms)
+        self.clock = clock
+        self.metadata = metadata
+        self.requests: dict[ClientRequest[Any, Any], None] = {}
 
     def metadata_changed(self, topics: Collection[str]) -> None:
         """Look again at who waits for these topics' leaders."""
-        for wait in list(self._creations):
-            self._settle(wait, topics)
-            self._finish_if_done(wait, self._creations)
-        for election in list(self._elections):
-            self._settle_elected(election)
-            self._finish_if_done(election, self._elections)
+        for request in list(self.requests):
+            request.look(self.metadata, topics)
+            request.complete_if_done()
 
     def topics_gone(self, topics: Iterable[str]) -> None:
         """Take in that nothing is left of topics, or that what is left cannot be deleted now."""
+        deletions = [request for request in self.requests if isinstance(request, DeleteTopics)]
         for topic in topics:
-            for wait in list(self._deletions):
-                wait.open.pop(topic, None)
-                self._finish_if_done(wait, self._deletions)
-
-    def _settle(self, wait: _Wait[str, Mapping[str, TopicOutcome]], topics: Iterable[str]) -> None:
-        for name in topics:
-            partitions = self._metadata.partitions(name)
-            if len(partitions) >= wait.open.get(name, 0) and all(each.leader >= 0 for each in partitions.values()):
-                wait.open.pop(name, None)
-
-    def _settle_elected(self, wait: _Wait[TopicPartition, T]) -> None:
-        for partition, leader in list(wait.open.items()):
-            known = self._metadata.partition(*partition)
-            if known is not None and known.leader == leader:
-                del wait.open[partition]
-
-    def _park(self, wait: _Wait[K, T], waits: dict[_Wait[K, T], None], timeout_ms: int) -> None:
-        if not wait.open or timeout_ms <= 0:
-            wait.reply.complete(wait.finish(wait.open))
-            return
-        waits[wait] = None
-        wait.timer = self._clock.call_later(timeout_ms / 1000, lambda: self._expire(wait, waits))
-        wait.reply.on_abandon = lambda: self._drop(wait, waits)
-
-    def _expire(self, wait: _Wait[K, T], waits: dict[_Wait[K, T], None]) -> None:
-        waits.pop(wait, None)
-        wait.reply.complete(wait.finish(wait.open))
-
-    def _finish_if_done(self, wait: _Wait[K, T], waits: dict[_Wait[K, T], None]) -> None:
-        if not wait.open:
-            self._drop(wait, waits)
-            wait.reply.complete(wait.finish(()))
-
-    def _drop(self, wait: _Wait[K, T], waits: dict[_Wait[K, T], None]) -> None:
-        waits.pop(wait, None)
-        if wait.timer is not None:
-            wait.timer.cancel()
+            for request in deletions:
+                request.open.pop(topic, None)
+                request.complete_if_done()

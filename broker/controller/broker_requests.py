@@ -5,16 +5,14 @@ Counterparts in Kafka: KafkaController's processAlterPartition, doControlledShut
 """
 
 import logging
-from typing import NamedTuple
 
 from ottla.broker.controller import isr_updates
-from ottla.broker.controller.cluster_store import ControllerMovedError
+from ottla.broker.controller.admin import Asked
 from ottla.broker.controller.context import Replica
 from ottla.broker.controller.election import before_shutdown
 from ottla.broker.controller.producer_ids import claim_block
 from ottla.broker.controller.state_machines import replicas_offline
 from ottla.broker.controller.steps import Steps
-from ottla.broker.request_context import Deferred
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -35,31 +33,27 @@ BrokersResponse = AlterPartitionResponse | ControlledShutdownResponse | Allocate
 _UNKNOWN_BROKER_EPOCH = -1
 
 
-class BrokerAsks(NamedTuple):
+class BrokerAsks(Asked[BrokersResponse]):
     """A broker asks, and waits for the reply."""
 
-    request: BrokersRequest
-    version: int
-    reply: Deferred[BrokersResponse]
+    def __init__(self, request: BrokersRequest, version: int) -> None:
+        super().__init__()
+        self.request = request
+        self.version = version
+        self.response: BrokersResponse | None = None
+
+    def end(self, failure: KafkaError) -> None:
+        """Complete the reply."""
+        self.reply.complete(self.response or refusal(self.request, failure.code))
 
 
 async def serve(steps: Steps, asked: BrokerAsks) -> BrokersResponse:
-    """Do what is asked and reply; what went wrong beyond the reply is raised after it."""
-    request, version, reply = asked
-    response = not_active(request)
+    """Do what is asked, or refuse it."""
     try:
-        response = await _answer(steps, request, version)
+        return await _answer(steps, asked.request, asked.version)
     except KafkaError as error:
-        logger.info("%s is refused: %r", type(request).__name__, error)
-        response = refusal(request, error.code)
-    except ControllerMovedError:
-        raise
-    except Exception:
-        response = refusal(request, ErrorCode.UNKNOWN_SERVER_ERROR)
-        raise
-    finally:
-        reply.complete(response)
-    return response
+        logger.info("%s is refused: %r", type(asked.request).__name__, error)
+        return refusal(asked.request, error.code)
 
 
 async def _answer(steps: Steps, request: BrokersRequest, version: int) -> BrokersResponse:
@@ -78,15 +72,11 @@ def refusal(request: BrokersRequest, code: ErrorCode) -> BrokersResponse:
         case AlterPartitionRequest():
             return AlterPartitionResponse(error_code=code, topics=())
         case ControlledShutdownRequest():
-            return ControlledShutdownResponse(error_code=code, remaining_partitions=())
+            # A broker that goes is told in words of its own.
+            own = ErrorCode.STALE_CONTROLLER_EPOCH if code is ErrorCode.NOT_CONTROLLER else code
+            return ControlledShutdownResponse(error_code=own, remaining_partitions=())
         case AllocateProducerIdsRequest():
             return AllocateProducerIdsResponse(error_code=code, producer_id_start=0, producer_id_len=0)
-
-
-def not_active(request: BrokersRequest) -> BrokersResponse:
-    """The answer of a broker that is not the controller; a broker that goes is told in words of its own."""
-    is_going = isinstance(request, ControlledShutdownRequest)
-    return refusal(request, ErrorCode.STALE_CONTROLLER_EPOCH if is_going else ErrorCode.NOT_CONTROLLER)
 
 
 async def _alter_partitions(steps: Steps, request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:

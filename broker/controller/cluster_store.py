@@ -29,8 +29,10 @@ from ottla.zk.store import (
     Operation,
     Result,
     Session,
+    SessionExpiredError,
     SetData,
     StoreError,
+    StoreFailedError,
 )
 from ottla.zk.znodes import BrokerInfo, PartitionState, ReplicaAssignment, TopicAssignment
 
@@ -302,15 +304,15 @@ class ClusterStore:
     async def set_wanted_reassignments(self, wanted: Mapping[TopicPartition, Sequence[int]]) -> None:
         """Leave of old tools' wishes those that are not done; nobody minds if they are gone already."""
         path = znodes.REASSIGN_PARTITIONS
-        await self._write([[SetData(path, znodes.encode_reassignments(wanted)) if wanted else Delete(path)]])
+        await self._settle([[SetData(path, znodes.encode_reassignments(wanted)) if wanted else Delete(path)]])
 
     async def delete(self, paths: Iterable[str]) -> None:
         """Delete what has been taken in; nobody minds if it is gone already."""
-        await self._write([[Delete(path)] for path in paths])
+        await self._settle([[Delete(path)] for path in paths])
 
     async def mark_for_deletion(self, topics: Iterable[str]) -> None:
         """Say that topics are to be deleted; some may be marked already."""
-        await self._write([[Create(znodes.delete_topic_path(topic))] for topic in topics])
+        await self._settle([[Create(znodes.delete_topic_path(topic))] for topic in topics])
 
     async def unmark_for_deletion(self, topics: Iterable[str]) -> None:
         """Forget that topics were to be deleted."""
@@ -324,7 +326,7 @@ class ClusterStore:
             steps.append([Delete(znodes.topic_config_path(topic))])
             steps.append([Delete(znodes.delete_topic_path(topic))])
             await trio.lowlevel.checkpoint()
-        await self._write(steps)
+        await self._settle(steps)
 
     async def _below(self, path: str) -> list[str]:
         """Return the path and all below it, children first."""
@@ -333,6 +335,12 @@ class ClusterStore:
         except NoNodeError:
             return []
         return [each for child in children for each in await self._below(f"{path}/{child}")] + [path]
+
+    async def _settle(self, steps: Sequence[Sequence[Operation]]) -> None:
+        """Do each step, or find it done; StoreFailedError where nobody knows."""
+        for outcome in await self._write(steps):
+            if isinstance(outcome, StoreFailedError | SessionExpiredError):
+                raise outcome
 
     async def _write(self, steps: Sequence[Sequence[Operation]]) -> list[Outcome]:
         """Do each step, fenced where this is the controller."""

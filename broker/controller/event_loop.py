@@ -12,7 +12,7 @@ import logging
 import math
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import trio
 
@@ -20,6 +20,7 @@ from ottla.broker.clock import Clock, Timer
 from ottla.broker.config import BrokerConfig
 from ottla.broker.controller.active import ActiveController, why_not_created
 from ottla.broker.controller.admin import (
+    Asked,
     AutoCreate,
     CreatePartitions,
     CreateReply,
@@ -32,11 +33,11 @@ from ottla.broker.controller.admin import (
     TopicWaits,
 )
 from ottla.broker.controller.assignment import BrokerPlace
-from ottla.broker.controller.broker_requests import BrokerAsks, BrokersRequest, BrokersResponse, not_active
+from ottla.broker.controller.broker_requests import BrokerAsks, BrokersRequest, BrokersResponse
 from ottla.broker.controller.cluster_store import ClusterStore, ControllerMovedError, new_topic_id
 from ottla.broker.controller.context import ControllerContext
 from ottla.broker.controller.peers import BrokerQueues, Peer
-from ottla.broker.controller.reassignment import Reassign, ReassignReply, Wanted
+from ottla.broker.controller.reassignment import Reassign, ReassignReply, Wanted, not_controller
 from ottla.broker.controller.request_batch import ControlRequest
 from ottla.broker.controller.steps import UNCLEAN_KEY, Settings
 from ottla.broker.controller.topics import (
@@ -62,13 +63,15 @@ from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResp
 from ottla.wire.schema import Response
 from ottla.wire.types import TopicPartition
 from ottla.zk import znodes
-from ottla.zk.store import EventType, NodeExistsError, Session, StoreError, WatchEvent
+from ottla.zk.store import EventType, NodeExistsError, Session, StoreError, StoreFailedError, WatchEvent
 
 logger = logging.getLogger("kafka.controller.KafkaController")
 
-_NOT_CONTROLLER: Final = "This is not the correct controller for this cluster."
 # What Kafka's controllers wait before they look for the first time.
 _FIRST_REBALANCE_AFTER_SECONDS: Final = 5
+_CANDIDATE_AGAIN_AFTER_SECONDS: Final = 1
+
+R = TypeVar("R")
 
 
 class _Answer(NamedTuple):
@@ -87,19 +90,7 @@ class _Rebalance(NamedTuple):
     """It is time to look whether partitions are led by those who should."""
 
 
-_Event = (
-    _UncleanElections
-    | _Rebalance
-    | WatchEvent
-    | CreateTopics
-    | CreatePartitions
-    | DeleteTopics
-    | ElectLeaders
-    | AutoCreate
-    | Reassign
-    | BrokerAsks
-    | _Answer
-)
+_Event = _UncleanElections | _Rebalance | WatchEvent | Asked[Any] | AutoCreate | _Answer
 
 
 class Controller:
@@ -162,46 +153,34 @@ class Controller:
 
     def create_topics(self, topics: Sequence[CreatableTopic], timeout_ms: int, *, validate_only: bool) -> CreateReply:
         """Have topics, no two of one name, created; the reply comes when they have leaders."""
-        reply: CreateReply = Deferred(applied=False)
-        self._put(CreateTopics(topics, timeout_ms, validate_only, reply))
-        return reply
+        return self._asked(CreateTopics(self._waits, topics, timeout_ms, validate_only=validate_only))
 
     def create_partitions(
         self, topics: Sequence[CreatePartitionsTopic], timeout_ms: int, *, validate_only: bool
     ) -> CreateReply:
         """Have partitions added to topics, no two of one name; the reply comes when they have leaders."""
-        reply: CreateReply = Deferred(applied=False)
-        self._put(CreatePartitions(topics, timeout_ms, validate_only, reply))
-        return reply
+        return self._asked(CreatePartitions(self._waits, topics, timeout_ms, validate_only=validate_only))
 
     def delete_topics(self, names: Collection[str], timeout_ms: int) -> DeleteReply:
         """Have topics deleted; the reply comes when they are gone."""
-        reply: DeleteReply = Deferred(applied=False)
-        self._put(DeleteTopics(names, timeout_ms, reply))
-        return reply
+        return self._asked(DeleteTopics(self._waits, names, timeout_ms))
 
     def elect_leaders(self, partitions: Collection[TopicPartition], timeout_ms: int, *, unclean: bool) -> ElectReply:
         """Have leaders elected; the reply comes when they are known to lead."""
-        reply: ElectReply = Deferred(applied=False)
-        self._put(ElectLeaders(partitions, unclean, timeout_ms, reply))
-        return reply
+        return self._asked(ElectLeaders(self._waits, partitions, timeout_ms, unclean=unclean))
 
     def ask(self, request: BrokersRequest, version: int) -> Deferred[BrokersResponse]:
         """Have done what a broker asks of the controller."""
-        reply: Deferred[BrokersResponse] = Deferred(applied=False)
-        self._put(BrokerAsks(request, version, reply))
-        return reply
+        return self._asked(BrokerAsks(request, version))
 
     def reassign(self, wanted: Wanted) -> ReassignReply:
         """Have partitions come to other replicas; the reply comes when that has begun."""
-        reply: ReassignReply = Deferred(applied=False)
-        self._put(Reassign(wanted, reply))
-        return reply
+        return self._asked(Reassign(wanted))
 
     def reassignments(self) -> dict[TopicPartition, znodes.ReplicaAssignment]:
         """Return the partitions whose replicas are changing; KafkaError NOT_CONTROLLER if another one knows."""
         if self._active is None:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, _NOT_CONTROLLER)
+            raise not_controller()
         return self._active.context.reassignments()
 
     def auto_create(self, names: Iterable[str]) -> dict[str, ErrorCode]:
@@ -247,36 +226,64 @@ class Controller:
             await self._queues.flush(self._broker_id)
             task_status.started()
             async for event in self._events:
-                try:
-                    await self._take(event)
-                except ControllerMovedError:
-                    self._resign()
-                    await self._stand_for_election()
-                except Exception:
-                    logger.exception("[Controller id=%d] Failed at %s", self._broker_id, type(event).__name__)
+                await self._process(event)
 
     def _put(self, event: _Event) -> None:
         self._sender.send_nowait(event)
 
+    def _asked(self, request: Asked[R]) -> Deferred[R]:
+        self._put(request)
+        return request.reply
+
     def _answered(self, broker_id: int, request: ControlRequest, response: Response) -> None:
         self._put(_Answer(broker_id, request, response))
+
+    async def _process(self, event: _Event) -> None:
+        """Take an event in; nothing that goes wrong in it keeps the next from its turn."""
+        try:
+            try:
+                await self._take_and_answer(event)
+            except ControllerMovedError:
+                self._resign()
+                await self._stand_for_election()
+        except StoreFailedError as error:
+            # Some of it may be in the store, and some not: whoever is the controller next reads all of it.
+            logger.error(
+                "[Controller id=%d] The store failed at %s: %s. Resigning; a candidate again in %d s",
+                self._broker_id,
+                type(event).__name__,
+                error,
+                _CANDIDATE_AGAIN_AFTER_SECONDS,
+            )
+            self._resign()
+            begun = WatchEvent(EventType.BEGUN, "")
+            self._clock.call_later(_CANDIDATE_AGAIN_AFTER_SECONDS, lambda: self._put(begun))
+        except Exception:
+            logger.exception("[Controller id=%d] Failed at %s", self._broker_id, type(event).__name__)
+
+    async def _take_and_answer(self, event: _Event) -> None:
+        """Take an event in. Whoever asked for it is answered, whatever is raised."""
+        failure = KafkaError(ErrorCode.NOT_CONTROLLER)
+        try:
+            await self._take(event)
+        except KafkaError as error:
+            failure = error
+        except ControllerMovedError:
+            raise
+        except Exception as error:
+            failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error) if isinstance(error, StoreError) else "")
+            raise
+        finally:
+            if isinstance(event, Asked):
+                event.end(failure)
 
     async def _take(self, event: _Event) -> None:
         match event:
             case WatchEvent(type, path):
                 await self._take_store_event(type, path)
-            case CreateTopics():
-                await self._create_topics(event)
-            case CreatePartitions():
-                await self._create_partitions(event)
-            case DeleteTopics():
-                await self._delete_topics(event)
-            case ElectLeaders():
-                await self._elect_leaders(event)
-            case Reassign():
-                await self._reassign(event)
-            case BrokerAsks():
-                await self._answer_broker(event)
+            case Asked():
+                if self._active is not None:
+                    await self._answer(event, self._active)
             case AutoCreate(topics):
                 await self._auto_create(topics)
             case _UncleanElections() if self._active is not None:
@@ -331,8 +338,10 @@ class Controller:
                 self._resign()
             except Exception:
                 # Whoever comes next may know better.
-                await self._store.resign()
-                self._resign()
+                try:
+                    await self._store.resign()
+                finally:
+                    self._resign()
                 raise
 
     async def _moved(self) -> None:
@@ -377,110 +386,66 @@ class Controller:
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
-    async def _create_topics(self, request: CreateTopics) -> None:
-        outcomes: dict[str, TopicOutcome] = {}
-        active = self._active
-        try:
-            if active is None:
-                raise KafkaError(ErrorCode.NOT_CONTROLLER)
-            if count_partitions(request.topics, self._rules.num_partitions) > MAX_PARTITIONS_PER_REQUEST:
-                raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
-            names = set(active.context.topics)
-            for topic in request.topics:
-                outcomes[topic.name] = self._plan(topic, names)
-                if outcomes[topic.name].error is None and not request.validate_only:
-                    names.add(topic.name)
-            planned = [outcome.topic for outcome in outcomes.values() if outcome.topic is not None]
-            if not request.validate_only and planned:
-                outcomes |= await self._write_topics(active, planned)
-        except KafkaError as error:
-            outcomes = {topic.name: TopicOutcome(error) for topic in request.topics}
-        except ControllerMovedError:
-            outcomes = {topic.name: TopicOutcome(KafkaError(ErrorCode.NOT_CONTROLLER)) for topic in request.topics}
-            self._waits.wait_for_leaders(request, outcomes)
-            raise
-        self._waits.wait_for_leaders(request, outcomes)
+    async def _answer(self, request: Asked[Any], active: ActiveController) -> None:
+        match request:
+            case CreateTopics():
+                await self._create_topics(request, active)
+            case CreatePartitions():
+                await self._create_partitions(request, active)
+            case DeleteTopics():
+                await active.delete_topics(request)
+            case ElectLeaders():
+                request.elected(await active.elect_leaders(request.keys, unclean=request.unclean))
+            case Reassign():
+                await active.reassign(request)
+            case BrokerAsks():
+                await active.answer(request)
 
-    def _plan(self, topic: CreatableTopic, names: Collection[str]) -> TopicOutcome:
-        try:
-            return TopicOutcome(topic=plan_topic(topic, self._existing(names), self._rules))
-        except KafkaError as error:
-            return TopicOutcome(error)
-
-    async def _write_topics(self, active: ActiveController, topics: Sequence[NewTopic]) -> dict[str, TopicOutcome]:
-        outcomes = {}
-        for topic, (topic_id, error) in zip(topics, await active.create_topics(topics), strict=True):
-            if error is None:
-                outcomes[topic.name] = TopicOutcome(topic=topic, topic_id=topic_id)
+    async def _create_topics(self, request: CreateTopics, active: ActiveController) -> None:
+        if count_partitions(request.topics, self._rules.num_partitions) > MAX_PARTITIONS_PER_REQUEST:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+        names = set(active.context.topics)
+        planned = []
+        for topic in request.topics:
+            try:
+                plan = plan_topic(topic, self._existing(names), self._rules)
+            except KafkaError as error:
+                request.outcomes[topic.name] = TopicOutcome(error)
+                continue
+            if request.validate_only:
+                request.created(plan)
             else:
-                outcomes[topic.name] = TopicOutcome(KafkaError(*why_not_created(topic.name, error)))
-        return outcomes
+                names.add(topic.name)
+                planned.append((plan, new_topic_id()))
+        if planned:
+            for (plan, topic_id), failure in zip(planned, await self._store.create_topics(planned), strict=True):
+                if failure is None:
+                    request.created(plan, topic_id)
+                else:
+                    request.outcomes[plan.name] = TopicOutcome(KafkaError(*why_not_created(plan.name, failure)))
+            await active.topics_changed()
 
-    async def _create_partitions(self, request: CreatePartitions) -> None:
-        moved = TopicOutcome(KafkaError(ErrorCode.NOT_CONTROLLER))
-        outcomes = {topic.name: moved for topic in request.topics}
-        try:
-            if self._active is not None:
-                for topic in request.topics:
-                    outcomes[topic.name] = await self._add_partitions(self._active, topic, request.validate_only)
-        finally:
-            self._waits.wait_for_leaders(request, outcomes)
-
-    async def _add_partitions(
-        self, active: ActiveController, topic: CreatePartitionsTopic, validate_only: bool
-    ) -> TopicOutcome:
-        try:
-            return TopicOutcome(topic=await active.add_partitions(topic, validate_only=validate_only))
-        except KafkaError as error:
-            return TopicOutcome(error)
-        except StoreError as error:
-            return TopicOutcome(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
-
-    async def _delete_topics(self, request: DeleteTopics) -> None:
-        errors = dict.fromkeys(request.names, ErrorCode.NOT_CONTROLLER)
-        try:
-            if self._active is not None:
-                errors = await self._active.delete_topics(request.names)
-        finally:
-            self._waits.wait_until_gone(request, errors)
-            if self._active is not None:
-                self._waits.topics_gone(self._active.gone_or_halted(request.names))
-
-    async def _elect_leaders(self, request: ElectLeaders) -> None:
-        moved: int | KafkaError = KafkaError(ErrorCode.NOT_CONTROLLER)
-        outcomes = dict.fromkeys(request.partitions, moved)
-        try:
-            if self._active is not None:
-                outcomes = await self._active.elect_leaders(request.partitions, unclean=request.unclean)
-        finally:
-            self._waits.wait_for_elected(request, outcomes)
-
-    async def _reassign(self, event: Reassign) -> None:
-        outcomes: Mapping[TopicPartition, KafkaError | None] | KafkaError
-        outcomes = KafkaError(ErrorCode.NOT_CONTROLLER, _NOT_CONTROLLER)
-        try:
-            if self._active is not None:
-                outcomes = await self._active.reassign(event.wanted)
-        finally:
-            event.reply.complete(outcomes)
-
-    async def _answer_broker(self, event: BrokerAsks) -> None:
-        if self._active is None:
-            event.reply.complete(not_active(event.request))
-        else:
-            await self._active.answer(event)
+    async def _create_partitions(self, request: CreatePartitions, active: ActiveController) -> None:
+        for topic in request.topics:
+            try:
+                request.created(await active.add_partitions(topic, validate_only=request.validate_only))
+            except KafkaError as error:
+                request.outcomes[topic.name] = TopicOutcome(error)
+            except StoreError as error:
+                failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+                request.outcomes[topic.name] = TopicOutcome(failure)
+        for name in list(request.open):
+            await active.topic_modified(name)
 
     async def _auto_create(self, topics: Sequence[NewTopic]) -> None:
         """Write topics; whichever broker's controller is active finds them."""
         try:
-            errors: Sequence[StoreError | None]
-            if self._active is not None:
-                errors = [error for _, error in await self._active.create_topics(topics)]
-            else:
-                errors = await self._store.create_topics([(topic, new_topic_id()) for topic in topics])
+            errors = await self._store.create_topics([(topic, new_topic_id()) for topic in topics])
             for topic, error in zip(topics, errors, strict=True):
                 # Whoever asks again before all brokers have heard of the topic wants no more than that it be there.
                 if error is not None and not isinstance(error, NodeExistsError):
                     logger.warning("Topic %s was not created: %r", topic.name, error)
+            if self._active is not None:
+                await self._active.topics_changed()
         finally:
             self._being_created.difference_update(topic.name for topic in topics)

@@ -10,11 +10,11 @@ Each step is safe to take again: whoever is the controller next finds in the zno
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
 
 import trio
 
 from ottla.broker.controller import reassignment_rules, topic_deletion
+from ottla.broker.controller.admin import Asked
 from ottla.broker.controller.context import ControllerContext, Replica, ReplicaPhase
 from ottla.broker.controller.election import for_reassignment
 from ottla.broker.controller.request_batch import RequestBatch
@@ -29,46 +29,62 @@ from ottla.broker.controller.steps import Steps
 from ottla.broker.request_context import Deferred
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
-from ottla.zk.store import BadVersionError, StoreError
+from ottla.zk.store import BadVersionError, StoreError, StoreFailedError
 from ottla.zk.znodes import PartitionState, ReplicaAssignment
 
 logger = logging.getLogger("kafka.controller.KafkaController")
 
 # The replicas that each partition is to have; None: those that it had before they began to change.
 Wanted = Mapping[TopicPartition, Sequence[int] | None]
+Outcomes = dict[TopicPartition, KafkaError | None]
 Assignments = Mapping[TopicPartition, ReplicaAssignment]
 ReassignReply = Deferred[Mapping[TopicPartition, KafkaError | None] | KafkaError]
 
 
-class Reassign(NamedTuple):
+def not_controller() -> KafkaError:
+    """Return the error of a broker that is not the controller."""
+    return KafkaError(ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster.")
+
+
+class Reassign(Asked[Mapping[TopicPartition, KafkaError | None] | KafkaError]):
     """Somebody wants partitions to have other replicas."""
 
-    wanted: Wanted
-    reply: ReassignReply
+    def __init__(self, wanted: Wanted) -> None:
+        super().__init__()
+        self.wanted = wanted
+        # None: this broker is not the controller.
+        self.outcomes: Outcomes | None = None
+
+    def end(self, failure: KafkaError) -> None:
+        """Complete the reply."""
+        if self.outcomes is None:
+            self.reply.complete(not_controller())
+        else:
+            self.reply.complete({each: self.outcomes.get(each, failure) for each in self.wanted})
 
 
-async def begin(steps: Steps, wanted: Wanted, *, by_znode: bool = False) -> dict[TopicPartition, KafkaError | None]:
-    """Begin those reassignments that may be; return what keeps others from it.
+async def begin(steps: Steps, wanted: Wanted, outcomes: Outcomes, *, by_znode: bool = False) -> None:
+    """Begin those reassignments that may be; what keeps others from it goes into `outcomes`.
 
     Those that old tools write, into a znode, may wait for brokers; others take the place of these.
     """
-    outcomes: dict[TopicPartition, KafkaError | None] = {}
     planned = {}
     for partition, replicas in wanted.items():
         try:
             planned[partition] = reassignment_rules.plan(steps.context, partition, replicas, may_wait=by_znode)
-            outcomes[partition] = None
         except KafkaError as error:
             outcomes[partition] = error
     try:
         if not by_znode:
             await _strike(steps, lambda partition, _: partition in planned)
         await go_on(steps, planned)
+    except StoreFailedError:
+        raise
     except StoreError as error:
         logger.exception("Partitions cannot be reassigned")
-        failed = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
-        outcomes |= dict.fromkeys(planned, failed)
-    return outcomes
+        outcomes |= dict.fromkeys(planned, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
+    else:
+        outcomes |= dict.fromkeys(planned)
 
 
 async def begin_written(steps: Steps) -> Collection[TopicPartition]:
@@ -78,7 +94,8 @@ async def begin_written(steps: Steps) -> Collection[TopicPartition]:
         for partition, replicas in (await steps.store.wanted_reassignments()).items()
         if partition not in steps.context.reassigning or steps.context.assignment(partition).target != replicas
     }
-    outcomes = await begin(steps, wanted, by_znode=True)
+    outcomes: Outcomes = {}
+    await begin(steps, wanted, outcomes, by_znode=True)
     failed = {partition: error for partition, error in outcomes.items() if error is not None}
     if failed:
         logger.warning("Not reassigned, though a znode asks for it: %s", failed)

@@ -28,16 +28,14 @@ def handle(
         for each in topic.partitions
     }
 
-    def respond(outcomes: Mapping[TopicPartition, KafkaError | None] | KafkaError) -> None:
+    def respond(
+        outcomes: Mapping[TopicPartition, KafkaError | None] | KafkaError,
+    ) -> AlterPartitionReassignmentsResponse:
         if isinstance(outcomes, KafkaError):
-            reply.complete(_response(outcomes.code, outcomes.detail, {}))
-        else:
-            reply.complete(_response(ErrorCode.NONE, None, outcomes))
+            return _response(outcomes.code, outcomes.detail, {})
+        return _response(ErrorCode.NONE, None, outcomes)
 
-    begun = controller.reassign(wanted)
-    reply: Deferred[AlterPartitionReassignmentsResponse] = Deferred(applied=False, on_abandon=begun.abandon)
-    begun.then(respond)
-    return reply
+    return controller.reassign(wanted).map(respond)
 
 
 def error_response(

@@ -39,9 +39,7 @@ def handle(
     if not wanted:
         return respond({})
     created = controller.create_partitions(wanted, request.timeout_ms, validate_only=request.validate_only)
-    reply: Deferred[CreatePartitionsResponse] = Deferred(applied=False, on_abandon=created.abandon)
-    created.then(lambda outcomes: reply.complete(respond(outcomes)))
-    return reply
+    return created.map(respond)
 
 
 def _result(name: str, outcome: TopicOutcome) -> CreatePartitionsTopicResult:

@@ -63,10 +63,7 @@ def handle(
                 result.error_code = errors[result.name]
         return DeleteTopicsResponse(responses=results)
 
-    deleted = controller.delete_topics(sorted(names), request.timeout_ms)
-    reply: Deferred[DeleteTopicsResponse] = Deferred(applied=False, on_abandon=deleted.abandon)
-    deleted.then(lambda errors: reply.complete(respond(errors)))
-    return reply
+    return controller.delete_topics(sorted(names), request.timeout_ms).map(respond)
 
 
 def _topics(request: DeleteTopicsRequest, version: int) -> Sequence[DeleteTopicState]:

@@ -39,18 +39,16 @@ def handle(
         named = [TopicPartition(each.topic, index) for each in request.topic_partitions for index in each.partitions]
     wanted = dict.fromkeys(named)
 
-    def respond(outcomes: Mapping[TopicPartition, KafkaError | None]) -> None:
+    def respond(outcomes: Mapping[TopicPartition, KafkaError | None]) -> ElectLeadersResponse:
         by_topic: dict[str, list[PartitionResult]] = {}
         for partition in wanted:
             error = outcomes[partition]
             if not asks_for_all or error is None or error.code is not ErrorCode.ELECTION_NOT_NEEDED:
                 by_topic.setdefault(partition.topic, []).append(_result(partition.partition, error))
-        reply.complete(_response(ErrorCode.NONE, by_topic))
+        return _response(ErrorCode.NONE, by_topic)
 
     elected = controller.elect_leaders(wanted, request.timeout_ms, unclean=request.election_type == _UNCLEAN)
-    reply: Deferred[ElectLeadersResponse] = Deferred(applied=False, on_abandon=elected.abandon)
-    elected.then(respond)
-    return reply
+    return elected.map(respond)
 
 
 def error_response(request: ElectLeadersRequest, version: int, code: ErrorCode) -> ElectLeadersResponse:

@@ -34,3 +34,14 @@ def test_a_reply_that_closes_the_connection_closes_it_when_it_is_changed_too() -
     reply.close(CloseConnection("enough"))
     with pytest.raises(CloseConnection, match="enough"):
         _ = changed.response
+
+
+def test_a_reply_that_cannot_be_changed_closes_the_connection_and_harms_nobody_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    reply: Deferred[int] = Deferred(False)
+    changed = reply.map(lambda number: 1 // number)
+    reply.complete(0)
+    with pytest.raises(CloseConnection, match="ZeroDivisionError"):
+        _ = changed.response
+    assert "A bug" in caplog.text

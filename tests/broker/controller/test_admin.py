@@ -3,9 +3,8 @@ import trio
 import trio.testing
 
 from ottla.broker.clock import Clock
-from ottla.broker.controller.admin import ElectLeaders, ElectReply, TopicWaits
+from ottla.broker.controller.admin import ElectLeaders, TopicWaits
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.request_context import Deferred
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.broker.controller.contexts import P
 
@@ -16,14 +15,15 @@ async def test_an_election_that_nobody_hears_of_is_told_as_late(
 ) -> None:
     clock = Clock()
     nursery.start_soon(clock.run)
-    reply: ElectReply = Deferred(applied=False)
     waits = TopicWaits(clock, MetadataCache())
-    waits.wait_for_elected(ElectLeaders({P}, False, timeout_ms, reply), {P: 1})
+    request = ElectLeaders(waits, {P}, timeout_ms, unclean=False)
+    request.elected({P: 1})
+    request.end(KafkaError(ErrorCode.NOT_CONTROLLER))
     if timeout_ms > 0:
         await trio.sleep(0.9)
         waits.metadata_changed(["t"])
-        assert not reply.done
+        assert not request.reply.done
         await trio.sleep(0.2)
-    (late,) = reply.response.values()
+    (late,) = request.reply.response.values()
     assert isinstance(late, KafkaError)
     assert late.code is ErrorCode.REQUEST_TIMED_OUT
