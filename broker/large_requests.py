@@ -72,6 +72,8 @@ _CUTS: Final = {
 }
 # They wait for other members of their group, for minutes. Nobody else is to wait with them.
 _PARKED: Final = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+# Collections of the second generation before one of the third.
+_NEVER: Final = 1_000_000
 # What clients ask does not keep a broker from its roles.
 _OF_CONTROLLER: Final = (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA)
 _DELETE_BY_NAME: Final = Cut("topic_names", "responses", size=50)
@@ -112,7 +114,7 @@ class LargeRequests:
     async def _chunks(self, frame: memoryview, respond: Respond) -> list[Chunk]:
         is_control = int.from_bytes(frame[:2], "big") in _OF_CONTROLLER
         async with self._controllers_turn if is_control else self._clients_turn:
-            with _no_full_collection():
+            with _full_collections.held_off():
                 header, request = await self._offload(decode_large_request, frame)
                 cut = _cut(header, request)
                 whole = await _all_parts(header, request, cut, respond) if cut is not None else respond(header, request)
@@ -128,15 +130,34 @@ class LargeRequests:
         return await self._offload(encode_response, header.correlation_id, whole, header.api_version)
 
 
-@contextmanager
-def _no_full_collection() -> Iterator[None]:
-    """Have only young garbage collected: a look through all that a large request makes holds the loop for long."""
-    first, second, third = gc.get_threshold()
-    gc.set_threshold(first, second, 1_000_000)
-    try:
-        yield
-    finally:
-        gc.set_threshold(first, second, third)
+class FullCollections:
+    """This process' full garbage collections, which are off while at least one holder is in `held_off`.
+
+    A look through all that a large request makes holds the loop for long; young garbage is collected all the same.
+    """
+
+    def __init__(self) -> None:
+        self._holders = 0
+        self._threshold = 0
+
+    @contextmanager
+    def held_off(self) -> Iterator[None]:
+        """Hold full collections off. The last holder that leaves restores the threshold that the first one found."""
+        first, second, third = gc.get_threshold()
+        if not self._holders:
+            self._threshold = third
+            gc.set_threshold(first, second, _NEVER)
+        self._holders += 1
+        try:
+            yield
+        finally:
+            self._holders -= 1
+            if not self._holders:
+                gc.set_threshold(first, second, self._threshold)
+
+
+# One for all brokers of this process, as there is one collector.
+_full_collections: Final = FullCollections()
 
 
 async def _all_parts(header: RequestHeader, request: Request, cut: Cut, respond: Respond) -> Response | None:

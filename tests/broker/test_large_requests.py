@@ -1,5 +1,6 @@
 """Requests of many elements are answered as if they were handled at once, and nobody waits for them."""
 
+import gc
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -375,3 +376,25 @@ def test_without_them_many_elements_close_the_connection() -> None:
     apis = Apis([Api(row, lambda request, context: None)])
     with pytest.raises(DecodeError):
         apis.dispatch(ClientSession(), memoryview(encode_request(VERSION, 1, "me", offsets(one=5000)))[4:])
+
+
+@pytest.mark.parametrize("first_to_end", [0, 1])
+async def test_full_garbage_collections_are_off_until_the_last_of_overlapping_requests_ends(
+    nursery: trio.Nursery, first_to_end: int
+) -> None:
+    before = gc.get_threshold()
+    # Brokers of one process have one collector.
+    brokers = [
+        serving(lambda request, context: Deferred(applied=False), nursery, ApiKey.LIST_OFFSETS) for _ in range(2)
+    ]
+    owed = []
+    for broker in brokers:
+        owed.append(begin(broker, offsets(one=5000)))
+        await settled()
+        assert gc.get_threshold()[2] > 1000 * before[2]
+    owed[first_to_end].deferred.abandon()
+    await settled()
+    assert gc.get_threshold()[2] > 1000 * before[2]
+    owed[1 - first_to_end].deferred.abandon()
+    await settled()
+    assert gc.get_threshold() == before
