@@ -272,6 +272,7 @@ class Assembly:
             send_buffer=config.socket_send_buffer_bytes,
             queued_bytes=config.values["queued.max.request.bytes"],
             limits=limits,
+            give_up_files=self.replicas.logs.files.give_up,
         )
 
     async def _limit_connections(self, config: BrokerConfig) -> None:

@@ -232,8 +232,9 @@ class GroupPartitions:
         """Read what lies in a file off the loop."""
         if not isinstance(region, FileRegion):
             return region
+        read = region.reader()
         try:
-            data: bytes = await self._replicas.offload(region.read)
+            data: bytes = await self._replicas.offload(read)
         except OSError as error:
             region.failed(error)
             raise

@@ -160,8 +160,9 @@ class LogDirMoves:
                 # There are offsets without records at the end, until more come.
                 await trio.sleep(_RETRY_SECONDS)
                 continue
+            read = region.reader()
             try:
-                data = await self._replicas.offload(region.read)
+                data = await self._replicas.offload(read)
             except OSError as error:
                 region.failed(error)
                 raise

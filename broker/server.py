@@ -10,7 +10,7 @@ holds the next ones, and the other listeners go on.
 import errno
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -33,6 +33,7 @@ selector_logger = logging.getLogger("org.apache.kafka.common.network.Selector")
 
 # The process is out of descriptors or memory: other connections must end before a new one can begin.
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _PAUSE_SECONDS: Final = 0.1
 # The first four bytes of requests of HTTP, as the size that they would be.
 _HTTP: Final = frozenset(
@@ -92,8 +93,11 @@ class Server:
         send_buffer: int = -1,
         queued_bytes: int = -1,
         limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008 - immutable
+        give_up_files: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`give_up_files` closes descriptors that others can do without, and says whether there were any."""
         self._apis = apis
+        self._give_up_files = give_up_files
         self._clock = clock
         self._offload = offload
         self._buffers = Buffers(max_frame, RequestMemory(queued_bytes) if queued_bytes > 0 else None)
@@ -160,6 +164,8 @@ class Server:
             except BlockingIOError:
                 continue
             except OSError as error:
+                if error.errno in _NO_DESCRIPTORS and self._give_up_files():
+                    continue
                 # Mostly a client that went away before its turn came.
                 acceptor_logger.warning("%s: cannot accept: %s", name, error)
                 if error.errno in _EXHAUSTED:

@@ -55,6 +55,10 @@ class FileBytes(Region, Protocol):
         """Return all of it."""
         ...
 
+    def reader(self) -> Callable[[], Plain]:
+        """Return what `read` does, for a worker thread."""
+        ...
+
     @property
     def failed(self) -> Callable[[OSError], object]:
         """What is to be told, on the loop, of a disk that does not give the bytes."""
@@ -287,8 +291,9 @@ class StreamTransport:
             await self._stream.send_all(head if isinstance(head, _PLAIN) else await self._read(as_file(head)))
 
     async def _read(self, region: FileBytes) -> Plain:
+        read = region.reader()
         try:
-            return region.read() if region.is_cached() else await self._offload(region.read)
+            return read() if region.is_cached() else await self._offload(read)
         except OSError as error:
             region.failed(error)
             raise

@@ -116,7 +116,6 @@ class LogManager:
         default_config: LogConfig | None = None,
         topic_config: Callable[[str], LogConfig] | None = None,
         producer_id_expiration_ms: int = 86_400_000,
-        max_open_files: int = 4096,
         locks: DirectoryLocks | None = None,
     ) -> None:
         """`topic_config` answers for logs that `load` finds. `locks`: of the directories, where they are held already.
@@ -125,7 +124,7 @@ class LogManager:
         can be used.
         """
         self.directories = list(directories)
-        self.files = OpenFiles(max_open_files)
+        self.files = OpenFiles()
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.futures: dict[TopicPartition, PartitionLog] = {}  # which take the place of logs in other directories
         self.preferred: dict[TopicPartition, Path] = {}  # where to make the logs of partitions that are not here yet

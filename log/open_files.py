@@ -1,17 +1,28 @@
 """Descriptors of log files: opened when first needed, kept in a bounded LRU, closed when the last holder lets go.
 
-Owns descriptors. Must not know what the files mean.
+Owns descriptors, and how many of those that a process may have are for log files. Must not know what the files mean.
 Counterpart in Kafka: FileRecords' and AbstractIndex' open channels (Kafka keeps every file open for good; the limit of
 descriptors here is 20,000, and 10,000 partitions have 30,000 files).
+
+What waits to be sent (`FileRegion`) holds no descriptor, only its file, which is opened again when the bytes leave: or
+replies that nobody reads would take all descriptors.
 """
 
+import errno
 import os
+import resource
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from typing import Final
 
 RWF_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _PROBE_EVERY = 65536
+_MOST_OPEN: Final = 4096
+_GIVEN_UP_AT_ONCE: Final = 64
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE)
+_READ_AND_WRITE: Final = os.O_RDWR | os.O_CLOEXEC
 
 
 class OpenFile:
@@ -34,20 +45,22 @@ class OpenFile:
 class LazyFile:
     """A file by its path, opened on demand through the pool that may close it at any time between two uses."""
 
-    __slots__ = ("_file", "_pool", "path")
+    __slots__ = ("_file", "_is_over", "_kept", "_pool", "_regions", "path")
 
     def __init__(self, pool: "OpenFiles", path: str) -> None:
         self.path = path
         self._pool = pool
         self._file: OpenFile | None = None
+        self._regions = 0
+        # Of regions that were there when the file was released: another file may stand at its path now.
+        self._is_over = False
+        self._kept: OpenFile | None = None
 
     def open(self) -> OpenFile:
         """The descriptor; good for as long as the caller holds it."""
         file = self._file
         if file is None:
-            file = OpenFile(os.open(self.path, os.O_RDWR | os.O_CLOEXEC))
-            self._file = file
-            self._pool.opened(self)
+            file = self._opened(_READ_AND_WRITE)
         else:
             self._pool.used(self)
         return file
@@ -55,13 +68,24 @@ class LazyFile:
     def create(self) -> OpenFile:
         """Make the file, empty, whatever stood there before."""
         self.release()
-        file = OpenFile(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
-        self._file = file
+        return self._opened(_READ_AND_WRITE | os.O_CREAT | os.O_TRUNC)
+
+    def _opened(self, flags: int) -> OpenFile:
+        try:
+            fd = os.open(self.path, flags, 0o644)
+        except OSError as error:
+            if error.errno not in _EXHAUSTED or not self._pool.give_up():
+                raise
+            fd = os.open(self.path, flags, 0o644)
+        file = self._file = OpenFile(fd)
         self._pool.opened(self)
         return file
 
     def release(self) -> None:
-        """Let go of the descriptor; others who hold it keep it alive."""
+        """Let go of the descriptor; others who hold it keep it alive, and so do regions."""
+        if self._regions:
+            self._is_over = True
+            self._kept = self._kept or self._file
         if self._file is not None:
             self._file = None
             self._pool.forget(self)
@@ -76,14 +100,35 @@ class LazyFile:
         with suppress(FileNotFoundError):
             os.unlink(self.path)  # noqa: PTH108 - paths are plain strings here
 
+    def region_begins(self) -> None:
+        """Count one region more."""
+        self._regions += 1
+
+    def region_ends(self) -> None:
+        """Count one region less."""
+        self._regions -= 1
+        if not self._regions:
+            self._is_over = False
+            self._kept = None
+
+    def open_for_region(self) -> OpenFile:
+        """The descriptor; FileNotFoundError if the file was released while it was not open."""
+        if not self._is_over:
+            return self.open()
+        if self._kept is None:
+            raise FileNotFoundError(errno.ENOENT, "removed before it was sent", self.path)
+        return self._kept
+
 
 class OpenFiles:
     """The least recently used order of all open log files of a broker."""
 
     __slots__ = ("_limit", "_order", "used")
 
-    def __init__(self, limit: int = 4096) -> None:
-        self._limit = limit
+    def __init__(self, limit: int | None = None) -> None:
+        """Without a `limit`, at most half of what this process may have: connections need descriptors, too."""
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._limit = limit or (_MOST_OPEN if soft == resource.RLIM_INFINITY else min(_MOST_OPEN, soft // 2))
         self._order: OrderedDict[LazyFile, None] = OrderedDict()
         self.used = self._order.move_to_end
         """Called for every use of an open file, so it is the bare method."""
@@ -98,42 +143,61 @@ class OpenFiles:
             eldest, _ = self._order.popitem(last=False)
             eldest.evicted()
 
+    def give_up(self) -> bool:
+        """Close some files, since the process is out of descriptors; whether there were any."""
+        count = min(len(self._order), _GIVEN_UP_AT_ONCE)
+        for _ in range(count):
+            eldest, _ = self._order.popitem(last=False)
+            eldest.evicted()
+        return count > 0
+
     def forget(self, file: LazyFile) -> None:
         """Leave out a file that its owner released."""
         self._order.pop(file, None)
 
 
 class FileRegion:
-    """Bytes of a log file that go to a socket as they are."""
+    """Bytes of a log file that go to a socket as they are. It is of the loop; a worker thread gets a `reader`."""
 
-    __slots__ = ("failed", "file", "length", "position")
+    __slots__ = ("_file", "failed", "length", "position")
 
-    def __init__(self, file: OpenFile, position: int, length: int, failed: Callable[[OSError], object]) -> None:
-        self.file = file
+    def __init__(self, file: LazyFile, position: int, length: int, failed: Callable[[OSError], object]) -> None:
+        """OSError if the file cannot be opened."""
+        self._file = file
         self.position = position
         self.length = length
         self.failed = failed
         """To be called on the loop with the error of a disk that does not give the bytes: nobody else knows of it."""
+        file.region_begins()
+        file.open()
+
+    def __del__(self) -> None:
+        self._file.region_ends()
 
     def __len__(self) -> int:
         return self.length
 
     def __repr__(self) -> str:
-        return f"FileRegion(fd={self.file.fd}, position={self.position}, length={self.length})"
+        return f"FileRegion({self._file.path}, position={self.position}, length={self.length})"
 
     def fileno(self) -> int:
-        """The descriptor, valid while this region is held."""
-        return self.file.fd
+        """The descriptor, valid until another file is opened."""
+        return self._file.open_for_region().fd
+
+    def reader(self) -> Callable[[], bytes]:
+        """Return what reads the bytes, and may wait for the disk; it holds a descriptor, and any thread may call it."""
+        return partial(_read, self._file.open_for_region(), self.position, self.length)
 
     def read(self) -> bytes:
-        """The bytes themselves. May wait for the disk: a way to warm the page cache from a worker thread."""
-        return os.pread(self.file.fd, self.length, self.position)
+        """The bytes themselves. May wait for the disk."""
+        return self.reader()()
 
     def is_cached(self) -> bool:
         """Whether the region seems to be in the page cache, from a byte of every 64 KiB and the last one."""
         if not self.length:
             return True
-        fd = self.file.fd
+        file = self._file.open_for_region()
+        fd = file.fd
         probe = [bytearray(1)]
         end = self.position + self.length
         try:
@@ -145,3 +209,7 @@ class FileRegion:
         except OSError:  # a file system that cannot tell: sending from it blocks no longer than reading would
             return True
         return True
+
+
+def _read(file: OpenFile, position: int, length: int) -> bytes:
+    return os.pread(file.fd, length, position)

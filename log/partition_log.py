@@ -331,7 +331,7 @@ class PartitionLog:
                 if first > max_bytes and not min_one_message:
                     return b""
                 length = min(end - position, max(first, max_bytes))
-            return FileRegion(segment.file.open(), position, length, self.disk_error) if length > 0 else b""
+            return FileRegion(segment.file, position, length, self.disk_error) if length > 0 else b""
         except OSError as error:
             raise self.disk_error(error) from error
 
@@ -491,7 +491,7 @@ class PartitionLog:
         self.release()
 
     def release(self) -> None:
-        """Let go of all files as they are: a crash, or a log that is deleted. Regions that were read stay readable."""
+        """Let go of all files as they are: a crash, or a log that is deleted. Regions of open ones stay readable."""
         self._is_closed = True
         self._is_ready = False
         for segment in self.segments:

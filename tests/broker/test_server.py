@@ -1,8 +1,6 @@
 """Over real sockets: clients are accepted, served side by side, and leave nothing behind."""
 
-import contextlib
 import os
-import resource
 import socket
 import struct
 import time
@@ -441,28 +439,3 @@ async def test_records_in_a_file_are_sent_from_it(nursery: trio.Nursery, tmp_pat
     await client.stream.aclose()
     for region in regions:
         region.close()
-
-
-async def test_running_out_of_descriptors_does_not_end_the_listener(
-    running: RunningServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    client = socket.socket()
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (client.fileno() + 20, before[1]))
-    held: list[int] = []
-    try:
-        with contextlib.suppress(OSError):
-            while True:
-                held.append(os.open("/dev/null", os.O_RDONLY))
-        client.connect(running.address)
-        while "cannot accept" not in caplog.text:
-            await trio.sleep(0)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-        for descriptor in held:
-            os.close(descriptor)
-    with trio.fail_after(120):
-        served = ToyClient(trio.SocketStream(trio.socket.from_stdlib_socket(client)))
-        await served.send("say late")
-        assert await served.reply() == "late"
-        await served.stream.aclose()

@@ -49,6 +49,9 @@ class Region:
     def failed(self, error: OSError) -> None:
         self.told.append(error.errno)
 
+    def reader(self) -> Callable[[], bytes]:
+        return self.read
+
     def close(self) -> None:
         self._file.close()
 

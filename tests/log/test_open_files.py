@@ -1,7 +1,10 @@
 import gc
 import os
+import resource
 from contextlib import suppress
 from pathlib import Path
+
+import pytest
 
 from ottla.log.open_files import FileRegion, LazyFile, OpenFiles
 
@@ -56,18 +59,75 @@ def test_the_file_unused_for_longest_is_closed_first(tmp_path: Path) -> None:
     assert not _is_open(descriptors[1])
 
 
-def test_a_region_stays_readable_when_its_file_is_evicted_and_deleted(tmp_path: Path) -> None:
+def test_a_region_stays_readable_when_its_file_is_evicted_and_holds_no_descriptor(tmp_path: Path) -> None:
+    pool, files = _files(tmp_path, 1, 20)
+    regions = [FileRegion(file, 0, 2, _not_told) for file in files]
+    assert _open_below(tmp_path) == 1
+    assert [region.read() for region in regions] == [str(number).encode() for number in range(20)]
+    assert [os.pread(region.fileno(), 2, 0) for region in regions] == [str(number).encode() for number in range(20)]
+    assert all(region.is_cached() for region in regions)
+    assert _open_below(tmp_path) == len(pool) == 1
+
+
+def test_a_region_of_a_file_that_is_deleted_while_it_is_open_stays_readable(tmp_path: Path) -> None:
     pool, files = _files(tmp_path, 1, 2)
-    region = FileRegion(files[0].open(), 0, 1, _not_told)
-    files[1].open()
-    files[0].delete()
-    assert not Path(files[0].path).exists()
-    assert region.read() == b"0"
+    region, another = FileRegion(files[1], 0, 1, _not_told), FileRegion(files[1], 0, 1, _not_told)
+    files[1].delete()
+    files[0].open()
     fd = region.fileno()
+    assert (region.read(), another.read()) == (b"1", b"1")
     del region
+    assert _is_open(fd)
+    del another
     gc.collect()
     assert not _is_open(fd)
     assert len(pool) == 1
+
+
+def test_a_region_never_reads_from_what_takes_the_place_of_its_file(tmp_path: Path) -> None:
+    pool, files = _files(tmp_path, 1, 2)
+    # The second is open, the first is evicted.
+    regions = [FileRegion(file, 0, 1, _not_told) for file in files]
+    for file in reversed(files):
+        file.delete()
+        os.pwrite(LazyFile(pool, file.path).create().fd, b"x", 0)
+    assert regions[1].read() == b"1"
+    with pytest.raises(FileNotFoundError):
+        regions[0].read()
+    with pytest.raises(FileNotFoundError):
+        regions[0].fileno()
+
+
+def test_what_a_worker_thread_reads_with_outlives_the_region(tmp_path: Path) -> None:
+    _, files = _files(tmp_path, 1, 2)
+    read = FileRegion(files[0], 0, 1, _not_told).reader()
+    files[0].delete()
+    files[1].open()
+    assert read() == b"0"
+
+
+def test_a_region_of_a_file_that_cannot_be_opened_is_refused_where_it_is_made(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        FileRegion(LazyFile(OpenFiles(1), f"{tmp_path}/missing"), 0, 1, _not_told)
+
+
+def test_files_make_room_for_each_other_where_the_process_is_out_of_descriptors(tmp_path: Path) -> None:
+    pool, files = _files(tmp_path, 200, 100)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
+    held = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, before[1]))
+    try:
+        with suppress(OSError):
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        LazyFile(pool, f"{tmp_path}/another").create()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for descriptor in held:
+            os.close(descriptor)
+    assert len(pool) < 100
+    assert [os.pread(file.open().fd, 9, 0) for file in files] == [str(number).encode() for number in range(100)]
 
 
 def test_a_duplicate_outlives_its_original(tmp_path: Path) -> None:
@@ -80,10 +140,10 @@ def test_a_duplicate_outlives_its_original(tmp_path: Path) -> None:
 def test_a_region_just_written_is_cached_and_has_its_length(tmp_path: Path) -> None:
     _, files = _files(tmp_path, 1, 1)
     os.pwrite(files[0].open().fd, bytes(300_000), 0)
-    region = FileRegion(files[0].open(), 10, 200_000, _not_told)
+    region = FileRegion(files[0], 10, 200_000, _not_told)
     assert len(region) == 200_000
     assert region.is_cached()
-    assert FileRegion(files[0].open(), 0, 0, _not_told).is_cached()
+    assert FileRegion(files[0], 0, 0, _not_told).is_cached()
 
 
 def test_a_region_dropped_from_the_page_cache_is_not_cached(tmp_path: Path) -> None:
@@ -92,7 +152,7 @@ def test_a_region_dropped_from_the_page_cache_is_not_cached(tmp_path: Path) -> N
     os.pwrite(fd, os.urandom(1 << 20), 0)
     os.fsync(fd)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    region = FileRegion(files[0].open(), 0, 1 << 20, _not_told)
+    region = FileRegion(files[0], 0, 1 << 20, _not_told)
     if region.is_cached():  # a file system in memory keeps everything
         assert os.statvfs(tmp_path).f_bsize
     else:
