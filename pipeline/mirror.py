@@ -1,28 +1,32 @@
 """A sink that copies topics: records keep partitions, timestamps and headers, and which offset became which is noted.
 
 Owns the producers of a batch's tasks, and the topic of offsets. A batch that is written again comes twice. Must not
-know where records come from. Counterparts in Kafka: MirrorSourceConnector, OffsetSyncWriter.
+know where records come from, nor what the copies are like (`mirror_topics`). Counterparts in Kafka: MirrorSourceTask,
+OffsetSyncWriter.
 """
 
 import struct
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ottla.pipeline import jars
-from ottla.pipeline.positions import Positions, UnreachableError
+from ottla.pipeline.mirror_topics import CopiedTopics
+from ottla.pipeline.positions import Partition, Positions, UnreachableError
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.topics import BOOTSTRAP, TopicSource
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 _OFFSETS: Final = struct.Struct(">qq")
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 _ANSWERED_WITHIN_S: Final = 120.0
+# How often configs and numbers of partitions are compared, while records come.
+_LOOK_EVERY_S: Final = 60.0
 # The most that the client takes for a limit.
 _NO_LIMIT_BYTES: Final = 1_000_000_000
 
@@ -59,16 +63,17 @@ class MirrorSink:
         self._offsets_topic = settings.text(
             "offset.syncs.topic", f"mm2-offset-syncs.{settings.text('alias', 'source')}.internal"
         )
-        self._partitions: dict[str, int] = {}
+        self._topics = CopiedTopics(self._prefix)
+        self._prepared: set[Partition] = set()
+        self._look_again_at = 0.0
         if not self._prefix and source.bootstrap == self.bootstrap:
             raise settings.wrong("topic.prefix", "has to be there where a cluster is copied into itself")
         settings.finish()
 
     def write(self, records: "DataFrame", query_id: str, batch_id: int) -> None:
         """Write a batch, and note its offsets."""
+        self._prepare(records.sparkSession)
         records = records.select(*_COLUMNS)
-        last = records.groupBy("topic").agg({"partition": "max"}).collect()
-        self._create({topic: partition + 1 for topic, partition in last})
         # Spark reads a partition in one task, so that its order stays.
         copied = records.rdd.mapPartitions(partial(_copied, self.bootstrap, self._prefix)).collect()
         newest = {(each.topic, each.partition): each for each in sorted(copied)}
@@ -76,21 +81,21 @@ class MirrorSink:
             for each in newest.values():
                 write(self._offsets_topic, each.key(), each.value(), lambda offset: None, partition=0)
 
-    def _create(self, seen: Mapping[str, int]) -> None:
-        """Have topics with as many partitions as the copied ones, before a producer makes some with others."""
-        if all(count <= self._partitions.get(topic, 0) for topic, count in seen.items()):
-            return
-        theirs, ours = Positions(self._source.bootstrap), Positions(self.bootstrap)
-        try:
-            counts = Counter(topic for topic, _ in theirs.partitions(sorted(seen)))
-            for topic, count in counts.items():
-                ours.create(self._prefix + topic, count)
-                ours.widen(self._prefix + topic, count)
-            ours.create(self._offsets_topic, 1, _COMPACTED)
-        finally:
-            theirs.close()
-            ours.close()
-        self._partitions |= counts
+    def _prepare(self, spark: "SparkSession") -> None:
+        """Have topics like the copied ones before a producer makes some; later too, for what has changed there.
+
+        What a batch can have is asked of the brokers: looking for it in the batch would read that twice.
+        """
+        regex = spark._jvm.java.util.regex.Pattern
+        now = time.monotonic()
+        with closing(Positions(self._source.bootstrap)) as theirs:
+            partitions = set(self._source.partitions(theirs, regex.matches))
+            if partitions <= self._prepared and now < self._look_again_at:
+                return
+            with closing(Positions(self.bootstrap)) as ours:
+                self._topics.prepare(theirs, ours, {topic for topic, _ in partitions})
+                ours.create(self._offsets_topic, 1, _COMPACTED)
+        self._prepared, self._look_again_at = partitions, now + _LOOK_EVERY_S
 
 
 def _copied(bootstrap: str, prefix: str, rows: Iterable[Any]) -> Iterator[OffsetSync]:

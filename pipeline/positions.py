@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ottla.pipeline.checkpoint import Offsets
 
@@ -20,6 +20,9 @@ LATEST: Final = -1
 _PATIENCE_MS: Final = 10_000
 _AGAIN_AFTER_S: Final = 0.25
 _NOTHING_SO_LATE: Final = -1
+# The client's words.
+_OF_TOPIC: Final = "DYNAMIC_TOPIC_CONFIG"
+_DONE: Final = "OK"
 
 
 class UnreachableError(Exception):
@@ -30,11 +33,18 @@ class NoTopicError(UnreachableError):
     """A topic that is not there, which waiting does not change."""
 
 
+class Config(NamedTuple):
+    """A config of a topic; `is_own`: it was set for this topic, and is no default of its broker's."""
+
+    value: str
+    is_own: bool
+
+
 class Positions:
     """Asks one cluster."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
+        self.bootstrap = bootstrap
         # Not above: whoever only reads a job file need not wait for it.
         from kafka.admin import KafkaAdminClient
 
@@ -64,7 +74,7 @@ class Positions:
                 if error is not NoError:
                     kind = NoTopicError if error is UnknownTopicOrPartitionError else UnreachableError
                     raise kind(
-                        f"{self._bootstrap}: {group} cannot commit {partition.topic}-{partition.partition}: "
+                        f"{self.bootstrap}: {group} cannot commit {partition.topic}-{partition.partition}: "
                         f"{error.__name__}"
                     )
 
@@ -76,12 +86,12 @@ class Positions:
         with self._told():
             answer = self._admin.delete_groups([group])[group]
         if answer not in ("OK", "GroupIdNotFoundError"):
-            raise UnreachableError(f"{self._bootstrap}: {group} cannot be deleted: {answer}")
+            raise UnreachableError(f"{self.bootstrap}: {group} cannot be deleted: {answer}")
 
     def topics(self) -> list[str]:
-        """The names of all topics."""
+        """The names of all topics but the brokers' own, which no regular expression means."""
         with self._told():
-            return sorted(self._admin.list_topics())
+            return sorted(each["name"] for each in self._admin.describe_topics() if not each["is_internal"])
 
     def partitions(self, topics: Iterable[str]) -> list[Partition]:
         """All partitions of topics that have to be there."""
@@ -89,7 +99,7 @@ class Positions:
             described = {each["name"]: each for each in self._admin.describe_topics(list(topics))}
             missing = [name for name in topics if described.get(name, {"error_code": 3})["error_code"]]
             if missing:
-                raise UnreachableError(f"{self._bootstrap} has no topic {', '.join(missing)}")
+                raise UnreachableError(f"{self.bootstrap} has no topic {', '.join(missing)}")
             return [
                 (name, each["partition_index"]) for name, topic in described.items() for each in topic["partitions"]
             ]
@@ -117,7 +127,44 @@ class Positions:
         if found < partitions:
             with self._told():
                 self._admin.create_partitions({topic: partitions})
-            raise UnreachableError(f"{self._bootstrap}: {topic} has {found} partitions, not {partitions}")
+            raise UnreachableError(f"{self.bootstrap}: {topic} has {found} partitions, not {partitions}")
+
+    def configs(self, topics: Iterable[str]) -> dict[str, dict[str, Config]]:
+        """The configs of topics that have to be there, or are about to be: all that count, set or not."""
+        found: dict[str, dict[str, Config]] = {}
+        _patiently(lambda: found.update(self._configs(sorted(topics))), _PATIENCE_MS / 1000)
+        return found
+
+    def _configs(self, topics: list[str]) -> dict[str, dict[str, Config]]:
+        from kafka.admin import ConfigResource
+
+        if not topics:
+            return {}
+        with self._told():
+            wanted = [ConfigResource("TOPIC", topic) for topic in topics]
+            described = self._admin.describe_configs(wanted, config_filter="all")["topic"]
+        for topic in topics:
+            if not described.get(topic):
+                # The client leaves out why.
+                raise UnreachableError(f"{self.bootstrap} does not tell the configs of {topic}")
+        return {
+            topic: {
+                key: Config(each["value"], is_own=each["config_source"] == _OF_TOPIC)
+                for key, each in of.items()
+                if each["value"] is not None
+            }
+            for topic, of in described.items()
+        }
+
+    def alter_configs(self, topic: str, changes: Mapping[str, str | None]) -> str | None:
+        """Set configs of a topic, or with None have it use its broker's; return why that is refused, if it is."""
+        from kafka.admin import ConfigResource
+
+        entries = {key: ("DELETE", None) if value is None else ("SET", value) for key, value in changes.items()}
+        with self._told():
+            wanted = [ConfigResource("TOPIC", topic, configs=entries)]
+            answer = self._admin.alter_configs(wanted, raise_on_unknown=False)["topic"][topic]
+        return None if answer == _DONE else str(answer)
 
     def at(self, times: Mapping[Partition, int]) -> dict[Partition, int]:
         """Offsets at times in milliseconds, or EARLIEST or LATEST; the end where nothing is so late."""
@@ -146,9 +193,9 @@ class Positions:
         try:
             yield
         except BrokerResponseError as error:
-            raise UnreachableError(f"{self._bootstrap} refuses: {error!s}".replace("\n", " ")) from None
+            raise UnreachableError(f"{self.bootstrap} refuses: {error!s}".replace("\n", " ")) from None
         except (KafkaError, OSError) as error:
-            raise UnreachableError(f"{self._bootstrap} does not answer: {error!s}".replace("\n", " ")) from None
+            raise UnreachableError(f"{self.bootstrap} does not answer: {error!s}".replace("\n", " ")) from None
 
 
 def _patiently(work: Callable[[], None], patience_s: float) -> None:

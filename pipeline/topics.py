@@ -6,7 +6,7 @@ Owns the keys of both and their names in Spark. Must not know jobs, nor how it i
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ottla.pipeline import jars
@@ -64,13 +64,13 @@ class TopicSource:
             return spark.readStream.format("kafka").options(**options).load()
         return spark.read.format("kafka").options(**options, endingOffsets=self.ending_offsets).load()
 
-    def partitions(self, positions: Positions) -> list[Partition]:
-        """Which partitions these are, now."""
+    def partitions(self, positions: Positions, matches: Callable[[str, str], object] = re.fullmatch) -> list[Partition]:
+        """Which partitions these are, now; `matches` is given a regular expression and a topic."""
         if self._way == "partitions":
             return [(topic, partition) for topic, each in json.loads(self._wanted).items() for partition in each]
         if self._way == "topics.regex":
             try:
-                return positions.partitions([each for each in positions.topics() if re.fullmatch(self._wanted, each)])
+                return positions.partitions([each for each in positions.topics() if matches(self._wanted, each)])
             except re.error as error:
                 # Java may know it: Spark reads these topics, though they cannot be told here.
                 raise JobError(f"topics.regex {self._wanted!r} cannot be matched here: {error}") from None

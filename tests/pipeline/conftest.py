@@ -11,6 +11,9 @@ SETTINGS = (
     "transaction.state.log.num.partitions=1",
     "offsets.topic.num.partitions=1",
     "auto.create.topics.enable=false",
+    # What is too old is soon deleted.
+    "log.initial.task.delay.ms=0",
+    "log.retention.check.interval.ms=100",
 )
 
 
