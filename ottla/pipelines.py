@@ -20,6 +20,7 @@ from rich.text import Text
 
 from ottla.pipeline import moving, predicates, transforms
 from ottla.pipeline.checkpoint import Checkpoint, CheckpointError
+from ottla.pipeline.filesystem import local_path
 from ottla.pipeline.jars import NoJarsError
 from ottla.pipeline.job import Job, problems
 from ottla.pipeline.job_file import of_texts, read_settings, texts
@@ -29,6 +30,9 @@ from ottla.pipeline.session import NoSparkError, close_session, installed, open_
 from ottla.pipeline.settings import JobError
 
 _REFUSALS = (JobError, CheckpointError, NoJarsError, NoSparkError, UnreachableError, JobFailedError)
+
+# What `ottla[spark]` brings, by the names under which it is imported.
+_OF_THE_EXTRA = ("confluent_kafka", "google", "kafka", "librt", "pandas", "py4j", "pyarrow", "pyspark")
 
 # Less than the server gives a job to end.
 _STOP_SOON = {"spark.sql.streaming.stopTimeout": "5s"}
@@ -52,7 +56,9 @@ class Place(NamedTuple):
 
     def kept(self, job: Job, file: Path) -> Checkpoint:
         """Where a job keeps where it is."""
-        return Checkpoint(self.checkpoint or file.parent / ".checkpoints" / job.name)
+        if self.checkpoint is None:
+            return Checkpoint(file.parent / ".checkpoints" / job.name)
+        return Checkpoint(_on_disk(self.checkpoint, "--checkpoint"))
 
 
 def run(file: Path, place: Place, once: bool) -> int:
@@ -102,6 +108,10 @@ def reset(file: Path, place: Place, to: str) -> int:
 
 def serve(directory: Path, bootstrap: str, place: Place, **more: Any) -> int:
     """Run the jobs that a directory and Connect's clients name, until a signal says to stop; return the exit code."""
+    return _told(lambda: _serve(directory, bootstrap, place, **more))
+
+
+def _serve(directory: Path, bootstrap: str, place: Place, **more: Any) -> int:
     from ottla.pipeline.server.main import ServeOptions
     from ottla.pipeline.server.main import serve as serve_jobs
 
@@ -117,23 +127,28 @@ def serve(directory: Path, bootstrap: str, place: Place, **more: Any) -> int:
     given = [*_given("--master", place.master), *_given("--jars", place.jars)]
     given += ["--bootstrap-server", bootstrap]
     given += [each for key, value in place.spark.items() for each in ("--conf", f"{key}={value}")]
-    return _told(
-        lambda: serve_jobs(
-            ServeOptions(
-                directory,
-                bootstrap,
-                lambda file, checkpoint: [*command, str(file), "--checkpoint", str(checkpoint), *given],
-                lambda config, name: problems(config, name, bootstrap),
-                move,
-                lambda file: texts(read_settings(file)),
-                plugins=[
-                    *((f"{transforms.PACKAGE}.{name}", "transformation") for name in transforms.TRANSFORMS),
-                    *((f"{predicates.PACKAGE}.{name}", "predicate") for name in predicates.PREDICATES),
-                ],
-                **more,
-            )
-        )
+    options = ServeOptions(
+        _on_disk(directory, "DIR"),
+        bootstrap,
+        lambda file, checkpoint: [*command, str(file), "--checkpoint", str(checkpoint), *given],
+        lambda config, name: problems(config, name, bootstrap),
+        move,
+        lambda file: texts(read_settings(file)),
+        plugins=[
+            *((f"{transforms.PACKAGE}.{name}", "transformation") for name in transforms.TRANSFORMS),
+            *((f"{predicates.PACKAGE}.{name}", "predicate") for name in predicates.PREDICATES),
+        ],
+        **more,
     )
+    return serve_jobs(options)
+
+
+def _on_disk(path: Path, what: str) -> Path:
+    """Refuse what would become a folder here by the name of one elsewhere."""
+    local = local_path(str(path))
+    if local is None:
+        raise JobError(f"{what} {path} is not on a disk of this machine, where it has to be")
+    return local
 
 
 def _given(option: str, value: object) -> list[str]:
@@ -213,6 +228,11 @@ def _told(work: Callable[[], int | None]) -> int:
         return work() or 0
     except _REFUSALS as error:
         sys.stderr.write(f"ottla: {' '.join(str(error).split())}\n")
+        return 1
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _OF_THE_EXTRA:
+            raise
+        sys.stderr.write(f"ottla: {error.name} is not installed: pip install 'ottla[spark]'\n")
         return 1
     except OSError as error:
         sys.stderr.write(f"ottla: {error.filename}: {error.strerror}\n" if error.filename else f"ottla: {error}\n")

@@ -5,11 +5,16 @@ there are. Counterparts in Kafka: ConfigDef, AbstractConfig, ConfigException.
 """
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 _TRUTHS: Final = {"true": True, "false": False}
 _NEAR: Final = 0.5
+# What Kafka's config providers put a value in the place of: ${file:/secrets:password}. Taken for the value itself it
+# would be a wrong password, or one that anybody knows.
+_PROVIDERS: Final = "config.providers"
+_REFERENCE: Final = re.compile(r"\$\{[^}:]+:[^}]*\}")
 
 
 class JobError(Exception):
@@ -40,9 +45,11 @@ class Settings:
         """All keys, known or not."""
         return list(self.values)
 
-    def text(self, key: str, default: str | None = None) -> str:
-        """A text; a key without a default has to be there."""
+    def text(self, key: str, default: str | None = None, *, may_refer: bool = False) -> str:
+        """A text; a key without a default has to be there. It may hold `${file:...}` where somebody looks that up."""
         value = self._value(key, default)
+        if not may_refer and isinstance(value, str) and (reference := _REFERENCE.search(value)) is not None:
+            raise self.wrong(key, f"has {reference[0]}, which nobody looks up here: the value itself is to stand there")
         if isinstance(value, bool):
             return str(value).lower()
         if not isinstance(value, str | int | float):
@@ -115,7 +122,9 @@ class Settings:
 
     def all_texts(self) -> dict[str, str]:
         """Whatever there is, as texts: for keys that are handed on to somebody else, who knows them."""
-        return {key: self.text(key) for key in self.values}
+        # Kafka's own clients look up what the config providers know that they are told of.
+        may_refer = _PROVIDERS in self.values
+        return {key: self.text(key, may_refer=may_refer) for key in self.values}
 
     def wrong(self, key: str, reason: str) -> JobError:
         """The error that says what is wrong with a key."""

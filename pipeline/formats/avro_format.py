@@ -21,7 +21,10 @@ _END: Final = b"ottla-end".hex().upper()
 
 
 class AvroFormat(Format):
-    """Avro; under the name of AvroConverter, or with an id, each record stands behind a zero and its schema's id."""
+    """Avro; under the name of AvroConverter, or with an id, each record stands behind a zero and its schema's id.
+
+    That id has to be known, for reading too: a record behind another one was written with another schema.
+    """
 
     converter = "io.confluent.connect.avro.AvroConverter"
     needs = ("avro",)
@@ -38,6 +41,11 @@ class AvroFormat(Format):
         ids.finish()
         use.finish()
         self._is_framed = is_framed or self._id is not None
+
+    def check_reading(self) -> None:
+        """Refuse to read behind ids that are not known: behind another one stands another schema."""
+        if self._is_framed and self._id is None:
+            raise self.settings.wrong(_ID_KEY, "is missing: there is no registry to ask for the schemas of other ids")
 
     def check_writing(self) -> None:
         """Refuse to write behind an id that is not known, and what Spark cannot write."""
@@ -62,16 +70,21 @@ class AvroFormat(Format):
         from pyspark.sql import functions as fn
 
         is_whole = fn.hex(parsed.getField("end")).eqNullSafe(fn.lit(_END))
-        problem = fn.when(~is_whole, fn.lit("Failed to deserialize data to Avro"))
-        if self._is_framed:
-            frame = fn.hex(fn.substring(raw, 1, 1 + _ID_BYTES))
-            wrong = fn.lit("Unknown magic byte, or no schema id behind it")
-            is_framed = frame.startswith(_MAGIC) & (fn.length(frame) == 2 + 2 * _ID_BYTES)
-            problem = fn.when(~is_framed, wrong).otherwise(problem)
-            if self._id is not None:
-                found = fn.conv(fn.substring(frame, 3, 2 * _ID_BYTES), 16, 10)
-                other = fn.concat(fn.lit("The record's schema has the id "), found, fn.lit(f", not {self._id}"))
-                problem = fn.when(is_framed & (found != str(self._id)), other).otherwise(problem)
+        failed = fn.lit("Failed to deserialize data to Avro")
+        frame = fn.hex(fn.substring(raw, 1, 1 + _ID_BYTES))
+        is_framed = frame.startswith(_MAGIC) & (fn.length(frame) == 2 + 2 * _ID_BYTES)
+        found = fn.conv(fn.substring(frame, 3, 2 * _ID_BYTES), 16, 10)
+        if self._id is None:
+            hint = fn.concat(failed, fn.lit(f"; if it stands behind a schema's id, set {_ID_KEY} to "), found)
+            return Outcome(
+                parsed.getField("value"),
+                fn.when(raw.isNotNull() & ~is_whole, fn.when(is_framed, hint).otherwise(failed)),
+            )
+        other = fn.concat(
+            fn.lit("The record's schema has the id "), found, fn.lit(f", which {_ID_KEY}={self._id} is not")
+        )
+        problem = fn.when(~is_framed, fn.lit("Unknown magic byte, or no schema id behind it"))
+        problem = problem.when(found != str(self._id), other).when(~is_whole, failed)
         return Outcome(parsed.getField("value"), fn.when(raw.isNotNull(), problem))
 
     def write(self, value: Column, field: Any) -> Outcome:

@@ -1,6 +1,8 @@
 """`ottla pipeline`, as far as it needs no Spark."""
 
+import re
 import socket
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -86,6 +88,44 @@ def test_a_continuous_job_does_not_write_exactly_once(job: Path) -> None:
     result = said("validate", job)
     assert result.output.startswith(f"ottla: {job}: trigger.continuous cannot write exactly once")
     assert said("validate", job, "--override", "sink.delivery=at-least-once").exit_code == 0
+
+
+def test_a_checkpoint_that_is_not_on_a_disk_is_refused_and_makes_no_folder(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    elsewhere = "s3a://bucket/there"
+    for command in (("run", job), ("status", job), ("reset", job, "--to", "latest")):
+        result = said(*command, "--checkpoint", elsewhere)
+        line = "ottla: --checkpoint s3a:/bucket/there is not on a disk of this machine, where it has to be\n"
+        assert (result.exit_code, result.output) == (1, line)
+    result = said("serve", elsewhere, "--bootstrap-server", "127.0.0.1:1")
+    assert result.output.startswith("ottla: DIR s3a:/bucket/there is not on a disk")
+    assert [path.name for path in tmp_path.iterdir()] == ["job.toml"]
+    here = said("status", job, "--checkpoint", f"file:{tmp_path / 'kept'}")
+    assert here.output == "orders: has not run\n"
+
+
+def test_without_the_extra_each_command_says_so_in_one_line(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [each for each in sys.modules if each.startswith("ottla.pipeline.server")]:
+        monkeypatch.delitem(sys.modules, name)
+    extra = ("kafka", "pyspark", "confluent_kafka", "pyarrow", "pandas", "py4j")
+    for name in {*extra, *(each for each in sys.modules if each.partition(".")[0] in extra)}:
+        monkeypatch.setitem(sys.modules, name, None)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        there = f"127.0.0.1:{listening.getsockname()[1]}"
+        given = ("--override", f"bootstrap.servers={there}")
+        (job.parent / "jobs").mkdir()
+        for command in (
+            ("serve", job.parent / "jobs", "--bootstrap-server", there),
+            ("reset", job, "--to", "latest", *given),
+            ("run", job, *given),
+        ):
+            result = said(*command)
+            assert result.exit_code == 1
+            assert re.fullmatch(r"ottla: [\w.]+ is not installed: pip install 'ottla\[spark\]'\n", result.output)
+    assert said("validate", job).exit_code == 0
+    assert said("status", job).output == "orders: has not run\n"
 
 
 def test_a_broker_that_is_not_there_is_said_before_spark_starts(job: Path) -> None:

@@ -62,3 +62,15 @@ def test_what_is_wrong_is_said_in_one_line(ask: Callable[[Settings], object], li
 def test_what_nobody_asked_for_is_unknown() -> None:
     with pytest.raises(JobError, match=r"sink\.zzz is unknown$"):
         settings(zzz=1).finish()
+
+
+def test_a_reference_to_a_secret_is_not_taken_for_the_secret() -> None:
+    reference = "${file:/run/secrets:password}"
+    with pytest.raises(JobError, match=re.escape(f"job.toml: sink.password has {reference}, which nobody looks up")):
+        settings(password=f"x{reference}").optional("password")
+    with pytest.raises(JobError, match=r"sink\.password has"):
+        settings(password=reference).all_texts()
+    # A client of Kafka's that is told of providers asks them.
+    for_client = {"config_providers": "file", "password": reference}
+    assert settings(**for_client).all_texts()["password"] == reference
+    assert settings(password="${1}x$").text("password") == "${1}x$"

@@ -84,7 +84,9 @@ def test_what_cannot_be_read_or_written_without_more_is_said_before_spark_starts
         with pytest.raises(JobError, match=r"value\.schema is missing"):
             made(type=name).check_reading()
         made(type=name, schema="string").check_reading()
-    with pytest.raises(JobError, match=r"value\.use\.schema\.id is missing"):
-        made(type="AvroConverter", schema="string").check_writing()
+    framed = made(type="AvroConverter", schema="string")
+    for check in (framed.check_reading, framed.check_writing):
+        with pytest.raises(JobError, match=r"value\.use\.schema\.id is missing"):
+            check()
     with pytest.raises(JobError, match=r"value\.schema has a union"):
         made(type="avro", schema=UNION).check_writing()
