@@ -136,10 +136,12 @@ def _line() -> Column:
     def text(name: str) -> Column:
         return fn.coalesce(fn.col(name).cast("string"), fn.lit("none"))
 
-    where = [fn.lit("topic "), text("original.topic"), fn.lit(", partition "), text("partition"), fn.lit(", offset ")]
-    what = [text("offset"), fn.lit(": "), text("error.stage"), fn.lit(": ")]
+    where = fn.concat(fn.lit("topic "), text("original.topic"), fn.lit(", partition "), text("partition"))
+    where = fn.concat(where, fn.lit(", offset "), text("offset"), fn.lit(": "))
+    # What came from no topic is told of by its error, if at all.
+    where = fn.when(fn.col("original.topic").isNotNull() | fn.col("offset").isNotNull(), where).otherwise(fn.lit(""))
     message = fn.regexp_replace(text("error.message"), r"\s+", " ")
-    return fn.concat(*where, *what, message)
+    return fn.concat(where, text("error.stage"), fn.lit(": "), message)
 
 
 def _context(connector: str, task: int) -> Column:

@@ -19,6 +19,7 @@ ORIGINAL: Final = f"struct<key: binary, value: binary, topic: string, headers: {
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "error", "original")
 _DATA_EXCEPTION: Final = "org.apache.kafka.connect.errors.DataException"
 _OUTCOME: Final = "outcome"
+_ALL_FIELDS: Final = {"ignoreNullFields": "false"}
 
 
 def from_kafka(frame: DataFrame) -> DataFrame:
@@ -48,36 +49,53 @@ def from_values(frame: DataFrame, topic: str | None = None) -> DataFrame:
     from pyspark.sql import functions
 
     value = functions.struct(*(functions.col(quoted(name)) for name in frame.columns))
-    none = functions.array().cast(HEADERS)
-    return frame.select(
+    original = functions.to_json(value, _ALL_FIELDS).cast("binary")
+    return frame.select(*_from_no_topic(value, original, topic))
+
+
+def from_lines(frame: DataFrame) -> DataFrame:
+    """Return the record frame of lines, `value`, that are yet to be read as rows; where each was, `file`, is beside it.
+
+    What dead letters have of such a row is its line.
+    """
+    from pyspark.sql import functions
+
+    line = functions.col("value").cast("binary")
+    return frame.select(*_from_no_topic(line, line), "file")
+
+
+def _from_no_topic(value: Column, original: Column, topic: str | None = None) -> list[Column]:
+    from pyspark.sql import functions
+
+    headers = functions.array().cast(HEADERS)
+    return [
         functions.lit(topic).cast("string").alias("topic"),
         functions.lit(None).cast("int").alias("partition"),
         functions.lit(None).cast("bigint").alias("offset"),
         functions.current_timestamp().alias("timestamp"),
         functions.lit(None).cast("binary").alias("key"),
         value.alias("value"),
-        none.alias("headers"),
+        headers.alias("headers"),
         functions.lit(None).cast(ERROR).alias("error"),
-        _json_of(value, none).alias("original"),
-    )
+        _original(original, headers).alias("original"),
+    ]
 
 
 def made_by_steps(frame: DataFrame) -> DataFrame:
     """Return a frame whose rows that steps have made, of nothing that a topic has, are their own originals, as JSON."""
     from pyspark.sql import functions
 
-    return frame.withColumn(
-        "original", functions.coalesce("original", _json_of(functions.struct("key", "value"), functions.col("headers")))
-    )
+    row = functions.to_json(functions.struct("key", "value"), _ALL_FIELDS).cast("binary")
+    return frame.withColumn("original", functions.coalesce("original", _original(row, functions.col("headers"))))
 
 
-def _json_of(row: Column, headers: Column) -> Column:
+def _original(value: Column, headers: Column) -> Column:
     """Return the original of a row that came from no topic."""
     from pyspark.sql import functions
 
     return functions.struct(
         functions.lit(None).cast("binary").alias("key"),
-        functions.to_json(row, {"ignoreNullFields": "false"}).cast("binary").alias("value"),
+        value.alias("value"),
         functions.lit(None).cast("string").alias("topic"),
         headers.alias("headers"),
     )

@@ -39,16 +39,21 @@ class Format:
     def check_writing(self) -> None:
         """Refuse, before Spark starts, to write with these settings."""
 
-    def decode(self, frame: DataFrame, column: str) -> DataFrame:
-        """Return the frame with bytes made typed values; a row that cannot be read gets an error, null stays null."""
+    def decode(self, frame: DataFrame, column: str, place: Column | None = None) -> DataFrame:
+        """Return the frame with bytes made typed values; a row that cannot be read gets an error, null stays null.
+
+        `place` is a text that the error begins with: where a row is that came from no topic.
+        """
         from pyspark.sql import functions
 
         self.check_reading()
         raw = functions.when(functions.col("error").isNull(), functions.col(column))
         # A column of its own, so that Spark parses once what is looked at many times.
         parsed = frame.withColumn(_PARSED, self.parse(raw))
-        outcome = self.read(functions.col(column), functions.col(_PARSED))
-        return settled(parsed, column, *outcome, STAGES[column], self.converter)
+        value, problem = self.read(functions.col(column), functions.col(_PARSED))
+        if place is not None and problem is not None:
+            problem = functions.concat(place, problem)
+        return settled(parsed, column, value, problem, STAGES[column], self.converter)
 
     def encode(self, frame: DataFrame, column: str) -> DataFrame:
         """Return the frame with values made bytes; a row that cannot be written gets an error, null stays null."""

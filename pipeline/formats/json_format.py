@@ -4,6 +4,8 @@ Owns the envelope, and whether a record's schema is the one that was expected. M
 in Kafka: JsonConverter, JsonConverterConfig.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from ottla.pipeline.formats.fitting import Fitter, MisfitError
@@ -29,8 +31,12 @@ class JsonFormat(Format):
 
     converter = "org.apache.kafka.connect.json.JsonConverter"
 
-    def __init__(self, settings: Settings, *, is_connect: bool) -> None:
+    def __init__(
+        self, settings: Settings, *, is_connect: bool, options: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """`options` are those of Spark's parser, such as how times are written."""
         super().__init__(settings)
+        self._options = options
         schemas, null, decimal = (settings.part(each) for each in ("schemas", "replace.null.with", "decimal"))
         self._has_envelope = schemas.truth("enable", default=is_connect)
         cache = schemas.part("cache")  # Connect's, of which Spark has no need.
@@ -54,12 +60,12 @@ class JsonFormat(Format):
 
         text, kind = raw.cast("string"), self._reader.parsed_type(self._expected)
         if not self._has_envelope:
-            return unmoved(fn.struct(_payload(text, kind).alias("usual")))
+            return unmoved(fn.struct(_payload(text, kind, self._options).alias("usual")))
         before = _before(self._expected)
         payload = fn.substring(text, fn.lit(len(before) + 1), fn.length(text) - len(before) - 1)
         is_usual = text.startswith(before) & text.endswith("}")
         other = parsed_json(text, f"schema {parsed_schema(self._expected)}, payload {kind}")
-        found = {"usual": fn.when(is_usual, _payload(payload, kind)), "other": fn.when(~is_usual, other)}
+        found = {"usual": fn.when(is_usual, _payload(payload, kind, self._options)), "other": fn.when(~is_usual, other)}
         return unmoved(fn.struct(*(each.alias(name) for name, each in found.items())))
 
     def read(self, raw: Column, parsed: Column) -> Outcome:
@@ -114,14 +120,14 @@ def _before(schema: Schema) -> str:
     return f'{{"schema":{to_connect_text(schema)},"payload":'
 
 
-def _payload(text: Column, kind: str) -> Column:
+def _payload(text: Column, kind: str, options: Mapping[str, str]) -> Column:
     """Parse a value of JSON alone, as the only element of an array.
 
     Spark tells of nothing but objects what it cannot parse; and in an array it notices what follows a value.
     """
     from pyspark.sql import functions as fn
 
-    return parsed_json(fn.concat(fn.lit('{"payload":['), text, fn.lit("]}")), f"payload ARRAY<{kind}>")
+    return parsed_json(fn.concat(fn.lit('{"payload":['), text, fn.lit("]}")), f"payload ARRAY<{kind}>", options)
 
 
 def _envelope_problem(schema: Schema, text: Column, parsed: Column) -> Column:

@@ -5,7 +5,9 @@ rows. Counterpart in Kafka: JsonConverter's convertToConnect, which is more leni
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final
 
 from ottla.pipeline.formats import decimals
@@ -27,11 +29,11 @@ _OPTIONS: Final = {
 }
 
 
-def parsed_json(text: Column, fields: str) -> Column:
-    """Parse an object of JSON; its field CORRUPT is not null where that fails."""
+def parsed_json(text: Column, fields: str, options: Mapping[str, str] = MappingProxyType({})) -> Column:
+    """Parse an object of JSON; its field CORRUPT is not null where that fails. `options` are Spark's."""
     from pyspark.sql import functions as fn
 
-    return fn.from_json(text, f"{fields}, {CORRUPT} STRING", _OPTIONS)
+    return fn.from_json(text, f"{fields}, {CORRUPT} STRING", {**_OPTIONS, **options})
 
 
 def first_problem(problems: Column) -> Column:

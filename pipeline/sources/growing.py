@@ -18,7 +18,7 @@ except ImportError:  # before PySpark 4.2, where Spark itself remembers where th
 
 
 class GrowingFiles(DataSource):  # type: ignore[misc]
-    """Rows of `value`, one for each whole line of the files that the option `path` names."""
+    """Rows of `value`, one for each whole line of the files that the option `path` names, and of that `file`."""
 
     @classmethod
     def name(cls) -> str:
@@ -26,8 +26,8 @@ class GrowingFiles(DataSource):  # type: ignore[misc]
         return "ottla-lines"
 
     def schema(self) -> str:
-        """One column."""
-        return "value string"
+        """Two columns."""
+        return "value string, file string"
 
     def streamReader(self, schema: Any) -> "GrowingFilesReader":  # noqa: N802
         """What reads it."""
@@ -67,7 +67,8 @@ class GrowingFilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
         try:
             for lines in read_lines(partition.value, skip_header=self._has_header):
-                yield pyarrow.RecordBatch.from_arrays([pyarrow.array(lines, pyarrow.string())], ["value"])
+                columns = [pyarrow.array(lines, pyarrow.string()), pyarrow.repeat(partition.value.path, len(lines))]
+                yield pyarrow.RecordBatch.from_arrays(columns, ["value", "file"])
         except (FileNotFoundError, EOFError):
             if not self._is_lenient:
                 raise

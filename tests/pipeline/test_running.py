@@ -187,6 +187,43 @@ def test_a_record_without_a_value_is_no_row_of_nulls(spark: Any, bootstrap: str,
     assert (bad.key(), bad.value()) == (b"k1", None)
 
 
+def test_a_line_of_a_file_that_is_no_row_ends_a_job_or_is_a_dead_letter(
+    spark: Any, bootstrap: str, tmp_path: Path
+) -> None:
+    create_topic(bootstrap, "bad-11")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("id,name\n1,x\nno,y\n")
+    work = Work(
+        spark,
+        tmp_path,
+        f"""
+name = "csv"
+"bootstrap.servers" = "{bootstrap}"
+[source]
+type = "files"
+path = "{tmp_path}/in"
+format = "csv"
+header = true
+schema = "id BIGINT, name STRING"
+[sink]
+type = "parquet"
+path = "{tmp_path / "out"}"
+""",
+    )
+    where = f"VALUE_CONVERTER: file file://{tmp_path}/in/a.csv, line no,y: no row of the schema"
+    with pytest.raises(JobFailedError) as error:
+        work.run()
+    assert str(error.value) == f"{work.path}: {where}"
+    assert not list(tmp_path.glob("out/*.parquet"))
+    kept = '[errors]\ntolerance = "all"\ndeadletterqueue.topic.name = "bad-11"\n'
+    work.path.write_text(work.path.read_text() + kept)
+    work.run()
+    assert [tuple(row) for row in spark.read.parquet(str(tmp_path / "out")).collect()] == [(1, "x")]
+    (bad,) = consumed(bootstrap, "bad-11", 1)
+    assert (bad.key(), bad.value()) == (None, b"no,y")
+    assert [progress.rows for progress in work.told if progress.rows][-1:] == [2]
+
+
 def test_what_spark_refuses_before_there_are_records_is_one_line(spark: Any, bootstrap: str, tmp_path: Path) -> None:
     create_topic(bootstrap, "in-8")
     counted = """

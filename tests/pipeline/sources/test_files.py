@@ -18,6 +18,12 @@ def load(spark: Any, path: Path | str, *, streaming: bool = True, **values: obje
     return read_source(keys("source", type="files", path=str(path), **values)).load(spark, streaming=streaming)
 
 
+def read(spark: Any, path: Path | str, *, streaming: bool = True, **values: object) -> Any:
+    """Rows, and what is wrong with those that are none."""
+    frame = read_source(keys("source", type="files", path=str(path), **values)).records(spark, streaming=streaming)
+    return frame.select("value.*", frame.error.message.alias("message"))
+
+
 def fail() -> None:
     raise RuntimeError("killed")
 
@@ -59,14 +65,14 @@ def test_a_file_that_vanishes_before_it_is_read_fails_the_batch_unless_that_is_t
 def test_rows_of_csv_and_json_files_that_grow_are_parsed(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id;name\n1;'x;y'\n")
     options: dict[str, Any] = {"schema": "id int, name string", "header": "TRUE", "delimiter": ";", "quote": "'"}
-    frame = load(spark, tmp_path / "*.csv", format="csv", follow=True, **options)
-    assert batches(frame, tmp_path / "csv") == [[(1, "x;y")]]
+    frame = read(spark, tmp_path / "*.csv", format="csv", follow=True, **options)
+    assert batches(frame, tmp_path / "csv") == [[(1, "x;y", None)]]
     with (tmp_path / "a.csv").open("a") as file:
         file.write("\n2;z\n")
-    assert batches(frame, tmp_path / "csv") == [[(2, "z")]]
+    assert batches(frame, tmp_path / "csv") == [[(2, "z", None)]]
     (tmp_path / "a.json").write_text('{"id": 1, "name": "x"}\n\n{"name": "y"}\n{"id')
-    frame = load(spark, tmp_path / "*.json", format="json", follow=True, schema="id int, name string")
-    assert frame.dtypes == [("id", "int"), ("name", "string")]
+    frame = read(spark, tmp_path / "*.json", format="json", follow=True, schema="id int, name string")
+    assert frame.dtypes[:2] == [("id", "int"), ("name", "string")]
     found = batches(frame.selectExpr("name", "id"), tmp_path / "json")
     assert found == [[("x", 1), ("y", None)]]
 
@@ -78,8 +84,8 @@ def test_files_that_appear_whole_are_read_so_many_at_a_time(spark: Any, tmp_path
     assert sorted(batches(frame, tmp_path / "checkpoint")) == [[(0,), (1,)], [(2,), (3,)], [(4,), (5,)]]
     assert load(spark, data, format="parquet", streaming=False).count() == 6
     (data / "b.csv").write_text("id,name\n1,x\n")
-    csv = load(spark, data / "*.csv", format="csv", streaming=False, schema="id int, name string", header="true")
-    assert csv.collect() == [(1, "x")]
+    csv = read(spark, data / "*.csv", format="csv", streaming=False, schema="id int, name string", header="true")
+    assert csv.collect() == [(1, "x", None)]
     assert load(spark, data / "*.csv", streaming=False).count() == 2
 
 
@@ -95,14 +101,76 @@ def test_a_file_that_appears_is_read_however_old_it_is(spark: Any, tmp_path: Pat
     assert batches(load(spark, data, follow=False), checkpoint) == [[("b",)]]
 
 
-@pytest.mark.parametrize(
-    ("values", "line"),
-    [
-        ({"format": "csv", "schema": "id BIGNT"}, "BIGNT"),
-        ({"format": "json", "schema": "id BIGNT", "follow": True}, "BIGNT"),
-        ({"format": "parquet"}, "infer schema"),
-    ],
+CSV = """\
+\ufeffid,name,price
+1,x,9.99
+2
+3,y,1,z
+x,y,1
+4,"a
+b",1
+
+5,"q,r",
+6,"x""y",1
+7,"u\\"v",999.99
+8,z,99999
+99999999999,z,1
+"""
+CSV_ROWS = [(1, "x", 9.99), (5, "q,r", None), (7, 'u"v', 999.99)]
+CSV_WRONG = {
+    "2": "no row of the schema",
+    "3,y,1,z": "no row of the schema",
+    "x,y,1": "no row of the schema",
+    '4,"a': "quotes that do not end where a field ends",
+    'b",1': "no row of the schema",
+    '6,"x""y",1': "quotes that do not end where a field ends",
+    "8,z,99999": "no row of the schema",
+    "99999999999,z,1": "no row of the schema",
+}
+JSON = """\
+\ufeff{"id": 1, "name": "x", "price": 9.99}
+{"id": 2
+"name": "y"}
+{"id": "3"}
+{"id": 4} {}
+[{"id": 5}]
+{"id": 07}
+
+{"id": 8}
+"""
+JSON_ROWS = [(1, "x", 9.99), (8, None, None)]
+NO_JSON = "Converting byte[] to Kafka Connect data failed due to serialization error: no JSON of the schema"
+JSON_WRONG = dict.fromkeys(
+    ['{"id": 2', '"name": "y"}', '{"id": "3"}', '{"id": 4} {}', '[{"id": 5}]', '{"id": 07}'], NO_JSON
 )
-def test_what_spark_cannot_read_is_one_line(spark: Any, tmp_path: Path, values: dict[str, Any], line: str) -> None:
-    with pytest.raises(JobError, match=rf"^job.toml: source.path cannot be read: [^\n]*{line}[^\n]*$"):
-        load(spark, tmp_path, **values)
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "rows", "wrong"), [("csv", CSV, CSV_ROWS, CSV_WRONG), ("json", JSON, JSON_ROWS, JSON_WRONG)]
+)
+def test_a_line_that_is_no_row_has_an_error_that_names_its_file(
+    spark: Any, tmp_path: Path, form: str, text: str, rows: list[Any], wrong: dict[str, str]
+) -> None:
+    (tmp_path / "in").mkdir()
+    file = tmp_path / "in" / f"a.{form}"
+    file.write_text(text)
+    options: dict[str, Any] = {"format": form, "schema": "id INT, name STRING, price DECIMAL(5,2)"}
+    options |= {"header": True} if form == "csv" else {}
+    growing = batches(read(spark, file, follow=True, **options), tmp_path / "checkpoint")
+    for uri, found in (
+        ("", [row for batch in growing for row in batch]),
+        ("file://", read(spark, file, streaming=False, **options).collect()),
+    ):
+        good = sorted(((row[0], row[1], row[2] and float(row[2])) for row in found if row[3] is None), key=str)
+        assert good == rows
+        told = [f"file {uri}{file}, line {line}: {why}" for line, why in wrong.items()]
+        assert sorted(row[3] for row in found if row[3] is not None) == sorted(told)
+    # Each file has its header.
+    (tmp_path / "in" / f"b.{form}").write_text(text)
+    both = read(spark, tmp_path / "in", streaming=False, **options)
+    assert both.where("message IS NULL").count() == 2 * len(rows)
+
+
+def test_what_spark_cannot_read_is_one_line(spark: Any, tmp_path: Path) -> None:
+    with pytest.raises(JobError, match=r"^job.toml: source.path cannot be read: [^\n]*infer schema[^\n]*$"):
+        load(spark, tmp_path, format="parquet")
