@@ -55,6 +55,7 @@ _MOST_OF_AVRO: Final = " ".join(
     f"-Dorg.apache.avro.limits.{what}.maxLength={most}"
     for what, most in {"bytes": 1 << 26, "string": 1 << 26, "collectionItems": 1 << 24}.items()
 )
+_SUBMIT_ARGS: Final = "PYSPARK_SUBMIT_ARGS"
 _DELTA: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -109,10 +110,36 @@ def open_session(
         file.flush()
         settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={file.name} {_MOST_OF_AVRO}"
         settings["spark.executor.extraJavaOptions"] = _MOST_OF_AVRO
+        settings |= given
         try:
-            return builder.config(map={**settings, **given}).getOrCreate()
+            _start_jvm({"spark.master": master or "local[*]", **settings})
+            return builder.config(map=settings).getOrCreate()
         except Exception as error:
             raise NoSparkError(f"Spark does not start on {master or 'this machine'}: {reason(error)}") from None
+
+
+def _start_jvm(settings: Mapping[str, str]) -> None:
+    """Start Spark's JVM, which is told all its settings in a file without a name.
+
+    PySpark would put them on the command line, which anybody may read, and of which Java keeps a copy below /tmp.
+    """
+    import javaproperties
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return
+    with os.fdopen(os.memfd_create("spark"), "w", encoding="iso-8859-1") as file:
+        file.write(javaproperties.dumps(settings, timestamp=False))
+        file.flush()
+        more = os.environ.get(_SUBMIT_ARGS, "pyspark-shell")
+        told = f"--load-spark-defaults --properties-file /proc/self/fd/{file.fileno()} {more}"
+        os.environ[_SUBMIT_ARGS] = told
+        try:
+            gateway = launch_gateway(popen_kwargs={"pass_fds": [file.fileno()]})
+        finally:
+            os.environ[_SUBMIT_ARGS] = more
+    SparkContext._ensure_initialized(gateway=gateway)
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:

@@ -5,6 +5,7 @@ Must not know which jobs there should be. Counterparts in Kafka: WorkerConnector
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -25,8 +26,15 @@ class Child:
     """One job, from its start to its end. `tell` is called, in a thread, when there is news of it."""
 
     def __init__(
-        self, lock: Path, command: Sequence[str], grace_s: float, silence_s: float, tell: Callable[[], None]
+        self,
+        lock: Path,
+        command: Sequence[str],
+        config: bytes,
+        grace_s: float,
+        silence_s: float,
+        tell: Callable[[], None],
     ) -> None:
+        """`config` is what the command finds on its standard input: in no file, for it may have passwords."""
         self.is_waiting = False
         self.is_running = False
         self.is_stopping = False
@@ -35,13 +43,18 @@ class Child:
         self._tell = tell
         self._pipe = threading.Lock()
         # In a session of its own: the terminal's Ctrl-C is for the server, who then stops the job.
-        self._guard = subprocess.Popen(
-            [sys.executable, "-P", "-m", "ottla.pipeline.server.guard", lock, str(grace_s), str(silence_s), *command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-        )
+        guard = [sys.executable, "-P", "-m", "ottla.pipeline.server.guard", lock, str(grace_s), str(silence_s)]
+        with os.fdopen(os.memfd_create("config"), "wb") as file:
+            file.write(config)
+            file.flush()
+            self._guard = subprocess.Popen(
+                [*guard, str(file.fileno()), *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                pass_fds=[file.fileno()],
+                start_new_session=True,
+            )
         threading.Thread(target=self._listen, name=f"job {lock.name}", daemon=True).start()
 
     def beat(self) -> None:

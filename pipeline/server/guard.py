@@ -48,8 +48,8 @@ class Guard:
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.signal(signal.SIGTERM, lambda number, frame: setattr(self, "is_over", True))
 
-    def run(self, lock: Path, command: list[str]) -> None:
-        """Wait for the lock, run the command, tell how it ended."""
+    def run(self, lock: Path, config: int, command: list[str]) -> None:
+        """Wait for the lock, run the command, tell how it ended. What the descriptor `config` has is its input."""
         try:
             # The job gets the descriptor too: should this process be killed, the lock is held while the job still ends.
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -57,7 +57,7 @@ class Guard:
                 return
             job = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=config,
                 stdout=sys.stderr.fileno(),
                 stderr=subprocess.PIPE,
                 pass_fds=[descriptor],
@@ -163,11 +163,11 @@ def _die_with_parent() -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Run with: the file of the lock, the grace and the silence in seconds, the command."""
-    lock, grace_s, silence_s, *command = arguments
+    """Run with: the file of the lock, the grace and the silence in seconds, a descriptor, the command."""
+    lock, grace_s, silence_s, config, *command = arguments
     if _prctl(_PR_SET_CHILD_SUBREAPER, 1) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
-    Guard(float(grace_s), float(silence_s)).run(Path(lock), command)
+    Guard(float(grace_s), float(silence_s)).run(Path(lock), int(config), command)
 
 
 if __name__ == "__main__":

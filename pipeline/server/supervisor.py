@@ -38,7 +38,8 @@ logger = logging.getLogger(__name__)
 BEAT_EVERY_S: Final = 1.0
 SAY_AGAIN_S: Final = 5.0
 
-# What to run, given the file that describes the job and the directory for its checkpoint.
+# What to run, given the file that describes the job, which only the process that runs can read, and the directory for
+# its checkpoint.
 CommandOf = Callable[[Path, Path], Sequence[str]]
 Say = Callable[[str, Status | None], None]
 
@@ -89,7 +90,6 @@ class Supervisor:
         """Begin; nothing is this server's yet."""
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         self.locks.mkdir(exist_ok=True)
-        # Not in the directory that servers share: configs hold passwords, and each server writes its own.
         self._files = Path(tempfile.mkdtemp(prefix="ottla-pipeline-"))
         self._thread.start()
 
@@ -193,9 +193,12 @@ class Supervisor:
         logger.info("job %s is started", job.name)
         try:
             config = {key: value for key, value in job.config.items() if key != CLASS_KEY}
-            file.write_text(javaproperties.dumps(config, timestamp=False), "iso-8859-1")
+            text = javaproperties.dumps(config, timestamp=False).encode("iso-8859-1")
+            # No more than a name: the text is the job's standard input, of which a kill leaves nothing.
+            if not file.is_symlink():
+                file.symlink_to("/dev/stdin")
             command = self._command(file, self.checkpoints / name)
-            child = Child(self.locks / name, command, self._grace_s, self._silence_s, self._news)
+            child = Child(self.locks / name, command, text, self._grace_s, self._silence_s, self._news)
         except OSError as error:
             self._endings[job.name] = job.version, Ending(1, str(error))
         else:

@@ -34,12 +34,13 @@ class Guarded:
 
     def run(self, command: list[str], grace_s: float = 10.0, silence_s: float = SILENCE_S) -> subprocess.Popen[bytes]:
         guard = [sys.executable, "-P", "-m", "ottla.pipeline.server.guard", str(self.folder / "lock")]
-        with (self.folder / "stderr").open("ab") as stderr:
+        with (self.folder / "stderr").open("ab") as stderr, Path(os.devnull).open("rb") as nothing:
             process = subprocess.Popen(
-                [*guard, str(grace_s), str(silence_s), *command],
+                [*guard, str(grace_s), str(silence_s), str(nothing.fileno()), *command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
+                pass_fds=[nothing.fileno()],
                 start_new_session=True,
             )
         self.guards.append(process)

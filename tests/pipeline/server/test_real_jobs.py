@@ -1,11 +1,12 @@
 """A server with a real job: made over HTTP, run by Spark, and there again after the server was killed."""
 
+import contextlib
 import json
 import subprocess
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from tests.pipeline.spark_command import COMMAND, jar_folder
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 PATIENCE_S = 90.0
+SECRET = "p4ssw0rd-of-nobody"
 
 
-@contextmanager
+@contextlib.contextmanager
 def served(folder: Path, bootstrap: str, jars: Path) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     command = [*COMMAND, "serve", str(folder), "--bootstrap-server", bootstrap, "--listen", "127.0.0.1:0"]
     with (
@@ -75,6 +77,19 @@ def wait_for(url: str, path: list[object], value: object) -> None:
         time.sleep(0.1)
 
 
+def with_the_secret() -> list[Path]:
+    """Files that a kill would leave behind, and command lines, that have what stands for a password."""
+    temporary = Path(tempfile.gettempdir())
+    patterns = ("hsperfdata_*", "spark-*", "blockmgr-*", "log4j2-*", "ottla-pipeline-*")
+    left = [each for pattern in patterns for path in temporary.glob(pattern) for each in (path, *path.rglob("*"))]
+    found = []
+    for path in [*left, *Path("/proc").glob("[0-9]*/cmdline")]:
+        with contextlib.suppress(OSError):
+            if not path.is_symlink() and path.is_file() and SECRET.encode() in path.read_bytes():
+                found.append(path)
+    return found
+
+
 def test_a_job_goes_on_after_its_server_was_killed_and_elsewhere_when_it_was_moved(tmp_path: Path) -> None:
     jars, jobs, out = jar_folder(tmp_path), tmp_path / "jobs", tmp_path / "out"
     config = {
@@ -84,6 +99,8 @@ def test_a_job_goes_on_after_its_server_was_killed_and_elsewhere_when_it_was_mov
         "source.value.schema": "id BIGINT",
         "sink.type": "parquet",
         "sink.path": str(out),
+        "source.consumer.client.id": f"of-{SECRET}",
+        "spark.hadoop.fs.s3a.secret.key": SECRET,
     }
     with Broker() as broker:
         create_topic(broker.bootstrap, "orders")
@@ -97,6 +114,7 @@ def test_a_job_goes_on_after_its_server_was_killed_and_elsewhere_when_it_was_mov
             ask("PUT", f"{url}/connectors/orders/config", config)
             assert wait_for_rows(out, 10, tmp_path / "server.log") == list(range(10))
             assert ask("GET", f"{url}/connectors/orders/status")["connector"]["state"] == "RUNNING"
+            assert with_the_secret() == []
             process.kill()
         produce(broker.bootstrap, 10, 15)
         with served(jobs, broker.bootstrap, jars) as (url, _):

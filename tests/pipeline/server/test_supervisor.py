@@ -1,5 +1,6 @@
 """Jobs of one server: what is wanted and is its own runs, and is told of."""
 
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -93,6 +94,24 @@ def test_a_job_gets_its_config_and_a_checkpoint_of_its_own(here: Here) -> None:
     (line,) = here.journal.lines("start")
     assert (line.mark, line.checkpoint) == ("x", "a")
     assert (here.directory / "locks" / "a").exists()
+
+
+def test_what_a_job_is_told_is_in_no_file_and_on_no_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    here = Here(tmp_path / "jobs")
+    here.supervisor.own(ALL)
+    here.want(job("a", mark="p4ssw0rd"))
+    wait_for(lambda: here.journal.lines("start"))
+    (line,) = here.journal.lines("start")
+    files = [path for path in temporary.rglob("*") if path.is_file() and not path.is_symlink()]
+    command = Path(f"/proc/{line.pid}/cmdline").read_bytes()
+    here.supervisor.stop()
+    assert (line.mark, files) == ("p4ssw0rd", [])
+    assert b"p4ssw0rd" not in command
 
 
 def test_pausing_and_stopping_end_a_job_and_resuming_starts_it(here: Here) -> None:
