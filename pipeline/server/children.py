@@ -43,7 +43,7 @@ class Child:
         self._tell = tell
         self._pipe = threading.Lock()
         # In a session of its own: the terminal's Ctrl-C is for the server, who then stops the job.
-        guard = [sys.executable, "-P", "-m", "ottla.pipeline.server.guard", lock, str(grace_s), str(silence_s)]
+        guard = [sys.executable, "-P", "-m", "ottla.pipeline.server.guard", str(lock), str(grace_s), str(silence_s)]
         with os.fdopen(os.memfd_create("config"), "wb") as file:
             file.write(config)
             file.flush()
