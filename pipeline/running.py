@@ -42,6 +42,7 @@ class Progress(NamedTuple):
 
     batch: int
     rows: int
+    """How many the sources gave, whatever became of them."""
     rows_per_second: float
     lag: int | None
     """How many records wait in the source's topics; None for a source that is no topic."""
@@ -253,7 +254,9 @@ class Running:
             offsets = [each for each in map(_offsets, sources) if each is not None]
             self._owe([end for end, _ in offsets])
             lag = sum(_distance(end, latest) for end, latest in offsets) if positions is not None else None
-            self._tell(Progress(batch, progress["numInputRows"], progress["processedRowsPerSecond"] or 0.0, lag))
+            rows, read = sum(map(_rows, sources)), progress["numInputRows"]
+            rows_per_second = (progress["processedRowsPerSecond"] or 0.0) * (rows / read if read else 1)
+            self._tell(Progress(batch, rows, rows_per_second, lag))
         return told
 
     def _owe(self, offsets: list[Offsets]) -> None:
@@ -282,6 +285,15 @@ def _offsets(source: Any) -> tuple[Offsets, Offsets] | None:
         return None
     end, latest = source["endOffset"], source["latestOffset"]
     return None if end is None else (end, latest or end)
+
+
+def _rows(source: Any) -> int:
+    """How many rows a source gave: Spark counts those anew that it reads again for a second look.
+
+    Of topics offsets tell how many there can be; from where the first batch begins Spark does not tell.
+    """
+    read, offsets = int(source["numInputRows"]), _offsets(source)
+    return read if offsets is None else min(read, _distance(source["startOffset"] or {}, offsets[0]))
 
 
 def _distance(start: Offsets, end: Offsets) -> int:

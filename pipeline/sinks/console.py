@@ -22,5 +22,11 @@ class ConsoleSink(Sink):
 
     def write(self, batch: Any, query_id: str, batch_id: int) -> None:
         """Show rows."""
-        sys.stdout.write(f"batch {batch_id}\n")
-        batch.show(self._rows, self._truncates)
+        # All of it is read, and once: a row that nobody is shown counts too, and may be a bad one.
+        batch.persist()
+        try:
+            batch.count()
+            sys.stdout.write(f"batch {batch_id}\n")
+            batch.show(self._rows, self._truncates)
+        finally:
+            batch.unpersist()

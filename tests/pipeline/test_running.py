@@ -424,6 +424,7 @@ topic.prefix = "a."
     assert here == there
     syncs = {each.key(): each.value() for each in consumed(bootstrap, "mm2-offset-syncs.a.internal", 3)}
     assert syncs == {struct.pack(">h4si", 4, b"in-5", p): struct.pack(">qq", 4, 4) for p in range(3)}
+    assert [progress.rows for progress in work.told if progress.rows] == [15]
 
 
 def test_a_topic_that_is_deleted_ends_the_job_with_a_line_that_names_it(

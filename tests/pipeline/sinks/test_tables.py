@@ -42,3 +42,10 @@ def test_the_terminal_shows_some_rows(spark: Any, capsys: pytest.CaptureFixture[
     assert shown.startswith("batch 7\n")
     assert f"row 1{'.' * 30}" in shown
     assert "row 2" not in shown
+
+
+def test_a_row_that_the_terminal_does_not_show_is_read_too(spark: Any) -> None:
+    sink = read_sink(keys("sink", type="console", numRows=2))
+    rows = spark.range(0, 10, 1, 2).selectExpr("if(id < 9, id, raise_error('the last one')) AS id")
+    with pytest.raises(Exception, match="the last one"):
+        sink.write(rows, "q", 8)
