@@ -138,7 +138,7 @@ def _line() -> Column:
 
     where = fn.concat(fn.lit("topic "), text("original.topic"), fn.lit(", partition "), text("partition"))
     where = fn.concat(where, fn.lit(", offset "), text("offset"), fn.lit(": "))
-    # What came from no topic is told of by its error, if at all.
+    # Of a row of a file the error itself says where it is.
     where = fn.when(fn.col("original.topic").isNotNull() | fn.col("offset").isNotNull(), where).otherwise(fn.lit(""))
     message = fn.regexp_replace(text("error.message"), r"\s+", " ")
     return fn.concat(where, text("error.stage"), fn.lit(": "), message)

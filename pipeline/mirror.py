@@ -25,7 +25,7 @@ _COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", 
 _OFFSETS: Final = struct.Struct(">qq")
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 _ANSWERED_WITHIN_S: Final = 120.0
-# How often configs and numbers of partitions are compared, while records come.
+# How often a mirror compares configs and numbers of partitions while records come.
 _LOOK_EVERY_S: Final = 60.0
 # The most that the client takes for a limit.
 _NO_LIMIT_BYTES: Final = 1_000_000_000
@@ -82,9 +82,9 @@ class MirrorSink:
                 write(self._offsets_topic, each.key(), each.value(), lambda offset: None, partition=0)
 
     def _prepare(self, spark: "SparkSession") -> None:
-        """Have topics like the copied ones before a producer makes some; later too, for what has changed there.
+        """Create the copies before a producer auto-creates them; update them every `_LOOK_EVERY_S` seconds.
 
-        What a batch can have is asked of the brokers: looking for it in the batch would read that twice.
+        The brokers name the partitions that a batch can have, because a look at the batch itself would read it twice.
         """
         regex = spark._jvm.java.util.regex.Pattern
         now = time.monotonic()

@@ -21,9 +21,9 @@ Alter = Callable[[Mapping[str, str | None]], str | None]
 
 _POLICY: Final = "cleanup.policy"
 _RETENTIONS: Final = ("retention.ms", "retention.bytes")
-# What these are at the source counts even where a topic has them from its broker's defaults.
+# Copied even where the source has them from its broker's defaults, because they say when records are deleted.
 _KEPT: Final = (_POLICY, *_RETENTIONS)
-# What MirrorMaker leaves out: it is about the cluster's own brokers, or would change timestamps, or refuse old ones.
+# MirrorMaker leaves these out: they are about the cluster's own brokers, would change timestamps or refuse old ones.
 _LEFT_OUT: Final = frozenset(
     {
         "follower.replication.throttled.replicas",
@@ -66,17 +66,17 @@ class CopiedTopics:
         for key, answer in refused.items():
             if (copy, key, answer) not in self._told:
                 self._told.add((copy, key, answer))
-                logger.warning("%s: %s cannot have the %s of its source: %s", ours.bootstrap, copy, key, answer)
+                logger.warning("%s refuses %s for %s, which goes on without: %s", ours.bootstrap, key, copy, answer)
 
 
 def take_over(source: Configs, target: Configs, alter: Alter) -> tuple[dict[str, str], str | None]:
-    """Have a copy get its source's configs; return what was refused and why, and why the copy would lose records."""
+    """Set a source's configs on its copy; return which were refused and why, and why the copy would lose records."""
     wanted = changes(source, target)
     if not wanted:
         return {}, loses(source, target)
     refused: dict[str, str] = {}
     if alter(wanted) is not None:
-        # One that is refused keeps all others from being taken.
+        # A broker takes all of them or none.
         answers = {key: alter({key: value}) for key, value in wanted.items()}
         refused = {key: answer for key, answer in answers.items() if answer is not None}
     taken = {key: value for key, value in wanted.items() if key not in refused and value is not None}

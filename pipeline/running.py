@@ -42,7 +42,7 @@ class Progress(NamedTuple):
 
     batch: int
     rows: int
-    """How many the sources gave, whatever became of them."""
+    """How many rows the sources gave."""
     rows_per_second: float
     lag: int | None
     """How many records wait in the source's topics; None for a source that is no topic."""
@@ -288,9 +288,9 @@ def _offsets(source: Any) -> tuple[Offsets, Offsets] | None:
 
 
 def _rows(source: Any) -> int:
-    """How many rows a source gave: Spark counts those anew that it reads again for a second look.
+    """Return how many rows a source gave, of topics at most as many as there are offsets.
 
-    Of topics offsets tell how many there can be; from where the first batch begins Spark does not tell.
+    Spark counts a row twice when a query reads it twice. It does not tell where the first batch begins.
     """
     read, offsets = int(source["numInputRows"]), _offsets(source)
     return read if offsets is None else min(read, _distance(source["startOffset"] or {}, offsets[0]))

@@ -119,9 +119,10 @@ def open_session(
 
 
 def _start_jvm(settings: Mapping[str, str]) -> None:
-    """Start Spark's JVM, which is told all its settings in a file without a name.
+    """Start Spark's JVM, with all settings in a file in memory.
 
-    PySpark would put them on the command line, which anybody may read, and of which Java keeps a copy below /tmp.
+    PySpark would pass them on the command line, because of which every user could read them, and Java would keep a copy
+    below /tmp.
     """
     import javaproperties
     from pyspark import SparkContext

@@ -11,8 +11,8 @@ from typing import Final
 
 _TRUTHS: Final = {"true": True, "false": False}
 _NEAR: Final = 0.5
-# What Kafka's config providers put a value in the place of: ${file:/secrets:password}. Taken for the value itself it
-# would be a wrong password, or one that anybody knows.
+# A reference such as ${file:/secrets:password}, which Kafka's config providers replace by a value. Taken for the value
+# itself it would be a wrong password, or one that anybody knows.
 _PROVIDERS: Final = "config.providers"
 _REFERENCE: Final = re.compile(r"\$\{[^}:]+:[^}]*\}")
 
@@ -46,10 +46,10 @@ class Settings:
         return list(self.values)
 
     def text(self, key: str, default: str | None = None, *, may_refer: bool = False) -> str:
-        """A text; a key without a default has to be there. It may hold `${file:...}` where somebody looks that up."""
+        """A text; a key without a default has to be there. `may_refer`: it may hold a reference, `${file:...}`."""
         value = self._value(key, default)
         if not may_refer and isinstance(value, str) and (reference := _REFERENCE.search(value)) is not None:
-            raise self.wrong(key, f"has {reference[0]}, which nobody looks up here: the value itself is to stand there")
+            raise self.wrong(key, f"has {reference[0]}, which is not looked up here: write the value itself")
         if isinstance(value, bool):
             return str(value).lower()
         if not isinstance(value, str | int | float):
@@ -122,7 +122,7 @@ class Settings:
 
     def all_texts(self) -> dict[str, str]:
         """Whatever there is, as texts: for keys that are handed on to somebody else, who knows them."""
-        # Kafka's own clients look up what the config providers know that they are told of.
+        # Kafka's own clients look references up when they are told of config providers.
         may_refer = _PROVIDERS in self.values
         return {key: self.text(key, may_refer=may_refer) for key in self.values}
 

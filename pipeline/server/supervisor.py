@@ -194,7 +194,7 @@ class Supervisor:
         try:
             config = {key: value for key, value in job.config.items() if key != CLASS_KEY}
             text = javaproperties.dumps(config, timestamp=False).encode("iso-8859-1")
-            # No more than a name: the text is the job's standard input, of which a kill leaves nothing.
+            # The text is the job's standard input, because a file would stay after a kill, with passwords.
             if not file.is_symlink():
                 file.symlink_to("/dev/stdin")
             command = self._command(file, self.checkpoints / name)

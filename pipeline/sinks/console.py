@@ -22,7 +22,7 @@ class ConsoleSink(Sink):
 
     def write(self, batch: Any, query_id: str, batch_id: int) -> None:
         """Show rows."""
-        # All of it is read, and once: a row that nobody is shown counts too, and may be a bad one.
+        # Read the whole batch, once: a row that is not shown may be a bad one, and counts.
         batch.persist()
         try:
             batch.count()

@@ -237,7 +237,7 @@ def test_a_config_that_a_cluster_does_not_know_is_told_once(
         found = ours.configs(["b.newer"])["b.newer"]
     assert (found["cleanup.policy"], found["segment.ms"]) == (("", True), ("9999", True))
     (line,) = caplog.messages
-    assert line.startswith(f"{bootstrap}: b.newer cannot have the internal.segment.bytes of its source: ")
+    assert line.startswith(f"{bootstrap} refuses internal.segment.bytes for b.newer, which goes on without: ")
 
 
 @pytest.mark.slow

@@ -147,6 +147,7 @@ def test_positions_know_topics_and_forget_groups(broker: Broker, at_most: AtMost
     positions = Positions(broker.bootstrap)
     assert {"a", "b", "other"} <= set(positions.topics())
     positions.commit("forgotten", {"a": {"0": 1}}, 10)
+    assert "__consumer_offsets" not in positions.topics()
     began = time.monotonic()
     with pytest.raises(NoTopicError, match="forgotten cannot commit gone-0"):
         positions.commit("forgotten", {"gone": {"0": 1}, "a": {"1": 1}}, 10)

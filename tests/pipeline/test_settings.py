@@ -66,7 +66,7 @@ def test_what_nobody_asked_for_is_unknown() -> None:
 
 def test_a_reference_to_a_secret_is_not_taken_for_the_secret() -> None:
     reference = "${file:/run/secrets:password}"
-    with pytest.raises(JobError, match=re.escape(f"job.toml: sink.password has {reference}, which nobody looks up")):
+    with pytest.raises(JobError, match=re.escape(f"job.toml: sink.password has {reference}, which is not looked up")):
         settings(password=f"x{reference}").optional("password")
     with pytest.raises(JobError, match=r"sink\.password has"):
         settings(password=reference).all_texts()
