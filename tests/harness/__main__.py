@@ -20,7 +20,7 @@ MOST_UNSTEADY_IN_ALL_ROUNDS = 2
 
 
 def parts(seed: int) -> list[Part]:
-    """Return the fast tests in plain Python; then all that is slow, and fast tests once more where it is compiled."""
+    """Return two parts: fast tests in plain Python; then slow tests, and fast tests of compiled modules, compiled."""
     options = ("--dist=loadfile", f"--seed={seed}")
     return [
         Part("plain", ("-n", str(CORES), *options, "-m", "not slow", "tests"), {"OTTLA_PLAIN": "1"}),
@@ -30,7 +30,7 @@ def parts(seed: int) -> list[Part]:
 
 @contextlib.contextmanager
 def busy_cores() -> Iterator[None]:
-    """Have a process on each core that computes for as long as the block lasts."""
+    """Run a process on each core that computes until the block ends."""
     with contextlib.ExitStack() as stack:
         for _ in range(CORES):
             # Its pipe ends with this process, however that ends.
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def is_steady(outcomes: list[Outcome]) -> bool:
-    """Say of several runs whether tests failed for no reason of theirs, and if not too many did."""
+    """Print the outcomes of several runs; return whether none failed and few tests were unsteady."""
     unsteady = sum(len(each.unsteady) for each in outcomes)
     failed = sum(len(each.failed) for each in outcomes) + (unsteady if unsteady > MOST_UNSTEADY_IN_ALL_ROUNDS else 0)
     for number, each in enumerate(outcomes, 1):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TextIO
 
 import pytest
 
-from tests.harness.schedule import ONCE, SPARK, tests_marked
+from tests.harness.schedule import ALL, ONCE, SPARK, tests_marked
 
 _file = pytest.StashKey[TextIO]()
 PASSED, SKIPPED, FAILED = "passed", "skipped", "failed"
@@ -41,11 +41,13 @@ class Recorder:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.marked: dict[str, frozenset[str]] = {}
+        self.seen: set[str] = set()
         self.file: TextIO = config.option.results.open("w")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if not self.marked:
             self.marked = {each: frozenset(tests_marked(self.config, each)) for each in (ONCE, SPARK)}
+        self.seen.add(report.nodeid)
         line = {
             "name": report.nodeid,
             "when": report.when,
@@ -61,6 +63,13 @@ class Recorder:
         if report.failed:
             line = {"name": report.nodeid, "when": "collect", "outcome": FAILED, "seconds": 0.0, "group": report.nodeid}
             print(json.dumps({**line, "output": _output(report), "is_once": True}), file=self.file, flush=True)
+
+    def pytest_sessionfinish(self) -> None:
+        """A test that was chosen and never run has failed."""
+        for name in tests_marked(self.config, ALL):
+            if name not in self.seen:
+                line = {"name": name, "when": "call", "outcome": FAILED, "seconds": 0.0, "group": name}
+                print(json.dumps({**line, "output": "it was never run", "is_once": True}), file=self.file, flush=True)
 
     def pytest_unconfigure(self) -> None:
         self.file.close()

@@ -16,7 +16,7 @@ import pytest
 SECONDS = Path(__file__).parent / "seconds.txt"
 NOTES = "harness_notes"
 """The file in which a process that collects tests leaves what is to be known of them by the one that hands them out."""
-SPARK, ONCE = "spark", "once"
+SPARK, ONCE, ALL = "spark", "once", "all"
 
 _notes = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
@@ -99,13 +99,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     marked = {
         marker: [item.nodeid for item in session.items if item.get_closest_marker(marker)] for marker in (SPARK, ONCE)
     }
+    marked[ALL] = [item.nodeid for item in session.items]
     with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
         json.dump(marked, file)
     Path(file.name).replace(path)
 
 
 def tests_marked(config: pytest.Config, marker: str) -> Sequence[str]:
-    """Return the names of the tests that have one of these markers, in the process that hands out tests."""
+    """Return the names of the tests with a marker, SPARK or ONCE, or of ALL; for the process that hands out tests."""
     path = _path_of_notes(config)
     found: dict[str, list[str]] = json.loads(path.read_text()) if path.exists() else {}
     return found.get(marker, ())

@@ -133,6 +133,13 @@ def test_a_run_that_breaks_off_has_failed(project: pytest.Pytester, source: str,
     assert any(reason in each.output for each in outcome.failed)
 
 
+def test_a_test_that_was_chosen_and_never_run_has_failed(project: pytest.Pytester) -> None:
+    project.makepyfile("def test_first(): assert 0\ndef test_second(): pass\n")
+    outcome = run(project, "-x")
+    assert sorted(names(outcome.failed)) == ["test_first", "test_second"]
+    assert any(each.output == "it was never run" for each in outcome.failed)
+
+
 def test_the_slowest_tests_are_listed_and_groups_by_what_they_took(project: pytest.Pytester) -> None:
     project.makepyfile("import time\ndef test_quick(): pass\ndef test_long(): time.sleep(0.2)")
     run(project)

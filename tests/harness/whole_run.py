@@ -18,7 +18,7 @@ from tests.harness.results import FAILED, PASSED, SKIPPED, Result, read_results
 
 MOST_UNSTEADY = 3
 MOST_RUN_AGAIN = 10
-"""Of more failures than that nobody expects that they are for once."""
+"""More failures than these have one cause, and running them again tells nothing."""
 SLOWEST = 50
 LONG_S = 5.0
 PYTEST = (sys.executable, "-m", "pytest")
@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
 
 
 def run_whole(parts: Iterable[Part], build: Path) -> Outcome:
-    """Run all parts, and again, alone, what failed; say how it went."""
+    """Run all parts, run what failed again, alone, and print the outcome."""
     build.mkdir(exist_ok=True)
     results: list[Result] = []
     failures: list[Failure] = []
@@ -74,7 +74,7 @@ def run_whole(parts: Iterable[Part], build: Path) -> Outcome:
 
 
 def judge(results: Sequence[Result], failures: Sequence[Failure]) -> Outcome:
-    """Return how it went: tests that passed the second time are excused, unless they are too many."""
+    """Return the outcome. Tests that passed the second time are excused, up to `MOST_UNSTEADY`."""
     unsteady = [each for each in failures if each.passed_again]
     excused = unsteady if len(unsteady) <= MOST_UNSTEADY else []
     return Outcome(
@@ -86,7 +86,7 @@ def judge(results: Sequence[Result], failures: Sequence[Failure]) -> Outcome:
 
 
 def _again(part: Part, failed: Sequence[Result], build: Path) -> list[Failure]:
-    """Run again what may be; all of it is taken for failed where there is too much."""
+    """Run failed tests again, alone. Those marked `once` stay failed, and so do all of more than `MOST_RUN_AGAIN`."""
     are_few = len(failed) <= MOST_RUN_AGAIN
     return [
         _run_again(part, each, build) if are_few and not each.is_once else Failure(part.name, each.name, each.output)
@@ -95,7 +95,7 @@ def _again(part: Part, failed: Sequence[Result], build: Path) -> list[Failure]:
 
 
 def _run(part: Part, path: Path) -> tuple[list[Result], list[str]]:
-    """Run a part; return its results, and what is to be said if it did not come to its end."""
+    """Run a part; return its results, and a complaint if pytest did not end as the results say."""
     path.unlink(missing_ok=True)
     command = [*PYTEST, *part.arguments, f"--results={path}"]
     print("$", *command[1:], flush=True)
