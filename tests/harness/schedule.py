@@ -15,7 +15,7 @@ import pytest
 
 SECONDS = Path(__file__).parent / "seconds.txt"
 NOTES = "harness_notes"
-"""The file in which a process that collects tests leaves what is to be known of them by the one that hands them out."""
+"""Where a worker is told the file for its notes: names of tests, for the process that schedules them."""
 SPARK, ONCE, ALL = "spark", "once", "all"
 
 _notes = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is to be left out, and have what takes long come first."""
+    """Apply `--where-compiled`; in a worker, sort the groups by the seconds that they took."""
     if config.option.where_compiled:
         compiled = importers_of_compiled_modules()
         kept = [each for each in items if each.get_closest_marker("slow") or _module_of(each) in compiled]

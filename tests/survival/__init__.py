@@ -30,7 +30,7 @@ class Load(Protocol):
 
 
 class Fault:
-    """Brokers, and what happens to them; what a fault has no need of does nothing."""
+    """Brokers, and what happens to them. By default a step does nothing."""
 
     between_s = (0.0, 0.5)
     """How long the work goes on before they break: from, to."""
@@ -57,7 +57,7 @@ class Fault:
 
 
 def survive(load: Load, fault: Fault, trials: int, chance: random.Random) -> list[float]:
-    """Have the fault happen so often under the load; return after how many seconds the work went on, each time."""
+    """Run the fault `trials` times under the load; return the seconds from each strike until the work went on."""
     took = []
     with load:
         load.wait_until_at_work()
