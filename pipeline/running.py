@@ -293,7 +293,7 @@ def _rows(source: Any) -> int:
     Spark counts a row twice when a query reads it twice. It does not tell where the first batch begins.
     """
     read, offsets = int(source["numInputRows"]), _offsets(source)
-    return read if offsets is None else min(read, _distance(source["startOffset"] or {}, offsets[0]))
+    return read if offsets is None else min(read, _distance(source.get("startOffset") or {}, offsets[0]))
 
 
 def _distance(start: Offsets, end: Offsets) -> int:

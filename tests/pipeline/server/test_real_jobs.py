@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import subprocess
 import tempfile
 import time
@@ -81,7 +82,10 @@ def with_the_secret() -> list[Path]:
     """Files that a kill would leave behind, and command lines, that have what stands for a password."""
     temporary = Path(tempfile.gettempdir())
     patterns = ("hsperfdata_*", "spark-*", "blockmgr-*", "log4j2-*", "ottla-pipeline-*")
-    left = [each for pattern in patterns for path in temporary.glob(pattern) for each in (path, *path.rglob("*"))]
+    folders = [folder for pattern in patterns for folder in temporary.glob(pattern)]
+    # Others of this machine remove theirs meanwhile, which `walk` takes.
+    left = [Path(at, name) for folder in folders for at, _, names in os.walk(folder) for name in names]
+    left += [folder for folder in folders if folder.is_file()]
     found = []
     for path in [*left, *Path("/proc").glob("[0-9]*/cmdline")]:
         with contextlib.suppress(OSError):
