@@ -28,6 +28,7 @@ READY = b"ottla ready bootstrap="
 DONE = "ottla done"
 REFUSED = "ottla: "
 _CREATE_TOPICS_VERSION = 7
+_ELECTION_S = 0.02
 
 
 class BrokerError(RuntimeError):
@@ -266,21 +267,29 @@ def _settings(keywords: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _create_topic(bootstrap: str, name: str, partitions: int) -> str:
-    """Have the controller, which is one of several brokers, create a topic; return why not, nothing when it is done."""
+    """Ask each broker until the controller has created a topic. Return why it did not, an empty text when it did.
+
+    While brokers answer and none is the controller, an election is under way, and they are asked again.
+    """
     from ottla.wire.errors import ErrorCode
 
-    refusal = ""
-    for address in bootstrap.split(","):
-        try:
-            code, message = _ask_for_topic(address, name, partitions)
-        except OSError as error:
-            refusal = f"{address}: {error}"
-            continue
-        if code == ErrorCode.NONE:
-            return ""
-        refusal = message or ErrorCode(code).name
-        if code != ErrorCode.NOT_CONTROLLER:
-            return refusal
+    refusal, is_election = "", True
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while is_election and time.monotonic() < deadline:
+        is_election = False
+        for address in bootstrap.split(","):
+            try:
+                code, message = _ask_for_topic(address, name, partitions)
+            except OSError as error:
+                refusal = f"{address}: {error}"
+                continue
+            if code == ErrorCode.NONE:
+                return ""
+            refusal = message or ErrorCode(code).name
+            if code != ErrorCode.NOT_CONTROLLER:
+                return refusal
+            is_election = True
+        time.sleep(_ELECTION_S)
     return refusal
 
 

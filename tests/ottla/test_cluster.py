@@ -248,6 +248,15 @@ def test_a_broker_that_runs_does_not_start_and_one_that_is_gone_does_not_end() -
         produce(cluster, b"a")
 
 
+def test_a_topic_is_created_by_whoever_becomes_the_controller() -> None:
+    with Cluster(3) as cluster:
+        for number in range(3):
+            ended = controller_of(cluster, number)
+            cluster.kill(ended)
+            cluster.create_topic(f"t{number}")
+            cluster.start(ended)
+
+
 def test_a_cluster_leaves_nothing_behind() -> None:
     with Cluster(2) as cluster:
         folder, pid = cluster.folder, cluster.pid
