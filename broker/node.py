@@ -10,6 +10,7 @@ with the store's session the broker's ephemeral znodes go.
 """
 
 import errno
+import gc
 import logging
 import os
 import socket
@@ -221,6 +222,8 @@ class Node:
 
             dynamic.subscribe(["advertised.listeners"], advertise)
             nursery.start_soon(broker.server.run, [(name, sock) for name, sock in sockets.items()])
+            gc.collect()
+            gc.freeze()
             logger.info("[KafkaServer id=%d] started", identity.broker_id)
             ready(_bootstrap(dynamic.current, sockets))
             await self._stopping.wait()

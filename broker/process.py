@@ -5,7 +5,6 @@ JVM does unasked.
 """
 
 import fcntl
-import gc
 import logging
 import os
 import resource
@@ -77,9 +76,7 @@ async def _serve_until_signal(make: Callable[[], Server], ready: Callable[[str],
             nursery.start_soon(_stop_at_signal, server, signals)
 
             def is_ready(bootstrap: str) -> None:
-                # A look through all that a start leaves takes long, but nobody waits yet. Later ones leave it out.
-                gc.collect()
-                gc.freeze()
+                # Not before: at its end a start has the collector look through everything, for which nobody waits yet.
                 nursery.start_soon(Watchdog().run)
                 ready(bootstrap)
 
