@@ -1,6 +1,5 @@
 """What the README shows works as it stands."""
 
-import os
 import re
 import subprocess
 import sys
@@ -8,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaProducer
 
-from compat_tests.jars import require
 from ottla import Broker
 
 README = Path(__file__).resolve().parents[2] / "README.md"
@@ -27,27 +24,6 @@ def test_the_example_for_kafka_python_reads_what_it_wrote(kafka_broker: Broker) 
     lines = done.stdout.splitlines()
     assert done.returncode == 0, done.stderr
     assert lines == ["0 b'Milena' b'Hello Milena'", "1 b'Max' b'Hello Max'", "2 b'Felice' b'Hello Felice'"]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_the_line_for_spark_reads_a_topic(kafka_broker: Broker) -> None:
-    require("java")
-    pytest.importorskip("pyspark")
-    (command,) = re.findall(r"`(pyspark --packages [^`]+)`", README.read_text())
-    (expression,) = re.findall(r"`(spark\.read\.[^`]+)`", README.read_text())
-    producer = KafkaProducer(bootstrap_servers=kafka_broker.bootstrap)
-    producer.send("greetings-to-spark", key=b"Milena", value=b"Hello Milena").get(30)
-    producer.close()
-    typed = expression.replace("localhost:9092", kafka_broker.bootstrap).replace("greetings", "greetings-to-spark")
-    python = Path(sys.executable)
-    # -i: what is typed here comes from no terminal.
-    environment = os.environ | {"PATH": f"{python.parent}:{os.environ['PATH']}", "SPARK_LOCAL_IP": "127.0.0.1"}
-    environment |= {"PYSPARK_DRIVER_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON_OPTS": "-i"}
-    done = subprocess.run(
-        command.split(), input=f"{typed}\n", env=environment, capture_output=True, text=True, timeout=540
-    )
-    assert "greetings-to-spark" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.slow
