@@ -228,6 +228,7 @@ async def failing(directory: Path) -> AsyncIterator[FailingBroker]:
         yield broker
 
 
+@pytest.mark.trials(few=1, soak=5)
 @pytest.mark.parametrize("event", EVENTS)
 async def test_whoever_asks_is_answered_wherever_the_store_fails(
     tmp_path: Path,
@@ -237,7 +238,7 @@ async def test_whoever_asks_is_answered_wherever_the_store_fails(
     seed: int,
 ) -> None:
     random = Random(seed)
-    for trial in range(max(1, trials // 10)):
+    for trial in range(trials):
         directory = tmp_path / str(trial)
         directory.mkdir()
         async with failing(directory) as broker:
