@@ -105,7 +105,7 @@ class Housekeeping:
         time_slice = Slice()
         for topic_partition, log in tuple(self._logs.logs.items()):
             await time_slice.rest()
-            active_from = log.active_base_offset
+            active_from = log.segments.active.base_offset
             if active_from > log.recovery_point:
                 await self._flush(topic_partition, active_from)
 

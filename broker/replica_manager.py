@@ -29,6 +29,7 @@ from ottla.broker.replication_quota import ReplicationQuota
 from ottla.broker.request_context import Deferred
 from ottla.broker.role_changes import RoleChanges
 from ottla.broker.segment_checks import SegmentChecks
+from ottla.broker.slow_appends import SlowAppends
 from ottla.broker.turns import Turn
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.config import LogConfig
@@ -71,6 +72,7 @@ class ReplicaManager:
         logs: LogManager,
         clock: Clock,
         offload: Offload,
+        append_offload: Offload,
         start_soon: StartSoon,
         *,
         broker_id: int,
@@ -87,6 +89,7 @@ class ReplicaManager:
         self.start_soon = start_soon
         self.broker_id = broker_id
         self.group_commit, self.segment_checks = GroupCommit(self), SegmentChecks(self)
+        self.slow_appends = SlowAppends(self, append_offload)
         self.turn = Turn()
         self.signal = OffsetSignal(self.turn)
         # Keys are plain tuples in look-ups: a TopicPartition equals one.
@@ -149,9 +152,7 @@ class ReplicaManager:
             except KafkaError as error:
                 results.append(error)
         for partition, moved in all_moved:
-            self.signal.notify(partition.topic_partition, moved)
-            if partition.flushes_by_count:
-                self.group_commit.maybe_flush(partition)
+            self.moved(partition, moved)
         return results
 
     def acks_error(self, partition: Partition, required_offset: int, required_acks: int) -> ErrorCode | None:
@@ -195,8 +196,12 @@ class ReplicaManager:
         if partition.flushes_by_count:
             self.group_commit.maybe_flush(partition)
 
-    def replicated(self, partition: Partition, moved: int) -> None:
-        """A follower has come closer to its leader: wake who waits for that."""
+    async def idle(self, topic_partition: tuple[str, int]) -> None:
+        """Return when no append to a partition is on its way. None begins before the caller's next await."""
+        await self.slow_appends.idle(topic_partition)
+
+    def moved(self, partition: Partition, moved: int) -> None:
+        """Its log end or high watermark moved, or both: wake who waits for that."""
         self.signal.notify(partition.topic_partition, moved)
         if partition.flushes_by_count:
             self.group_commit.maybe_flush(partition)
@@ -313,6 +318,7 @@ class ReplicaManager:
         errors: list[LeaderAndIsrPartitionError] = []
         configs = {name: self._config_of(name) for name in {name for name, _, _ in roles}}
         for name, topic_id, state in roles:
+            await self.idle((name, state.partition_index))
             code = self._change_role(name, topic_id, state, configs[name])
             errors.append(
                 LeaderAndIsrPartitionError(topic_name=name, partition_index=state.partition_index, error_code=code)

@@ -94,6 +94,7 @@ class House:
             self.logs,
             self.clock,
             self.offload,
+            self.offload,
             self.start_soon,
             broker_id=self.broker_id,
             metadata=self.metadata,

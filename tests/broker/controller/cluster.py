@@ -120,6 +120,7 @@ class Broker:
             self.logs,
             cluster.clock,
             inline,
+            inline,
             self._start_soon,
             broker_id=broker_id,
             metadata=self.metadata,
