@@ -37,9 +37,9 @@ class SlowDisk:
         self.seconds = 0.0
         self._begun = trio.Event()
         self._is_over = False
-        house.writer = self._write
+        house.writer = self.write
 
-    async def _write(self, run: Callable[[*Ts], T], *args: *Ts) -> T:
+    async def write(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
         write = Write()
         self.writes.append(write)
         self._begun.set()
@@ -50,7 +50,7 @@ class SlowDisk:
             await write.let_go.wait()
         self.writes.remove(write)
         with failing() if write.fails else nothing():
-            return run(*args)
+            return function(*args)
 
     async def begun(self, count: int = 1) -> list[Write]:
         """Wait until so many writes are on their way."""

@@ -1,10 +1,10 @@
-"""Random schedules of appends whose writes take their time, and of all that must wait for them, against a plain list."""
+"""Random schedules of appends whose writes take their time, and of whoever must wait for them, against a model."""
 
 import random
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import trio
 import trio.testing
@@ -26,7 +26,7 @@ from tests.log.building import checked, records_from
 
 STEPS: Final = 120
 PRODUCERS: Final = 4
-CONFIG: Final = {"segment_bytes": "700", "retention_bytes": "2500", "index_interval_bytes": "200"}
+CONFIG: Final[dict[str, Any]] = {"segment_bytes": "700", "retention_bytes": "2500", "index_interval_bytes": "200"}
 
 
 class Sent:
