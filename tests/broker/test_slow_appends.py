@@ -214,11 +214,10 @@ async def test_a_write_that_fails_takes_the_directory_offline_and_is_answered(sl
     assert slow.house.logs.failures.offline == {slow.house.path}
 
 
-async def test_nothing_is_acknowledged_from_a_directory_that_failed_meanwhile(slow_and_quick: Slow) -> None:
-    slow = slow_and_quick
+async def test_nothing_is_acknowledged_by_a_partition_that_went_offline_meanwhile(slow: Slow) -> None:
     slow.send(one(batch(b"a"), acks=1))
     (write,) = await slow.disk.begun()
-    slow.house.logs.failures.failed(slow.house.path, OSError(5, "as another write says"))
+    slow.house.replicas.take_offline(slow.partition, "as an fsync says")
     write.let_go.set()
     await trio.testing.wait_all_tasks_blocked()
     assert slow.outcomes == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
