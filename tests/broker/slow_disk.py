@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from ottla.log.partition_log import PartitionLog
-from ottla.log.write_pace import QUIET_FACTOR, SLOW_SECONDS
+from ottla.log.write_pace import QUIET_FACTOR
 from tests.broker.replicas import House
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ class SlowDisk:
         log.pace.took(1.0)
 
     def pass_quiet_time(self) -> None:
-        self.seconds += QUIET_FACTOR * (1.0 + SLOW_SECONDS)
+        self.seconds += QUIET_FACTOR * 1.0
 
 
 @contextmanager

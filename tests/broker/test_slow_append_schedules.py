@@ -260,7 +260,7 @@ def chances(seed: int, trials: int) -> Iterator[random.Random]:
 async def test_nothing_acknowledged_is_lost_or_twice_and_nothing_unwritten_is_seen(
     tmp_path: Path, seed: int, trials: int
 ) -> None:
-    for number, chance in enumerate(chances(seed, 2 * trials)):
+    for number, chance in enumerate(chances(seed, trials)):
         path = tmp_path / str(number)
         async with trio.open_nursery() as nursery:
             trial = Trial(path, chance, nursery)
