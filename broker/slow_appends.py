@@ -127,8 +127,8 @@ class SlowAppends:
             if log.pace.is_slow:
                 append = partition.begin_append((batch,), required_acks, replicas.clock.now_ms())
                 await self._write(log, append)
-                assert append.info is not None
-                info, moved = append.info, partition.appended(append.info, replicas.clock.now_ms())
+                info = append.leader_info
+                moved = partition.appended(info, replicas.clock.now_ms())
             else:
                 info, moved = partition.append_as_leader((batch,), required_acks, replicas.clock.now_ms())
         except KafkaError as error:

@@ -13,10 +13,8 @@ from ottla.log.open_files import OpenFile
 from ottla.log.producer_state import BatchMetadata, HeadersBefore, ProducerState
 from ottla.log.segment import Segment, write_at
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import BatchHeader, ProducedBatch, crc_is_valid, iter_batches
+from ottla.wire.record_batch import ProducedBatch, crc_is_valid, iter_batches
 
-# A batch with the offset of its first record, and its largest timestamp.
-PlacedBatch = tuple[BatchHeader, memoryview, int, int]
 # As many as one call of the system takes (IOV_MAX is 1024).
 _BATCHES_IN_ONE_WRITE = 1000
 
@@ -24,21 +22,33 @@ _BATCHES_IN_ONE_WRITE = 1000
 class Append:
     """Batches that go behind the end of a segment. None of them counts before the log's `end_append`."""
 
-    __slots__ = ("batches", "info", "segment", "size")
+    __slots__ = ("batches", "first_offset", "info", "segment", "size")
 
     def __init__(
-        self, batches: Sequence[PlacedBatch], segment: Segment | None, size: int, info: LogAppendInfo | None
+        self,
+        batches: Sequence[ProducedBatch],
+        segment: Segment | None,
+        first_offset: int,
+        size: int,
+        info: LogAppendInfo | None,
     ) -> None:
         """`segment` is None if nothing is to be written; `info` is None for an append as a follower."""
         self.batches = batches
         self.segment = segment
+        self.first_offset = first_offset
         self.size = size
         self.info = info
 
     @property
+    def leader_info(self) -> LogAppendInfo:
+        """Of an append as a leader."""
+        assert self.info is not None
+        return self.info
+
+    @property
     def buffers(self) -> list[memoryview]:
         """The bytes of all batches."""
-        return [data for _, data, _, _ in self.batches]
+        return [batch.data for batch in self.batches]
 
 
 class SegmentWrite:
@@ -68,13 +78,10 @@ class SegmentWrite:
 def repeated_batch(
     batches: Sequence[ProducedBatch], producers: ProducerState, before: HeadersBefore, offset: int
 ) -> BatchMetadata | None:
-    """Return the batch in the log that one of these repeats; KafkaError if its producer may not append it now.
+    """Return the batch in the log that one of several repeats; KafkaError if its producer may not append it now.
 
     `offset` is that of the first batch.
     """
-    if len(batches) == 1:
-        header = batches[0].header
-        return producers.check(header, before) if header.producer_id >= 0 else None
     # Each is checked as if those before it were in the log.
     saved = producers.saved({batch.header.producer_id for batch in batches if batch.header.has_producer_id})
     try:
@@ -91,11 +98,12 @@ def repeated_batch(
 
 
 def batches_for(
-    segment: Segment, batches: Sequence[PlacedBatch], config: LogConfig, now_ms: int
-) -> tuple[Sequence[PlacedBatch], int]:
+    segment: Segment, batches: Sequence[ProducedBatch], config: LogConfig, now_ms: int
+) -> tuple[Sequence[ProducedBatch], int]:
     """Return the first batch, with those behind it that go into the same segment, and their size together."""
-    size, count = batches[0][0].size, 1
-    for header, _, _, _ in batches[1 : min(_BATCHES_IN_ONE_WRITE, segment.indexable_batches)]:
+    size, count = batches[0].header.size, 1
+    for each in batches[1 : min(_BATCHES_IN_ONE_WRITE, segment.indexable_batches)]:
+        header = each.header
         together = size + header.size
         if segment.should_roll(config, together, header.max_timestamp, header.last_offset, now_ms):
             break
@@ -103,7 +111,7 @@ def batches_for(
     return batches[:count], size
 
 
-def replicated_batches(records: memoryview, log_end_offset: int) -> list[PlacedBatch]:
+def replicated_batches(records: memoryview, log_end_offset: int) -> list[ProducedBatch]:
     """Return the whole batches that a leader sent; an incomplete last one is left out.
 
     KafkaError CORRUPT_MESSAGE for a bad checksum, INVALID_RECORD for offsets that do not rise;
@@ -123,4 +131,4 @@ def replicated_batches(records: memoryview, log_end_offset: int) -> list[PlacedB
                 )
             raise KafkaError(ErrorCode.INVALID_RECORD, f"Out of order offset {header.base_offset} in an append")
         expected = header.next_offset
-    return [(header, batch, header.base_offset, header.max_timestamp) for header, batch in batches]
+    return [ProducedBatch(header, batch, header.max_timestamp) for header, batch in batches]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ottla.log.append import Append, PlacedBatch, SegmentWrite, batches_for, repeated_batch, replicated_batches
+from ottla.log.append import Append, SegmentWrite, batches_for, repeated_batch, replicated_batches
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from ottla.log.directory_failures import storage_error
@@ -93,11 +93,6 @@ class PartitionLog:
         """Bytes of all batches."""
         return sum(segment.size for segment in self.segments)
 
-    @property
-    def unflushed_messages(self) -> int:
-        """Offsets that a power failure could take."""
-        return self.log_end_offset - self.recovery_point
-
     # Appending
 
     def append_as_leader(self, batches: Sequence[ProducedBatch], leader_epoch: int, now_ms: int) -> LogAppendInfo:
@@ -109,38 +104,43 @@ class PartitionLog:
         append = self.begin_as_leader(batches, leader_epoch, now_ms)
         if append.segment is not None:
             self._write(append, append.segment)
-        assert append.info is not None
-        return append.info
+        return append.leader_info
 
     def begin_as_leader(self, batches: Sequence[ProducedBatch], leader_epoch: int, now_ms: int) -> Append:
         """Check the batches and give them the next offsets: the first half of `append_as_leader`."""
         if not self._is_ready:
             self._make_changeable()
-        first_offset = offset = self.log_end_offset
-        size, max_timestamp = 0, _NO_TIME
-        placed: list[PlacedBatch] = []
+        batch = batches[0]
+        header = batch.header
+        first_offset = self.log_end_offset
+        last_offset = first_offset + header.last_offset_delta
+        size = header.batch_length + LOG_OVERHEAD
+        max_timestamp = batch.max_timestamp
         try:
-            duplicate = repeated_batch(batches, self.producers, self.segments.headers_before, first_offset)
+            duplicate = None
+            if len(batches) > 1:
+                duplicate = repeated_batch(batches, self.producers, self.segments.headers_before, first_offset)
+                last_offset = first_offset + sum(each.header.last_offset_delta + 1 for each in batches) - 1
+                size = sum(each.header.size for each in batches)
+                max_timestamp = max(each.max_timestamp for each in batches)
+            elif header.producer_id >= 0:
+                duplicate = self.producers.check(header, self.segments.headers_before)
             if duplicate is not None:
-                return Append((), None, 0, self._already_appended(duplicate))
-            for batch in batches:
-                header = batch.header
-                placed.append((header, batch.data, offset, batch.max_timestamp))
-                size += header.batch_length + LOG_OVERHEAD
-                max_timestamp = max(max_timestamp, batch.max_timestamp)
-                offset += header.last_offset_delta + 1
+                return Append((), None, first_offset, 0, self._already_appended(duplicate))
             if leader_epoch != self.leader_epochs.saved_epoch:
                 self.leader_epochs.assign(leader_epoch, first_offset)
             segment = self.segments.active
-            if segment.should_roll(self.config, size, max_timestamp, offset - 1, now_ms):
+            if segment.should_roll(self.config, size, max_timestamp, last_offset, now_ms):
                 segment = self._roll(first_offset, size, now_ms)
         except OSError as error:
             raise self._storage_error(error) from error
-        for _, data, base_offset, _ in placed:
-            place(data, base_offset, leader_epoch)
-        log_append_time_ms = max_timestamp if self.config.log_append_time else _NO_TIME
-        info = LogAppendInfo(first_offset, offset - 1, log_append_time_ms, self.log_start_offset, size)
-        return Append(placed, segment, size, info)
+        offset = first_offset
+        for batch in batches:
+            place(batch.data, offset, leader_epoch)
+            offset += batch.header.last_offset_delta + 1
+        time_ms = max_timestamp if self.config.log_append_time else _NO_TIME
+        info = LogAppendInfo(first_offset, last_offset, time_ms, self.log_start_offset, size)
+        return Append(batches, segment, first_offset, size, info)
 
     def append_as_follower(self, records: memoryview, now_ms: int) -> None:
         """Append whole batches with the offsets and epochs that their leader gave them; errors of `replicated`."""
@@ -151,28 +151,28 @@ class PartitionLog:
             self._write(append, append.segment)
             left = left[len(append.batches) :]
 
-    def replicated(self, records: memoryview) -> list[PlacedBatch]:
+    def replicated(self, records: memoryview) -> list[ProducedBatch]:
         """Return the batches of a leader, checked as `replicated_batches` says, for `begin_as_follower`."""
         self._make_ready()
         return replicated_batches(records, self.log_end_offset)
 
-    def begin_as_follower(self, batches: Sequence[PlacedBatch], now_ms: int) -> Append:
+    def begin_as_follower(self, batches: Sequence[ProducedBatch], now_ms: int) -> Append:
         """Begin to append the first of some batches, and those behind it that go into its segment with one write."""
         if not self._is_ready:
             self._make_changeable()
-        first = batches[0][0]
+        first = batches[0].header
         try:
             segment = self.segments.active
             if segment.should_roll(self.config, first.size, first.max_timestamp, first.last_offset, now_ms):
                 segment = self._roll(first.base_offset, first.size, now_ms)
             together, size = batches_for(segment, batches, self.config, now_ms)
-            for header, _, _, _ in together:
+            for header in (each.header for each in together):
                 if header.partition_leader_epoch > self.leader_epochs.latest:
                     self.leader_epochs.assign_unsaved(header.partition_leader_epoch, header.base_offset)
             self.leader_epochs.save()
         except OSError as error:
             raise self._storage_error(error) from error
-        return Append(together, segment, size, None)
+        return Append(together, segment, first.base_offset, size, None)
 
     def _write(self, append: Append, segment: Segment) -> None:
         clock = self.pace.clock
@@ -211,12 +211,17 @@ class PartitionLog:
         self._is_ready = not self._is_closed
 
     def _count(self, append: Append, segment: Segment) -> None:
-        for header, data, first_offset, max_timestamp in append.batches:
-            last_offset = first_offset + header.last_offset_delta
-            segment.added(header.batch_length + LOG_OVERHEAD, last_offset, max_timestamp)
+        offset = append.first_offset
+        for batch in append.batches:
+            header = batch.header
+            if append.info is None:
+                offset = header.base_offset  # a leader's batches may have gaps between them
+            last_offset = offset + header.last_offset_delta
+            segment.added(header.batch_length + LOG_OVERHEAD, last_offset, batch.max_timestamp)
             if header.producer_id >= 0:
-                self._note_producer(header, data, first_offset, max_timestamp)
-            self._advance(last_offset + 1, segment.size)
+                self._note_producer(header, batch.data, offset, batch.max_timestamp)
+            offset = last_offset + 1
+            self._advance(offset, segment.size)
         if append.info is not None:
             append.info.log_start_offset = self.log_start_offset
 
