@@ -86,7 +86,8 @@ class ReplicaFetchers:
         self._per_leader = max(1, config.num_replica_fetchers)
         for topic_partition in tuple(self._fetcher_of):
             await self._replicas.idle(topic_partition)
-            self._role_changed(self._replicas.partition(*topic_partition), True)
+            if topic_partition in self._fetcher_of:
+                self._role_changed(self._replicas.partition(*topic_partition), True)
 
     def _role_changed(self, partition: Partition, runs: bool) -> None:
         topic_partition = partition.topic_partition

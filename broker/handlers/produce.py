@@ -367,6 +367,9 @@ class _Produce:
                 self._pass_on(self._appended(entries, results), deferred)
             except CloseConnection as reason:
                 deferred.close(reason)
+            except Exception:
+                deferred.close(CloseConnection("a bug: Produce failed"))
+                raise
 
         self._replicas.slow_appends.append_all(entries, self._acks, done)
         return deferred
