@@ -166,9 +166,9 @@ class PartitionLog:
             if segment.should_roll(self.config, first.size, first.max_timestamp, first.last_offset, now_ms):
                 segment = self._roll(first.base_offset, first.size, now_ms)
             together, size = batches_for(segment, batches, self.config, now_ms)
-            for header in (each.header for each in together):
-                if header.partition_leader_epoch > self.leader_epochs.latest:
-                    self.leader_epochs.assign_unsaved(header.partition_leader_epoch, header.base_offset)
+            for each in together:
+                if each.header.partition_leader_epoch > self.leader_epochs.latest:
+                    self.leader_epochs.assign_unsaved(each.header.partition_leader_epoch, each.header.base_offset)
             self.leader_epochs.save()
         except OSError as error:
             raise self._storage_error(error) from error
