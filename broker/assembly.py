@@ -76,6 +76,7 @@ class Assembly:
         clock: Clock,
         offload: Offload,
         validate: Offload,
+        append_offload: Offload,
         access: Access,
         identity: Identity,
         begin: BeginSession,
@@ -102,7 +103,7 @@ class Assembly:
         self._move_quota = _quota(config, "alter.log.dirs.")
         self.session = LastingSession(begin, self._on_store_event)
         self._topic_configs = TopicConfigs(self.session, self._start_soon)
-        self.replicas = self._replica_manager(logs)
+        self.replicas = self._replica_manager(logs, append_offload)
         self.groups = group_coordinator(config.values, self.replicas, self._metadata)
         broker_configs = BrokerConfigs(self.session, identity.broker_id, dynamic)
         self._config_changes = ConfigChanges(
@@ -169,11 +170,12 @@ class Assembly:
             max_lag_ms=self._config.replica_lag_time_max_ms,
         )
 
-    def _replica_manager(self, logs: LogManager) -> ReplicaManager:
+    def _replica_manager(self, logs: LogManager, append_offload: Offload) -> ReplicaManager:
         return ReplicaManager(
             logs,
             self._clock,
             self._offload,
+            append_offload,
             self._start_soon,
             broker_id=self._identity.broker_id,
             metadata=self._metadata,

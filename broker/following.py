@@ -66,6 +66,11 @@ def start_at(partition: Partition, leader_epoch: int, offset: int) -> int:
     return EVERYTHING
 
 
+def check(partition: Partition, leader_epoch: int) -> None:
+    """KafkaError if the partition does not follow in this leader epoch."""
+    _log(partition, leader_epoch)
+
+
 def _log(partition: Partition, leader_epoch: int) -> PartitionLog:
     if partition.is_offline or partition.is_leader or partition.leader_epoch != leader_epoch:
         detail = f"{partition.topic_partition} does not follow in leader epoch {leader_epoch}"

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, Protocol
 
 import trio
@@ -22,6 +23,7 @@ from ottla.broker.replica_manager import ReplicaManager
 from ottla.coordinator.config import read_group_config
 from ottla.coordinator.open_transactions import OpenTransactions
 from ottla.coordinator.runtime import GroupCoordinator
+from ottla.log.append_info import LogAppendInfo
 from ottla.log.open_files import FileRegion
 from ottla.log.segments import UncheckedSegmentError
 from ottla.wire.compression import Compression
@@ -109,15 +111,30 @@ class OffsetsLog:
         try:
             hosted = replicas.partition(GROUP_METADATA_TOPIC, partition)
             batch = self._batch(hosted, [each for records, _ in appends for each in records], now_ms)
-            info = replicas.append(hosted, batch, _ALL_ACKS, now_ms)
+            if hosted.log.pace.is_slow:
+                replicas.slow_appends.append(hosted, batch, _ALL_ACKS, partial(self._appended, hosted, appends))
+                return
+            result: LogAppendInfo | KafkaError = replicas.append(hosted, batch, _ALL_ACKS, now_ms)
         except KafkaError as error:
-            if error.code in _TOO_LARGE and len(appends) > 1:
-                for each in appends:
-                    self._append(partition, [each])
-            else:
-                _end(appends, error.code)
+            self._failed(partition, appends, error)
+        else:
+            self._appended(hosted, appends, result)
+
+    def _failed(self, partition: int, appends: Sequence[tuple[Records, Done]], error: KafkaError) -> None:
+        if error.code in _TOO_LARGE and len(appends) > 1:
+            for each in appends:
+                self._append(partition, [each])
+        else:
+            _end(appends, error.code)
+
+    def _appended(
+        self, hosted: Partition, appends: Sequence[tuple[Records, Done]], result: LogAppendInfo | KafkaError
+    ) -> None:
+        if isinstance(result, KafkaError):
+            self._failed(hosted.topic_partition.partition, appends, result)
             return
-        end = info.last_offset + 1
+        replicas = self._replicas
+        end = result.last_offset + 1
         outcome = replicas.acks_error(hosted, end, _ALL_ACKS)
         if outcome is None:
             timeout_ms = self._commit_timeout_ms

@@ -28,5 +28,11 @@ class Hosting(Protocol):
     def hosts(self, partition: Partition) -> bool:
         """Whether a partition is among them still."""
 
+    async def idle(self, topic_partition: tuple[str, int]) -> None:
+        """Return when no append to a partition is on its way. None begins before the caller's next await."""
+
+    def moved(self, partition: Partition, moved: int) -> None:
+        """Its log end or high watermark moved, or both: wake who waits for that."""
+
     def take_offline(self, partition: Partition, why: str, bug: BaseException | None = None) -> None:
         """Its disk failed."""

@@ -94,7 +94,7 @@ class Housekeeping:
         for topic_partition, log in tuple(self._logs.logs.items()):
             await time_slice.rest()
             last_ms = self._flushed_ms.get(topic_partition, self._started_ms)
-            if log.unflushed_messages and now_ms - last_ms >= log.config.flush_ms:
+            if log.log_end_offset > log.recovery_point and now_ms - last_ms >= log.config.flush_ms:
                 self._flushed_ms[topic_partition] = now_ms
                 await self._flush(topic_partition, None)
         for gone in self._flushed_ms.keys() - self._logs.logs.keys():
@@ -105,7 +105,7 @@ class Housekeeping:
         time_slice = Slice()
         for topic_partition, log in tuple(self._logs.logs.items()):
             await time_slice.rest()
-            active_from = log.active_base_offset
+            active_from = log.segments.active.base_offset
             if active_from > log.recovery_point:
                 await self._flush(topic_partition, active_from)
 

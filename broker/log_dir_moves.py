@@ -8,6 +8,7 @@ Counterparts in Kafka: ReplicaManager.alterReplicaLogDirs, ReplicaAlterLogDirsTh
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 import trio
@@ -142,7 +143,7 @@ class LogDirMoves:
 
     async def _catch_up(self, partition: Partition, future: PartitionLog) -> bool:
         """Return with both logs at the same end, or False if there is nothing to do any more."""
-        while self._goes_on(partition, future):
+        while await self._goes_on_idle(partition, future):
             source = partition.log
             align(source, future)
             if future.log_end_offset == source.log_end_offset:
@@ -167,9 +168,21 @@ class LogDirMoves:
                 region.failed(error)
                 raise
             if self._goes_on(partition, future):
-                append(future, memoryview(data), self._replicas.clock.now_ms())
+                await self._append(future, memoryview(data))
                 self._quota.record(len(data), 1000 * trio.current_time())
         return False
+
+    async def _goes_on_idle(self, partition: Partition, future: PartitionLog) -> bool:
+        """As `_goes_on`, once no append to the present log is on its way: it would not be in the new one."""
+        await self._replicas.idle(partition.topic_partition)
+        return self._goes_on(partition, future)
+
+    async def _append(self, future: PartitionLog, records: memoryview) -> None:
+        if future.pace.is_slow:
+            with suppress(UnexpectedAppendOffsetError):  # the new log may have to start over first, as below
+                await self._replicas.slow_appends.append_as_follower(future, records)
+                return
+        append(future, records, self._replicas.clock.now_ms())
 
 
 def align(source: PartitionLog, future: PartitionLog) -> None:

@@ -51,6 +51,8 @@ MAX_THREADS: Final = 8
 # How many batches are validated off the loop at a time: the loop needs a processor too, and each may take 128 MiB, a
 # window of zstd.
 VALIDATIONS: Final = max(1, min(MAX_THREADS, os.cpu_count() or 1) // 2)
+# How many logs in slow directories are written to at a time; nothing else waits for these threads.
+SLOW_WRITES: Final = 16
 # What replies that are owed may take to leave when the broker stops.
 GRACE_SECONDS: Final = 2.0
 
@@ -81,6 +83,7 @@ class Node:
         self._clock = clock or Clock()
         self._offload = offload or thread_offload(MAX_THREADS)
         self._validate = offload or thread_offload(VALIDATIONS)
+        self._append_offload = offload or thread_offload(SLOW_WRITES)
         self._stopping = trio.Event()
         self._own_store: EmbeddedStore | None = None
         self._asking_store = trio.CancelScope()
@@ -202,6 +205,7 @@ class Node:
                 self._clock,
                 self._offload,
                 self._validate,
+                self._append_offload,
                 self._access,
                 identity,
                 begin,

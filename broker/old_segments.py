@@ -35,10 +35,12 @@ class OldSegments:
         changed: list[Path] = []
         time_slice = Slice()
         for partition in tuple(self._replicas.partitions.values()):
+            await self._replicas.idle(partition.topic_partition)
             while self._delete_some(partition):
                 if not changed or changed[-1] is not partition.log.directory:
                     changed.append(partition.log.directory)
                 await trio.lowlevel.checkpoint()
+                await self._replicas.idle(partition.topic_partition)
             await time_slice.rest()
         for first in range(0, len(changed), _DIRECTORIES_AT_ONCE):
             await self._replicas.offload(sync_directories, changed[first : first + _DIRECTORIES_AT_ONCE])

@@ -14,6 +14,7 @@ from ottla.broker.isr import InSyncReplicas, Replica
 from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, ISR_PROPOSED, LOG_END, NOTHING
 from ottla.broker.reader import TO_HIGH_WATERMARK, TO_LAST_STABLE_OFFSET, TO_LOG_END, Asked, ReadResult
 from ottla.broker.replication_quota import is_throttled
+from ottla.log.append import Append
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.config import LogConfig
 from ottla.log.leader_epochs import EpochEndOffset
@@ -150,19 +151,35 @@ class Partition:
         self, batches: Sequence[ProducedBatch], required_acks: int, now_ms: int
     ) -> tuple[LogAppendInfo, int]:
         """Append validated batches; returns what the log says, and what moved."""
-        log = self.log
+        self._require_appends(required_acks)
+        info = self.log.append_as_leader(batches, self.leader_epoch, now_ms)
+        return info, self.appended(info, now_ms)
+
+    def begin_append(self, batches: Sequence[ProducedBatch], required_acks: int, now_ms: int) -> Append:
+        """The first half of `append_as_leader`, for an append whose write a worker thread makes."""
+        self._require_appends(required_acks)
+        return self.log.begin_as_leader(batches, self.leader_epoch, now_ms)
+
+    def _require_appends(self, required_acks: int) -> None:
         if not self.is_leader:
             raise self._refusal()
         if required_acks == -1 and self.is_under_min_isr:
-            detail = f"{len(self.in_sync.committed)} in sync, min.insync.replicas is {log.config.min_insync_replicas}"
+            minimum = self.log.config.min_insync_replicas
+            detail = f"{len(self.in_sync.committed)} in sync, min.insync.replicas is {minimum}"
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, detail)
-        info = log.append_as_leader(batches, self.leader_epoch, now_ms)
+
+    def appended(self, info: LogAppendInfo, now_ms: int) -> int:
+        """The log counts an append now; returns what moved. KafkaError if the disk failed meanwhile."""
+        if self.is_offline:
+            raise self._refusal()
         if info.is_duplicate:
-            return info, NOTHING
+            return NOTHING
+        if not self.is_leader:
+            return LOG_END
         if not self.followers and not self.flushes_by_count:
-            self.high_watermark = log.log_end_offset
-            return info, EVERYTHING
-        return info, LOG_END | self._raise_high_watermark(now_ms)
+            self.high_watermark = self.log.log_end_offset
+            return EVERYTHING
+        return LOG_END | self._raise_high_watermark(now_ms)
 
     @property
     def is_under_min_isr(self) -> bool:
@@ -282,7 +299,7 @@ class Partition:
             return ReadResult(ErrorCode.NONE, b"", high_watermark, stable, start, False)
         records = log.read(offset, max_bytes, bound, at_least_one, may_copy)
         result = ReadResult(ErrorCode.NONE, records, high_watermark, stable, start, False)
-        if offset < log.active_base_offset and result.size:
+        if offset < log.segments.active.base_offset and result.size:
             segments = log.segments
             result.is_of_older_segment = segments.floor_slot(offset) < segments.floor_slot(bound)
         if how_far == TO_LAST_STABLE_OFFSET and result.size:

@@ -16,9 +16,11 @@ from ottla.broker.clock import Slice
 from ottla.broker.config import BrokerConfig
 from ottla.broker.follower_fetch import Append, Decision, FetchSettings, Followed, FollowerFetch, TruncateTo
 from ottla.broker.hindrance import Hindrance
+from ottla.broker.offset_signal import LOG_END, NOTHING
 from ottla.broker.partition import Partition
 from ottla.broker.replica_manager import ReplicaManager
 from ottla.broker.replication_quota import ReplicationQuota
+from ottla.log.append_info import UnexpectedAppendOffsetError
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.schema import Request, Response
 from ottla.wire.types import TopicPartition
@@ -84,7 +86,9 @@ class ReplicaFetchers:
         """Go by another `num.replica.fetchers`."""
         self._per_leader = max(1, config.num_replica_fetchers)
         for topic_partition in tuple(self._fetcher_of):
-            self._role_changed(self._replicas.partition(*topic_partition), True)
+            await self._replicas.idle(topic_partition)
+            if topic_partition in self._fetcher_of:
+                self._role_changed(self._replicas.partition(*topic_partition), True)
 
     def _role_changed(self, partition: Partition, runs: bool) -> None:
         topic_partition = partition.topic_partition
@@ -182,8 +186,12 @@ class _Fetcher:
         unflushed: list[Followed] = []
         time_slice = Slice()
         for decision in self._fetch.decide(question, response, trio.current_time()):
-            self._carry_out(decision)
-            if self._partitions[decision.followed.topic_partition].flushes_by_count:
+            partition = self._partitions[decision.followed.topic_partition]
+            if partition.log.pace.is_slow:
+                await self._carry_out_in_turn(partition, decision)
+            else:
+                self._carry_out(decision)
+            if partition.flushes_by_count:
                 unflushed.append(decision.followed)
             await time_slice.rest()
         for followed in unflushed:
@@ -200,6 +208,32 @@ class _Fetcher:
     def _is_throttled(self, topic_partition: TopicPartition) -> bool:
         return self._partitions[topic_partition].is_throttled_follower
 
+    async def _carry_out_in_turn(self, partition: Partition, decision: Decision) -> None:
+        """Have a worker thread write what is appended; whoever else wants to change the log waits."""
+        followed, slow_appends = decision.followed, self._replicas.slow_appends
+        async with slow_appends.turn(followed.topic_partition):
+            if not self._fetch.is_followed(followed):
+                return
+            if isinstance(decision, Append) and decision.records:
+                log, before = partition.log, partition.log.log_end_offset
+                try:
+                    following.check(partition, followed.leader_epoch)
+                    await slow_appends.append_as_follower(log, decision.records)
+                except UnexpectedAppendOffsetError:
+                    pass  # the log may have to start over first, as below
+                except Exception as error:
+                    self._failed(partition, followed, error)
+                    return
+                else:
+                    self._count(partition, decision.records)
+                    decision = decision._replace(records=memoryview(b""))
+                    self._replicas.moved(partition, LOG_END if log.log_end_offset > before else NOTHING)
+            self._carry_out(decision)
+
+    def _count(self, partition: Partition, records: memoryview) -> None:
+        if partition.is_throttled_follower:
+            self._quota.record(len(records), 1000 * trio.current_time())
+
     def _carry_out(self, decision: Decision) -> None:
         followed = decision.followed
         partition = self._partitions[followed.topic_partition]
@@ -209,28 +243,28 @@ class _Fetcher:
                 _, records, high_watermark, log_start_offset = decision
                 now_ms = self._replicas.clock.now_ms()
                 moved = following.append(partition, epoch, records, high_watermark, log_start_offset, now_ms)
-                if partition.is_throttled_follower:
-                    self._quota.record(len(records), 1000 * trio.current_time())
+                self._count(partition, records)
             elif isinstance(decision, TruncateTo):
                 moved = following.truncate(partition, epoch, decision.offset)
             else:
                 moved = following.start_at(partition, epoch, decision.offset)
-        except KafkaError as error:
-            if error.code in _BROKEN_ON_THE_WAY:
-                followed.hindrance.met(
-                    f"what it fetched from offset {partition.log.log_end_offset} on is broken: {error}"
-                )
-                self._fetch.rest(followed, trio.current_time())
-                return
-            if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
-                self._replicas.take_offline(partition, f"it cannot follow: {error}")
-            else:
-                logger.error("%s follows no more: %s", followed.topic_partition, error)
-            self._fetch.drop(followed)
-        except Exception:
-            logger.exception("A bug: %s follows no more", followed.topic_partition)
-            self._fetch.drop(followed)
+        except Exception as error:
+            self._failed(partition, followed, error)
         else:
             if followed.hindrance.why:
                 followed.hindrance.passed()
-            self._replicas.replicated(partition, moved)
+            self._replicas.moved(partition, moved)
+
+    def _failed(self, partition: Partition, followed: Followed, error: Exception) -> None:
+        """Fetch again what was damaged on the way; anything else ends the fetching for this partition."""
+        if not isinstance(error, KafkaError):
+            logger.error("A bug: %s follows no more", followed.topic_partition, exc_info=error)
+        elif error.code in _BROKEN_ON_THE_WAY:
+            followed.hindrance.met(f"what it fetched from offset {partition.log.log_end_offset} on is broken: {error}")
+            self._fetch.rest(followed, trio.current_time())
+            return
+        elif error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+            self._replicas.take_offline(partition, f"it cannot follow: {error}")
+        else:
+            logger.error("%s follows no more: %s", followed.topic_partition, error)
+        self._fetch.drop(followed)

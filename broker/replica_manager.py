@@ -30,6 +30,7 @@ from ottla.broker.replication_quota import ReplicationQuota
 from ottla.broker.request_context import Deferred
 from ottla.broker.role_changes import RoleChanges
 from ottla.broker.segment_checks import SegmentChecks
+from ottla.broker.slow_appends import SlowAppends
 from ottla.broker.turns import Turn
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.config import LogConfig
@@ -74,6 +75,7 @@ class ReplicaManager:
         logs: LogManager,
         clock: Clock,
         offload: Offload,
+        append_offload: Offload,
         start_soon: StartSoon,
         *,
         broker_id: int,
@@ -90,7 +92,7 @@ class ReplicaManager:
         self.start_soon = start_soon
         self.broker_id = broker_id
         self.group_commit, self.segment_checks = GroupCommit(self), SegmentChecks(self)
-        self.turn = Turn()
+        self.slow_appends, self.turn = SlowAppends(self, append_offload), Turn()
         self.signal = OffsetSignal(self.turn)
         # Keys are plain tuples in look-ups: a TopicPartition equals one.
         self.partitions: dict[tuple[str, int], Partition] = {}
@@ -152,9 +154,7 @@ class ReplicaManager:
             except KafkaError as error:
                 results.append(error)
         for partition, moved in all_moved:
-            self.signal.notify(partition.topic_partition, moved)
-            if partition.flushes_by_count:
-                self.group_commit.maybe_flush(partition)
+            self.moved(partition, moved)
         return results
 
     def acks_error(self, partition: Partition, required_offset: int, required_acks: int) -> ErrorCode | None:
@@ -198,8 +198,12 @@ class ReplicaManager:
         if partition.flushes_by_count:
             self.group_commit.maybe_flush(partition)
 
-    def replicated(self, partition: Partition, moved: int) -> None:
-        """A follower has come closer to its leader: wake who waits for that."""
+    async def idle(self, topic_partition: tuple[str, int]) -> None:
+        """Return when no append to a partition is on its way. None begins before the caller's next await."""
+        await self.slow_appends.idle(topic_partition)
+
+    def moved(self, partition: Partition, moved: int) -> None:
+        """Its log end or high watermark moved, or both: wake who waits for that."""
         self.signal.notify(partition.topic_partition, moved)
         if partition.flushes_by_count:
             self.group_commit.maybe_flush(partition)
@@ -323,12 +327,12 @@ class ReplicaManager:
                 self.broker_id, leading, len(roles) - leading, names(configs),
             )  # fmt: skip
         for name, topic_id, state in roles:
+            index = state.partition_index
+            await self.idle((name, index))
             code = self._change_role(name, topic_id, state, configs[name], level)
             if code is ErrorCode.INCONSISTENT_TOPIC_ID:
-                self._tell_other_topic(TopicPartition(name, state.partition_index), topic_id)
-            errors.append(
-                LeaderAndIsrPartitionError(topic_name=name, partition_index=state.partition_index, error_code=code)
-            )
+                self._tell_other_topic(TopicPartition(name, index), topic_id)
+            errors.append(LeaderAndIsrPartitionError(topic_name=name, partition_index=index, error_code=code))
             await self.role_changes.rest()
         # Versions 0-4 answer by name, later ones by id; the codec leaves out what a version does not have.
         grouped = iter(errors[ungrouped:])
@@ -413,16 +417,12 @@ class ReplicaManager:
         return ErrorCode.STALE_CONTROLLER_EPOCH
 
     def _tell_other_topic(self, key: TopicPartition, topic_id: bytes) -> None:
-        log = self.logs.get(key)
+        log = self.logs.logs[key]
         state_change_logger.error(
             "[Broker id=%d] Topic ID in memory: %s does not match the topic ID for partition %s received: %s. "
             "The partition is not served here while %s is there",
-            self.broker_id,
-            None if log is None or log.topic_id is None else encode_uuid(log.topic_id),
-            key,
-            encode_uuid(topic_id),
-            None if log is None else log.directory,
-        )
+            self.broker_id, encode_uuid(log.topic_id or ZERO_UUID), key, encode_uuid(topic_id), log.directory,
+        )  # fmt: skip
 
     def _host(
         self, key: TopicPartition, topic_id: bytes, config: LogConfig, leader_epoch: int, level: int, *, is_new: bool

@@ -41,6 +41,9 @@ class Replicas(Protocol):
     role_listeners: dict[str, RoleListener]
     signal: OffsetSignal
 
+    async def idle(self, topic_partition: tuple[str, int]) -> None:
+        """Return when no append to a partition is on its way."""
+
     def tell_listeners(self, partition: Partition, *, runs: bool) -> None:
         """It is stopped."""
 
@@ -58,6 +61,7 @@ async def stop_replicas(replicas: Replicas, request: StopReplicaRequest) -> Stop
     errors = []
     renamings: list[tuple[StopReplicaPartitionError, Renaming]] = []
     for topic, index, epoch, delete in stops:
+        await replicas.idle((topic, index))
         code, deleted = _stop(replicas, TopicPartition(topic, index), epoch, delete)
         errors.append(StopReplicaPartitionError(topic_name=topic, partition_index=index, error_code=code))
         renamings += [(errors[-1], renaming) for renaming in deleted]

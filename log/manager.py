@@ -37,6 +37,7 @@ from ottla.log.partition_log import PartitionLog
 from ottla.log.recovery import LoadOptions
 from ottla.log.recovery_process import recover_ahead
 from ottla.log.recovery_progress import RecoveryProgress
+from ottla.log.write_pace import WritePace
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 
@@ -66,10 +67,8 @@ class DuplicateLogError(Exception):
 
 def parse_directory_name(name: str) -> TopicPartition | None:
     """The partition whose log a directory holds by its name, None if it is no such directory."""
-    topic, dash, partition = name.rpartition("-")
-    if topic and dash and partition.isascii() and partition.isdigit():
-        return TopicPartition(topic, int(partition))
-    return None
+    topic, _, partition = name.rpartition("-")
+    return TopicPartition(topic, int(partition)) if topic and partition.isascii() and partition.isdigit() else None
 
 
 class Renaming(NamedTuple):
@@ -136,6 +135,7 @@ class LogManager:
         self._deleted: list[Path] = []
         self._unmade: list[NewLog] = []
         self.log_counts = dict.fromkeys(self.directories, 0)
+        self._paces = {directory: WritePace() for directory in self.directories}
         self._locks = locks or DirectoryLocks(self.directories)
         self.failures = DirectoryFailures(set(self.directories).difference(self._locks.directories))
         try:
@@ -278,6 +278,7 @@ class LogManager:
         """Open a log, whose disk errors count as its directory's; OSError if that cannot be."""
         log = PartitionLog(topic_partition, path, self.files, options)
         log.on_disk_error = self.failures.failed
+        log.pace = self._paces[path.parent]
         return log
 
     def _identify(self, path: Path) -> TopicPartition | None:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ottla.log.append_info import LogAppendInfo, UnexpectedAppendOffsetError
+from ottla.log.append import Append, SegmentWrite, batches_for, repeated_batch, replicated_batches
+from ottla.log.append_info import LogAppendInfo
 from ottla.log.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from ottla.log.directory_failures import storage_error
 from ottla.log.flushing import Flushes, FlushJob
@@ -18,30 +19,25 @@ from ottla.log.producer_state import BatchMetadata
 from ottla.log.recovery import LoadOptions, load_log, rebuild_producers
 from ottla.log.segment import Segment, TimestampAndOffset
 from ottla.log.segments import Segments
+from ottla.log.write_pace import WritePace
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import (
-    HEADER_SIZE,
-    LOG_OVERHEAD,
-    BatchHeader,
-    ProducedBatch,
-    crc_is_valid,
-    iter_batches,
-    place,
-)
+from ottla.wire.record_batch import LOG_OVERHEAD, BatchHeader, ProducedBatch, place
 from ottla.wire.types import TopicPartition
 
 _NO_TIME = -1
-# A read up to this size is copied: that takes fewer system calls than to send it from its file.
-_SMALL = 1 << 16
+
+
+def _closed_error(topic_partition: TopicPartition) -> KafkaError:
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {topic_partition} is closed")
 
 
 class PartitionLog:
     """`log_end_offset` is exclusive: the offset that the next record gets."""
 
     __slots__ = (
-        "_files", "_flushes", "_is_closed", "_is_ready", "_new", "_now_ms", "config", "directory", "leader_epochs",
-        "log_end_offset", "log_start_offset", "on_disk_error", "producers", "recovery_point", "segments", "topic_id",
-        "topic_partition",
+        "_files", "_flushes", "_is_closed", "_is_ready", "_new", "_now_ms", "_on_its_way", "config", "directory",
+        "leader_epochs", "log_end_offset", "log_start_offset", "on_disk_error", "pace", "producers", "recovery_point",
+        "segments", "topic_id", "topic_partition",
     )  # fmt: skip
 
     def __init__(
@@ -70,7 +66,10 @@ class PartitionLog:
         self._now_ms = options.now_ms
         self._is_closed = False
         self._is_ready = options.new is None
-        """Whether it can be written to and read from without further ado: its files are there, and it is not closed."""
+        """Whether it can be appended to at once: its files are there, it is not closed, and no append is on its way."""
+        self._on_its_way: Append | None = None
+        self.pace = WritePace()
+        """That of its log directory; the manager sets it."""
         self.on_disk_error: Callable[[Path, OSError], None] = lambda directory, error: None
 
     def disk_error(self, error: OSError) -> KafkaError:
@@ -94,16 +93,6 @@ class PartitionLog:
         """Bytes of all batches."""
         return sum(segment.size for segment in self.segments)
 
-    @property
-    def active_base_offset(self) -> int:
-        """Where the active segment starts; everything before it should be flushed soon."""
-        return self.segments.active.base_offset
-
-    @property
-    def unflushed_messages(self) -> int:
-        """Offsets that a power failure could take."""
-        return self.log_end_offset - self.recovery_point
-
     # Appending
 
     def append_as_leader(self, batches: Sequence[ProducedBatch], leader_epoch: int, now_ms: int) -> LogAppendInfo:
@@ -112,117 +101,138 @@ class PartitionLog:
         A batch that its producer sent before is answered, not appended. KafkaError if its producer may not append it
         now, if a batch is larger than a segment, or if the disk fails.
         """
+        append = self.begin_as_leader(batches, leader_epoch, now_ms)
+        if append.segment is not None:
+            self._write(append, append.segment)
+        return append.leader_info
+
+    def begin_as_leader(self, batches: Sequence[ProducedBatch], leader_epoch: int, now_ms: int) -> Append:
+        """Check the batches and give them the next offsets: the first half of `append_as_leader`."""
         if not self._is_ready:
-            self._make_ready()
-        if len(batches) != 1:
-            return self._append_many(batches, leader_epoch, now_ms)
+            self._make_changeable()
         batch = batches[0]
         header = batch.header
-        producer_id = header.producer_id
         first_offset = self.log_end_offset
         last_offset = first_offset + header.last_offset_delta
         size = header.batch_length + LOG_OVERHEAD
         max_timestamp = batch.max_timestamp
         try:
-            if producer_id >= 0:
+            duplicate = None
+            if len(batches) > 1:
+                duplicate = repeated_batch(batches, self.producers, self.segments.headers_before, first_offset)
+                last_offset = first_offset + sum(each.header.last_offset_delta + 1 for each in batches) - 1
+                size = sum(each.header.size for each in batches)
+                max_timestamp = max(each.max_timestamp for each in batches)
+            elif header.producer_id >= 0:
                 duplicate = self.producers.check(header, self.segments.headers_before)
-                if duplicate is not None:
-                    return self._already_appended(duplicate)
+            if duplicate is not None:
+                return Append((), None, first_offset, 0, self._already_appended(duplicate))
             if leader_epoch != self.leader_epochs.saved_epoch:
                 self.leader_epochs.assign(leader_epoch, first_offset)
             segment = self.segments.active
             if segment.should_roll(self.config, size, max_timestamp, last_offset, now_ms):
                 segment = self._roll(first_offset, size, now_ms)
-            place(batch.data, first_offset, leader_epoch)
-            segment.write((batch.data,), size)
         except OSError as error:
             raise self.disk_error(error) from error
-        segment.added(size, last_offset, max_timestamp)
-        if producer_id >= 0:
-            self._note_producer(header, batch.data, first_offset, max_timestamp)
-        self._advance(last_offset + 1, segment.size)
-        log_append_time_ms = max_timestamp if self.config.log_append_time else _NO_TIME
-        return LogAppendInfo(first_offset, last_offset, log_append_time_ms, self.log_start_offset, size)
-
-    def _append_many(self, batches: Sequence[ProducedBatch], leader_epoch: int, now_ms: int) -> LogAppendInfo:
-        """Several batches as one: into one segment, with one write."""
-        producers = self.producers
-        saved = producers.saved({batch.header.producer_id for batch in batches if batch.header.has_producer_id})
-        end_offset = producers.end_offset
-        first_offset = offset = self.log_end_offset
-        size = sum(batch.header.size for batch in batches)
-        max_timestamp = max(batch.max_timestamp for batch in batches)
-        try:
-            for batch in batches:
-                if batch.header.has_producer_id:
-                    duplicate = producers.check(batch.header, self.segments.headers_before)
-                    if duplicate is not None:
-                        producers.restore(saved)
-                        return self._already_appended(duplicate)
-                    self._note_producer(batch.header, batch.data, offset, batch.max_timestamp)
-                place(batch.data, offset, leader_epoch)
-                offset += batch.header.last_offset_delta + 1
-            if leader_epoch != self.leader_epochs.saved_epoch:
-                self.leader_epochs.assign(leader_epoch, first_offset)
-            segment = self.segments.active
-            if segment.should_roll(self.config, size, max_timestamp, offset - 1, now_ms):
-                new_producers = producers.saved(saved)
-                producers.restore(saved)  # a new segment begins with a snapshot of the state before it
-                segment = self._roll(first_offset, size, now_ms)
-                producers.restore(new_producers)
-            segment.write([batch.data for batch in batches], size)
-        except (OSError, KafkaError) as error:
-            producers.restore(saved)
-            producers.end_offset = end_offset
-            raise self.disk_error(error) if isinstance(error, OSError) else error from error
         offset = first_offset
         for batch in batches:
+            place(batch.data, offset, leader_epoch)
             offset += batch.header.last_offset_delta + 1
-            segment.added(batch.header.size, offset - 1, batch.max_timestamp)
-            self._advance(offset, segment.size)
-        log_append_time_ms = max_timestamp if self.config.log_append_time else _NO_TIME
-        return LogAppendInfo(first_offset, offset - 1, log_append_time_ms, self.log_start_offset, size)
+        time_ms = max_timestamp if self.config.log_append_time else _NO_TIME
+        info = LogAppendInfo(first_offset, last_offset, time_ms, self.log_start_offset, size)
+        return Append(batches, segment, first_offset, size, info)
 
     def append_as_follower(self, records: memoryview, now_ms: int) -> None:
-        """Append whole batches with the offsets and epochs that their leader gave them.
+        """Append whole batches with the offsets and epochs that their leader gave them; errors of `replicated`."""
+        left = self.replicated(records)
+        while left:
+            append = self.begin_as_follower(left, now_ms)
+            assert append.segment is not None
+            self._write(append, append.segment)
+            left = left[len(append.batches) :]
 
-        An incomplete last batch is left out. KafkaError CORRUPT_MESSAGE for a bad checksum, INVALID_RECORD for offsets
-        that do not rise; UnexpectedAppendOffsetError if they start before the end of the log.
-        """
+    def replicated(self, records: memoryview) -> list[ProducedBatch]:
+        """Return the batches of a leader, checked as `replicated_batches` says, for `begin_as_follower`."""
         self._make_ready()
-        batches = list(iter_batches(records))
-        expected = self.log_end_offset
-        for header, batch in batches:
-            if not crc_is_valid(batch):
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {header.crc})")
-            if header.base_offset < expected or header.last_offset_delta < 0:
-                if expected == self.log_end_offset:
-                    raise UnexpectedAppendOffsetError(
-                        f"First offset {header.base_offset} is less than the next offset {expected}",
-                        header.base_offset,
-                        batches[-1][0].last_offset,
-                    )
-                raise KafkaError(ErrorCode.INVALID_RECORD, f"Out of order offset {header.base_offset} in an append")
-            expected = header.next_offset
+        return replicated_batches(records, self.log_end_offset)
+
+    def begin_as_follower(self, batches: Sequence[ProducedBatch], now_ms: int) -> Append:
+        """Begin to append the first of some batches, and those behind it that go into its segment with one write."""
+        if not self._is_ready:
+            self._make_changeable()
+        first = batches[0].header
         try:
-            self._append_replicated(batches, now_ms)
+            segment = self.segments.active
+            if segment.should_roll(self.config, first.size, first.max_timestamp, first.last_offset, now_ms):
+                segment = self._roll(first.base_offset, first.size, now_ms)
+            together, size = batches_for(segment, batches, self.config, now_ms)
+            for each in together:
+                if each.header.partition_leader_epoch > self.leader_epochs.latest:
+                    self.leader_epochs.assign_unsaved(each.header.partition_leader_epoch, each.header.base_offset)
+            self.leader_epochs.save()
         except OSError as error:
             raise self.disk_error(error) from error
+        return Append(together, segment, first.base_offset, size, None)
 
-    def _append_replicated(self, batches: Sequence[tuple[BatchHeader, memoryview]], now_ms: int) -> None:
-        """Batch by batch: if the disk fails in between, what is appended stays and the leader is asked for the rest."""
-        for header, batch in batches:
-            if header.partition_leader_epoch > self.leader_epochs.latest:
-                self.leader_epochs.assign_unsaved(header.partition_leader_epoch, header.base_offset)
-            self.leader_epochs.save()
-            segment = self.segments.active
-            if segment.should_roll(self.config, header.size, header.max_timestamp, header.last_offset, now_ms):
-                segment = self._roll(header.base_offset, header.size, now_ms)
-            segment.write((batch,), header.size)
-            segment.added(header.size, header.last_offset, header.max_timestamp)
-            if header.has_producer_id:
-                self._note_producer(header, batch, header.base_offset, header.max_timestamp)
-            self._advance(header.next_offset, segment.size)
+    def _write(self, append: Append, segment: Segment) -> None:
+        clock = self.pace.clock
+        started = clock()
+        try:
+            segment.write(append.buffers, append.size)
+        except OSError as error:
+            raise self.disk_error(error) from error
+        self.pace.took(clock() - started)
+        self._count(append, segment)
+
+    def begin_write(self, append: Append) -> SegmentWrite:
+        """Return the write for a worker thread. Nothing else may change the log before `end_append`."""
+        assert append.segment is not None
+        self.require_idle()
+        with self.storage():
+            write = SegmentWrite(append, append.segment)
+        self._on_its_way = append
+        self._is_ready = False
+        return write
+
+    def end_append(self, append: Append, write: SegmentWrite) -> None:
+        """Count what was written. KafkaError if the disk failed, or if the log was closed meanwhile."""
+        if self._on_its_way is not append:
+            raise _closed_error(self.topic_partition)
+        self.cancel_append()
+        self.pace.took(write.seconds)
+        if write.error is not None:
+            raise self.disk_error(write.error) from write.error
+        assert append.segment is not None
+        self._count(append, append.segment)
+
+    def cancel_append(self) -> None:
+        """Forget an append that was on its way; no thread may be writing it."""
+        self._on_its_way = None
+        self._is_ready = not self._is_closed
+
+    def _count(self, append: Append, segment: Segment) -> None:
+        offset = append.first_offset
+        for batch in append.batches:
+            header = batch.header
+            if append.info is None:
+                offset = header.base_offset  # a leader's batches may have gaps between them
+            last_offset = offset + header.last_offset_delta
+            segment.added(header.batch_length + LOG_OVERHEAD, last_offset, batch.max_timestamp)
+            if header.producer_id >= 0:
+                self._note_producer(header, batch.data, offset, batch.max_timestamp)
+            offset = last_offset + 1
+            self._advance(offset, segment.size)
+        if append.info is not None:
+            append.info.log_start_offset = self.log_start_offset
+
+    def require_idle(self) -> None:
+        """RuntimeError while an append is on its way: whoever changes the log has to wait for its end."""
+        if self._on_its_way is not None:
+            raise RuntimeError(f"an append to {self.topic_partition} is on its way")
+
+    def _make_changeable(self) -> None:
+        self.require_idle()
+        self._make_ready()
 
     def _note_producer(self, header: BatchHeader, batch: memoryview, first_offset: int, timestamp: int) -> None:
         if header.is_control:
@@ -254,6 +264,7 @@ class PartitionLog:
 
     def roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
         """Begin a new active segment, at the log end unless the next records start behind it."""
+        self.require_idle()
         base_offset = self.log_end_offset if base_offset is None else base_offset
         old = self.segments.active
         if base_offset == old.base_offset:
@@ -278,7 +289,7 @@ class PartitionLog:
     def _make_ready(self) -> None:
         """Make the files of a new log, where nobody did yet; KafkaError if it is closed."""
         if self._is_closed:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.topic_partition} is closed")
+            raise _closed_error(self.topic_partition)
         if self._new is not None:
             with self.storage():
                 self._new.make()
@@ -313,25 +324,9 @@ class PartitionLog:
             return b""
         self._make_ready()
         try:
-            found = self.segments.locate(offset)
-            if found is None:
-                return b""
-            segment, position = found
-            at_end = end_offset_exclusive >= self.log_end_offset
-            end = segment.size if at_end else self.segments.end_position(segment, end_offset_exclusive)
-            if segment.damage is not None:
-                end = segment.readable_end(position, end)
-            length = min(end - position, max_bytes)
-            if may_copy and HEADER_SIZE <= length <= _SMALL:
-                batches = self.segments.read_small(segment, position, length)
-                if batches is not None:
-                    return batches
-            if position + length < end:
-                first = segment.batch_size(position)
-                if first > max_bytes and not min_one_message:
-                    return b""
-                length = min(end - position, max(first, max_bytes))
-            return FileRegion(segment.file, position, length, self.disk_error) if length > 0 else b""
+            # What is not below the end of the log need not be looked for: segments end there.
+            end_offset = None if end_offset_exclusive >= self.log_end_offset else end_offset_exclusive
+            return self.segments.read(offset, max_bytes, end_offset, min_one_message, may_copy, self.disk_error)
         except OSError as error:
             raise self.disk_error(error) from error
 
@@ -351,6 +346,7 @@ class PartitionLog:
 
     def assign_epoch(self, leader_epoch: int) -> None:
         """A leader of this epoch writes from here on."""
+        self.require_idle()
         self.leader_epochs.assign_unsaved(leader_epoch, self.log_end_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
@@ -375,6 +371,7 @@ class PartitionLog:
 
     def moved_to(self, directory: Path) -> None:
         """Its directory has another name now. No flush may be on its way."""
+        self.require_idle()
         self.directory = directory
         for each in (self._flushes, self.leader_epochs, self.producers, *self.segments):
             each.moved_to(directory)
@@ -385,6 +382,7 @@ class PartitionLog:
         """Drop all from `offset` on; a batch that spans it goes as a whole."""
         if offset < 0:
             raise ValueError(f"Cannot truncate {self.topic_partition} to {offset}")
+        self.require_idle()
         if offset >= self.log_end_offset:
             # An epoch that began here without a record may conflict with the new leader's.
             self.leader_epochs.truncate_from_end(self.log_end_offset)
@@ -403,7 +401,7 @@ class PartitionLog:
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Drop all; the next record gets `offset`."""
-        self._make_ready()
+        self._make_changeable()
         with self.storage():
             self.segments.delete_from(0)
             segment = Segment(self._files, self.directory, offset, self.config, self._now_ms)
@@ -481,7 +479,7 @@ class PartitionLog:
         """Leave files from which a start needs no recovery, and sync them."""
         if self._is_closed:
             return
-        self._make_ready()
+        self._make_changeable()
         with self.storage():
             self.segments.active.become_inactive()
             self.leader_epochs.save()
@@ -491,8 +489,11 @@ class PartitionLog:
         self.release()
 
     def release(self) -> None:
-        """Let go of all files as they are: a crash, or a log that is deleted. Regions of open ones stay readable."""
+        """Let go of all files as they are: a crash, or a log that is deleted. Regions of open ones stay readable.
+
+        An append on its way does not count any more: its write has a descriptor of its own.
+        """
         self._is_closed = True
-        self._is_ready = False
+        self.cancel_append()
         for segment in self.segments:
             segment.release()

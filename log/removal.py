@@ -32,6 +32,7 @@ def delete_old_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> 
     Returns the files to remove later, those of segments that a truncation removed before among them; as long as there
     are any, more segments may have to go. KafkaError where the disk fails.
     """
+    log.require_idle()
     with log.storage():
         old = list(islice(_old_segments(log, high_watermark, now_ms), _SEGMENTS_AT_ONCE))
         for _, reason in old:

@@ -215,6 +215,12 @@ class Segment:
             or self.time_index.is_full
         )
 
+    @property
+    def indexable_batches(self) -> int:
+        """How many batches fit into the indexes, even if each of them got an entry."""
+        offsets, times = self.offset_index, self.time_index
+        return min(offsets.max_entries - offsets.entries, times.max_entries - times.entries)
+
     def first_timestamp(self) -> int:
         """The max timestamp of the first batch, by which time-based rolling counts."""
         first = self._first_timestamp
@@ -230,15 +236,7 @@ class Segment:
 
         A write that fails or falls short leaves the file as it was and raises OSError.
         """
-        fd = self.file.open().fd
-        try:
-            written = os.pwrite(fd, buffers[0], self.size) if len(buffers) == 1 else os.pwritev(fd, buffers, self.size)
-            if written != size:
-                raise OSError(f"{self.file.path}: wrote {written} of {size} bytes")
-        except OSError:
-            with suppress(OSError):  # a recovery will find the rest if this fails too
-                os.ftruncate(fd, self.size)
-            raise
+        write_at(self.file.open().fd, self.file.path, buffers, size, self.size)
 
     def added(self, size: int, last_offset: int, max_timestamp: int) -> None:
         """Count one batch that was written, and index it where the interval is over."""
@@ -392,6 +390,18 @@ class Segment:
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp = header.max_timestamp
                 self.offset_of_max_timestamp = header.last_offset
+
+
+def write_at(fd: int, path: str, buffers: Sequence[bytes | bytearray | memoryview], size: int, position: int) -> None:
+    """Write `size` bytes at `position`, where the file ends. OSError, and the file ends there still, if that fails."""
+    try:
+        written = os.pwrite(fd, buffers[0], position) if len(buffers) == 1 else os.pwritev(fd, buffers, position)
+        if written != size:
+            raise OSError(f"{path}: wrote {written} of {size} bytes")
+    except OSError:
+        with suppress(OSError):  # a recovery will find the rest if this fails too
+            os.ftruncate(fd, position)
+        raise
 
 
 def set_aside(paths: Sequence[str]) -> list[str]:

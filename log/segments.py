@@ -6,18 +6,21 @@ Counterpart in Kafka: LogSegments; the memory replaces LogOffsetMetadata.
 
 import logging
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import overload
 
+from ottla.log.open_files import FileRegion
 from ottla.log.segment import Damage, Segment, TimestampAndOffset, end_of_batches
 from ottla.log.segment_check import CheckOutcome, SegmentCheck
 from ottla.log.transaction_index import AbortedTransaction, aborted_within
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import BatchHeader
+from ottla.wire.record_batch import HEADER_SIZE, BatchHeader
 
 NEVER_CUT = 2**63 - 1
 
 _REMEMBERED = 128
+# A read up to this size is copied: that takes fewer system calls than to send it from its file.
+_SMALL = 1 << 16
 # Bytes in which the last batches of a producer are looked for: tens of milliseconds, if they are full of small ones.
 _ON_THE_WAY = 1 << 20
 
@@ -166,6 +169,38 @@ class Segments(Sequence[Segment]):
             return segment.size
         self.remember(end_offset, segment, position)
         return position
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        end_offset: int | None,
+        min_one_message: bool,
+        may_copy: bool,
+        failed: Callable[[OSError], object],
+    ) -> FileRegion | bytes | bytearray:
+        """As `PartitionLog.read`; `end_offset` is None where the end of the log bounds the read.
+
+        A region that is returned calls `failed` when the disk does not give its bytes.
+        """
+        found = self.locate(offset)
+        if found is None:
+            return b""
+        segment, position = found
+        end = segment.size if end_offset is None else self.end_position(segment, end_offset)
+        if segment.damage is not None:
+            end = segment.readable_end(position, end)
+        length = min(end - position, max_bytes)
+        if may_copy and HEADER_SIZE <= length <= _SMALL:
+            batches = self.read_small(segment, position, length)
+            if batches is not None:
+                return batches
+        if position + length < end:
+            first = segment.batch_size(position)
+            if first > max_bytes and not min_one_message:
+                return b""
+            length = min(end - position, max(first, max_bytes))
+        return FileRegion(segment.file, position, length, failed) if length > 0 else b""
 
     def read_small(self, segment: Segment, position: int, size: int) -> bytearray | None:
         """Whole batches and a cut one, and remember where the next read will start.

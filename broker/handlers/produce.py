@@ -2,7 +2,8 @@
 
 acks=1 is answered after the append, acks=all once the high watermark passed it, acks=0 never: an error closes the
 connection then. Where every append has to reach the disk first (flush.messages=1), acks=1 waits for the fsync too. A
-batch that takes long to validate or to recompress is taken off the loop for that, and the connection waits.
+batch that takes long to validate or to recompress is taken off the loop for that, and the connection waits; it waits
+for its append, too, where that is to a log directory whose writes are slow.
 
 Deviations: there is no transaction coordinator yet, so records of a transaction are answered as by a broker that cannot
 reach theirs: NOT_ENOUGH_REPLICAS, which producers retry.
@@ -44,6 +45,8 @@ logger = logging.getLogger("kafka.server.KafkaApis")
 Key = tuple[str, int]
 _OrNone = ProduceResponse | None
 _ToValidate = tuple[memoryview | None, int, RecordRules, int]
+_Response = ProduceResponse | Deferred[ProduceResponse] | Deferred[_OrNone]
+_Entry = tuple[Partition, ProducedBatch]
 Answer = ProduceResponse | Deferred[ProduceResponse] | Deferred[_OrNone] | None
 
 _FIRST_VERSION: Final = 3
@@ -98,6 +101,7 @@ def handle(
     if (
         found is None
         or found.rules.compression is not None
+        or found.log.pace.is_slow
         or not isinstance(records, memoryview)
         or _is_special(topic, records)
     ):
@@ -289,7 +293,7 @@ class _Produce:
             self._replicas.start_soon(self._run_off_loop, plans, slow, deferred)
             return deferred
         response = self._append({key: _validated(*plan) for key, plan in plans.items()})
-        return response if self._acks else None
+        return response if self._acks or isinstance(response, Deferred) else None
 
     def _refusal(self, key: Key, records: memoryview | None) -> PartitionProduceResponse | None:
         """The answer where it does not depend on the records' validity."""
@@ -312,7 +316,7 @@ class _Produce:
         self, plans: Mapping[Key, _ToValidate], slow: Container[Key], deferred: Deferred[_OrNone]
     ) -> None:
         """Do what is slow in a worker thread, one after the other, then append as ever."""
-        response: ProduceResponse | Deferred[ProduceResponse]
+        response: _Response
         try:
             batches = {}
             for key, plan in plans.items():
@@ -328,14 +332,17 @@ class _Produce:
                 return
             failed = {key: _failed(key[1], ErrorCode.UNKNOWN_SERVER_ERROR) for key in self._entries}
             response = self._maker.response(failed)
+        self._pass_on(response, deferred)
+
+    def _pass_on(self, response: _Response, deferred: Deferred[_OrNone]) -> None:
         if isinstance(response, Deferred):
             deferred.on_abandon = response.abandon
             response.then(deferred.complete, deferred.close)
         else:
             deferred.complete(response if self._acks else None)
 
-    def _append(self, batches: Mapping[Key, ProducedBatch | KafkaError]) -> ProduceResponse | Deferred[ProduceResponse]:
-        """Append what is valid, and answer all in the order of the request."""
+    def _append(self, batches: Mapping[Key, ProducedBatch | KafkaError]) -> _Response:
+        """Append what is valid, and answer."""
         replicas = self._replicas
         entries = []
         for key, batch in batches.items():
@@ -347,8 +354,31 @@ class _Produce:
                 self._answers[key] = _refused(key[1], batch, partition)
             else:
                 entries.append((partition, batch))
+        if any(partition.log.pace.is_slow for partition, _ in entries):
+            return self._append_slowly(entries)
+        return self._appended(entries, replicas.append_all(entries, self._acks, replicas.clock.now_ms()))
+
+    def _append_slowly(self, entries: Sequence[_Entry]) -> Deferred[_OrNone]:
+        """Append when it is these records' turn. The connection waits, whatever `acks` is: so they are bounded."""
+        deferred: Deferred[_OrNone] = Deferred(applied=False)
+
+        def done(results: Sequence[LogAppendInfo | KafkaError]) -> None:
+            try:
+                self._pass_on(self._appended(entries, results), deferred)
+            except CloseConnection as reason:
+                deferred.close(reason)
+            except Exception:
+                deferred.close(CloseConnection("a bug: Produce failed"))
+                raise
+
+        self._replicas.slow_appends.append_all(entries, self._acks, done)
+        return deferred
+
+    def _appended(
+        self, entries: Sequence[_Entry], results: Sequence[LogAppendInfo | KafkaError]
+    ) -> ProduceResponse | Deferred[ProduceResponse]:
+        """Answer all partitions in the order of the request."""
         waiting = []
-        results = replicas.append_all(entries, self._acks, replicas.clock.now_ms())
         for (partition, _), result in zip(entries, results, strict=True):
             topic, index = partition.topic_partition
             if isinstance(result, KafkaError):
@@ -359,7 +389,7 @@ class _Produce:
         answers = {key: self._answers[key] for key in self._entries}
         may_wait = any(p.flushes_by_count or (p.followers and self._acks == -1) for p, _ in waiting)
         if may_wait and self._acks != 0:
-            return self._maker.acknowledged(answers, waiting, replicas, self._timeout_ms)
+            return self._maker.acknowledged(answers, waiting, self._replicas, self._timeout_ms)
         return self._maker.response(answers)
 
 

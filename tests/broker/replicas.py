@@ -6,7 +6,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 import pytest
 
-from ottla.broker.clock import Clock
+from ottla.broker.clock import Clock, Offload
 from ottla.broker.fetch_session import FetchSessionCache
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.replica_manager import ReplicaManager
@@ -77,6 +77,7 @@ class House:
         self.tasks: list[tuple[Callable[..., Awaitable[Any]], tuple[Any, ...]]] = []
         self.starts: Callable[..., None] = self.keep
         self.offloaded: list[Callable[..., Any]] = []
+        self.writer: Offload = self.offload
         self.configs: dict[str, Mapping[str, str]] = {}
         self.defaults = LogConfig.from_topic(
             {name.replace("_", "."): text for name, text in topic_config.items()}
@@ -94,6 +95,7 @@ class House:
             self.logs,
             self.clock,
             self.offload,
+            self.write,
             self.start_soon,
             broker_id=self.broker_id,
             metadata=self.metadata,
@@ -115,6 +117,10 @@ class House:
     async def offload(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
         self.offloaded.append(function)
         return function(*args)
+
+    async def write(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
+        """As `offload`, for the writes of slow directories."""
+        return await self.writer(function, *args)
 
     def now(self, reply: Deferred[R]) -> R:
         """What comes of a change of roles: here, where nothing else runs, its task has nothing to wait for."""

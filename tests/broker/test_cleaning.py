@@ -164,7 +164,7 @@ def _start_later(house: House) -> None:
 
 def _truncate_and_grow(house: House) -> None:
     """The segments are the same ones, but not what is in them."""
-    house.replicas.partition(*KEY).log.truncate_to(house.replicas.partition(*KEY).log.active_base_offset)
+    house.replicas.partition(*KEY).log.truncate_to(house.replicas.partition(*KEY).log.segments.active.base_offset)
     append(house, 20)
 
 

@@ -403,11 +403,11 @@ def test_the_recovery_point_moves_with_a_flush(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=300)
     for _ in range(10):
         append(log)
-    assert (log.recovery_point, log.unflushed_messages) == (0, 10)
-    log.flush(log.active_base_offset)
-    assert log.recovery_point == log.active_base_offset
+    assert (log.recovery_point, log.log_end_offset - log.recovery_point) == (0, 10)
+    log.flush(log.segments.active.base_offset)
+    assert log.recovery_point == log.segments.active.base_offset
     log.flush()
-    assert (log.recovery_point, log.unflushed_messages) == (10, 0)
+    assert (log.recovery_point, log.log_end_offset - log.recovery_point) == (10, 0)
     assert log.flush_job() is None
 
 

@@ -138,7 +138,7 @@ def test_segments_before_the_recovery_point_are_not_scanned(tmp_path: Path) -> N
     log = open_log(tmp_path, segment_bytes=200)
     for number in range(8):
         append(log, produced(1, value=b"%d" % number))
-    log.flush(log.active_base_offset)
+    log.flush(log.segments.active.base_offset)
     log.release()
     path = _log_file(tmp_path, 2)
     data = bytearray(path.read_bytes())

@@ -99,12 +99,9 @@ class Broker:
         self.config = BrokerConfig(cluster.configs | {"broker.id": str(broker_id), "log.dirs": str(directory)})
         self.dynamic = DynamicConfig(self.config)
         self.metadata = MetadataCache()
-        self.logs = LogManager(
-            [directory, *(directory.with_name(f"{directory.name}-{name}") for name in self.more)],
-            broker_id=broker_id,
-            cluster_id="c",
-            default_config=self.dynamic.log_defaults,
-        )
+        directories = [directory, *(directory.with_name(f"{directory.name}-{name}") for name in self.more)]
+        defaults = self.dynamic.log_defaults
+        self.logs = LogManager(directories, broker_id=broker_id, cluster_id="c", default_config=defaults)
         self.logs.load(NOW_MS)
         self.controller = Controller(
             self.dynamic,
@@ -120,11 +117,12 @@ class Broker:
             self.logs,
             cluster.clock,
             inline,
+            inline,
             self._start_soon,
             broker_id=broker_id,
             metadata=self.metadata,
             topic_config=self.topic_configs.get,
-            log_defaults=self.dynamic.log_defaults,
+            log_defaults=defaults,
             replica_lag_time_max_ms=30_000,
             leader_quota=ReplicationQuota(),
         )

@@ -1,0 +1,134 @@
+"""An append between its two halves: checked and placed, and counted once its bytes are in the file.
+
+Owns what the second half needs to know, and the write between the two as plain values for a worker thread. Must not
+know who waits. Counterpart in Kafka: none, because UnifiedLog.append holds its lock during the write.
+"""
+
+import time
+from collections.abc import Sequence
+
+from ottla.log.append_info import LogAppendInfo, UnexpectedAppendOffsetError
+from ottla.log.config import LogConfig
+from ottla.log.open_files import OpenFile
+from ottla.log.producer_state import BatchMetadata, HeadersBefore, ProducerState
+from ottla.log.segment import Segment, write_at
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.record_batch import ProducedBatch, crc_is_valid, iter_batches
+
+# As many as one call of the system takes (IOV_MAX is 1024).
+_BATCHES_IN_ONE_WRITE = 1000
+
+
+class Append:
+    """Batches that go behind the end of a segment. None of them counts before the log's `end_append`."""
+
+    __slots__ = ("batches", "first_offset", "info", "segment", "size")
+
+    def __init__(
+        self,
+        batches: Sequence[ProducedBatch],
+        segment: Segment | None,
+        first_offset: int,
+        size: int,
+        info: LogAppendInfo | None,
+    ) -> None:
+        """`segment` is None if nothing is to be written; `info` is None for an append as a follower."""
+        self.batches = batches
+        self.segment = segment
+        self.first_offset = first_offset
+        self.size = size
+        self.info = info
+
+    @property
+    def leader_info(self) -> LogAppendInfo:
+        """Of an append as a leader."""
+        assert self.info is not None
+        return self.info
+
+    @property
+    def buffers(self) -> list[memoryview]:
+        """The bytes of all batches."""
+        return [batch.data for batch in self.batches]
+
+
+class SegmentWrite:
+    """The write of an append. A log makes it, `run` may run anywhere, the log's `end_append` takes it."""
+
+    __slots__ = ("buffers", "error", "file", "path", "position", "seconds", "size")
+
+    def __init__(self, append: Append, segment: Segment) -> None:
+        self.file: OpenFile = segment.file.open().duplicate()
+        self.path = segment.file.path
+        self.buffers = append.buffers
+        self.position = segment.size
+        self.size = append.size
+        self.error: OSError | None = None
+        self.seconds = 0.0
+
+    def run(self) -> None:
+        """Write, and wait for it. A failure is kept for the log."""
+        started = time.perf_counter()
+        try:
+            write_at(self.file.fd, self.path, self.buffers, self.size, self.position)
+        except OSError as error:
+            self.error = error
+        self.seconds = time.perf_counter() - started
+
+
+def repeated_batch(
+    batches: Sequence[ProducedBatch], producers: ProducerState, before: HeadersBefore, offset: int
+) -> BatchMetadata | None:
+    """Return the batch in the log that one of several repeats; KafkaError if its producer may not append it now.
+
+    `offset` is that of the first batch.
+    """
+    # Each is checked as if those before it were in the log.
+    saved = producers.saved({batch.header.producer_id for batch in batches if batch.header.has_producer_id})
+    try:
+        for batch in batches:
+            if batch.header.has_producer_id:
+                duplicate = producers.check(batch.header, before)
+                if duplicate is not None:
+                    return duplicate
+                producers.update(batch.header, offset, batch.max_timestamp)
+            offset += batch.header.last_offset_delta + 1
+    finally:
+        producers.restore(saved)
+    return None
+
+
+def batches_for(
+    segment: Segment, batches: Sequence[ProducedBatch], config: LogConfig, now_ms: int
+) -> tuple[Sequence[ProducedBatch], int]:
+    """Return the first batch, with those behind it that go into the same segment, and their size together."""
+    size, count = batches[0].header.size, 1
+    for each in batches[1 : min(_BATCHES_IN_ONE_WRITE, segment.indexable_batches)]:
+        header = each.header
+        together = size + header.size
+        if segment.should_roll(config, together, header.max_timestamp, header.last_offset, now_ms):
+            break
+        size, count = together, count + 1
+    return batches[:count], size
+
+
+def replicated_batches(records: memoryview, log_end_offset: int) -> list[ProducedBatch]:
+    """Return the whole batches that a leader sent; an incomplete last one is left out.
+
+    KafkaError CORRUPT_MESSAGE for a bad checksum, INVALID_RECORD for offsets that do not rise;
+    UnexpectedAppendOffsetError if they start before the end of the log.
+    """
+    batches = list(iter_batches(records))
+    expected = log_end_offset
+    for header, batch in batches:
+        if not crc_is_valid(batch):
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {header.crc})")
+        if header.base_offset < expected or header.last_offset_delta < 0:
+            if expected == log_end_offset:
+                raise UnexpectedAppendOffsetError(
+                    f"First offset {header.base_offset} is less than the next offset {expected}",
+                    header.base_offset,
+                    batches[-1][0].last_offset,
+                )
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"Out of order offset {header.base_offset} in an append")
+        expected = header.next_offset
+    return [ProducedBatch(header, batch, header.max_timestamp) for header, batch in batches]
