@@ -210,7 +210,7 @@ type = "parquet"
 path = "{tmp_path / "out"}"
 """,
     )
-    where = f"VALUE_CONVERTER: file file://{tmp_path}/in/a.csv, line no,y: no row of the schema"
+    where = f"VALUE_CONVERTER: file file:{tmp_path}/in/a.csv, line no,y: no row of the schema"
     with pytest.raises(JobFailedError) as error:
         work.run()
     assert str(error.value) == f"{work.path}: {where}"

@@ -161,7 +161,7 @@ def test_a_line_that_is_no_row_has_an_error_that_names_its_file(
     growing = batches(read(spark, file, follow=True, **options), tmp_path / "checkpoint")
     for uri, found in (
         ("", [row for batch in growing for row in batch]),
-        ("file://", read(spark, file, streaming=False, **options).collect()),
+        ("file:", read(spark, file, streaming=False, **options).collect()),
     ):
         assert sorted((row[1], row[2], row[3] and float(row[3])) for row in found if not row[0]) == rows
         told = [f"file {uri}{file}, line {line}: {why}" for line, why in wrong.items()]
