@@ -94,8 +94,7 @@ class ReplicaManager:
         self.group_commit, self.segment_checks = GroupCommit(self), SegmentChecks(self)
         self.slow_appends, self.turn = SlowAppends(self, append_offload), Turn()
         self.signal = OffsetSignal(self.turn)
-        # Keys are plain tuples in look-ups: a TopicPartition equals one.
-        self.partitions: dict[tuple[str, int], Partition] = {}
+        self.partitions: dict[tuple[str, int], Partition] = {}  # a TopicPartition equals its key
         self.controller_epoch = 0
         # By topic, who is told of every change of role in one of its partitions.
         self.role_listeners: dict[str, RoleListener] = {}

@@ -127,8 +127,7 @@ class LogManager:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.futures: dict[TopicPartition, PartitionLog] = {}  # which take the place of logs in other directories
         self.preferred: dict[TopicPartition, Path] = {}  # where to make the logs of partitions that are not here yet
-        # By topic, the partitions that the cluster's metadata did not have at the start.
-        self.strays: dict[str, set[int]] = {}
+        self.strays: dict[str, set[int]] = {}  # by topic, the partitions that the metadata did not have at the start
         self._default_config = default_config or LogConfig()
         self._topic_config = topic_config or (lambda _: self._default_config)
         self._producer_id_expiration_ms = producer_id_expiration_ms

@@ -254,7 +254,7 @@ def pipeline() -> None:
 
 
 @pipeline.command("example")
-@click.argument("name", required=False)
+@click.argument("name", required=False, metavar="[NAME]")
 def write_example(name: str | None) -> None:
     """Write an example job, and the files it reads, to ./examples. Without NAME, list the examples."""
     from ottla.example_jobs import write
