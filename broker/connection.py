@@ -344,11 +344,11 @@ class Connection:
                         break
                 if now() >= until:
                     break
-        except FrameSizeError as reason:
-            self._on_no_frame(reason.size)
-            return False
         except (DecodeError, CloseConnection) as reason:
-            logger.debug("%s: closing: %r", self.name, reason)
+            if isinstance(reason, FrameSizeError):
+                self._on_no_frame(reason.size)
+            else:
+                logger.debug("%s: closing: %r", self.name, reason)
             return False
         return True
 

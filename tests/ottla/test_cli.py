@@ -331,12 +331,18 @@ def test_a_stderr_that_nobody_reads_stops_no_client(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_blocks_a_brokers_loop_is_told_with_its_stack(tmp_path: Path) -> None:
     script = f"""if True:
-        import os, signal, time
+        import os, signal, threading, time
+        import trio
         from ottla import serving
 
-        def announce(bootstrap):
+        async def block():
+            while all(each.name != "watchdog" for each in threading.enumerate()):
+                await trio.sleep(0)
             time.sleep(0.5)
             os.kill(os.getpid(), signal.SIGTERM)
+
+        def announce(bootstrap):
+            trio.lowlevel.spawn_system_task(block)
             return ""
 
         serving.announce = announce
@@ -345,7 +351,7 @@ def test_what_blocks_a_brokers_loop_is_told_with_its_stack(tmp_path: Path) -> No
     done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, timeout=120, check=True)
     said = re.search(r"WARN The loop is blocked, for \d+ ms so far \(ottla\.watchdog\)\n((?:\t.*\n)+)", done.stderr)
     assert said
-    assert ", in announce\n" in said[1]
+    assert ", in block\n" in said[1]
 
 
 @pytest.mark.parametrize("level", ["LOUD", "kafka.server=", "kafka.server=LOUD"])
