@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from benchmarks.raw_client import Check, drive
@@ -62,11 +63,29 @@ def topic_of(broker: Broker, prefix: str, partitions: int = 1, config: dict[str,
     """Create a topic for as long as the block lasts."""
     name = unique(prefix)
     create_topic(broker.bootstrap, name, partitions, {**_DELETED_SOON, **(config or {})})
+    _wait_until_led(broker, name, partitions)
     try:
         yield name
     finally:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 4})
         admin.delete_topics([name], operation_timeout=PATIENCE_S)[name].result(PATIENCE_S)
+
+
+def _wait_until_led(broker: Broker, topic: str, partitions: int) -> None:
+    """Wait until the broker answers for each partition: Kafka tells of leaders before they know that they lead."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "nobody", "log_level": 4})
+    deadline = time.monotonic() + PATIENCE_S
+    try:
+        for partition in range(partitions):
+            while True:
+                try:
+                    consumer.get_watermark_offsets(TopicPartition(topic, partition), 1.0)
+                    break
+                except KafkaException:
+                    if time.monotonic() > deadline:
+                        raise
+    finally:
+        consumer.close()
 
 
 def cpu_seconds(broker: Broker) -> float:
