@@ -9,8 +9,8 @@ from typing import Final, cast
 import confluent_kafka
 
 from benchmarks.measuring import Sample, cpu_seconds, driven, topic_of, unique
-from benchmarks.workloads import SECONDS, Workload, address, sampled
-from compat_tests.brokers import Broker, measured_tool
+from benchmarks.workloads import SECONDS, Workload, address, metered_tool, sampled
+from compat_tests.brokers import Broker
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -103,20 +103,16 @@ def consumer_performance(broker: Broker) -> Sample:
     """Records a second of Kafka's own ConsumerPerformance over 5,000,000 x 100 B."""
     count = 5_000_000
     with topic_of(broker, "consumed") as topic:
-        measured_tool(
+        metered_tool(
+            broker,
             "org.apache.kafka.tools.ProducerPerformance",
             *("--topic", topic, "--num-records", str(count), "--record-size", "100", "--throughput", "-1"),
-            *("--bootstrap-server", broker.bootstrap),
-            timeout_s=300,
         )
-        before = cpu_seconds(broker)
-        printed = measured_tool(
+        printed, used = metered_tool(
+            broker,
             "org.apache.kafka.tools.ConsumerPerformance",
             *("--topic", topic, "--messages", str(count), "--group", unique("performance"), "--timeout", "60000"),
-            *("--bootstrap-server", broker.bootstrap),
-            timeout_s=300,
         )
-        used = cpu_seconds(broker) - before
     header, figures = (line.split(", ") for line in printed.strip().splitlines()[-2:])
     found = dict(zip(header, figures, strict=True))
     if int(found["data.consumed.in.nMsg"]) < count:

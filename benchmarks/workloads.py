@@ -161,19 +161,23 @@ def _full_fetch(least: int) -> Callable[[memoryview], None]:
     return check
 
 
+def metered_tool(broker: Broker, main_class: str, *arguments: str) -> tuple[str, float]:
+    """Run one of Kafka's own tools; return what it printed, and the seconds of processor time that the broker used."""
+    before = cpu_seconds(broker)
+    printed = measured_tool(main_class, *arguments, "--bootstrap-server", broker.bootstrap, timeout_s=300)
+    return printed, cpu_seconds(broker) - before
+
+
 def producer_performance(count: int, size: int) -> Callable[[Broker], Sample]:
     """Return a workload of Kafka's own ProducerPerformance; its figure is records a second."""
 
     def measure(broker: Broker) -> Sample:
         with topic_of(broker, "perf") as topic:
-            before = cpu_seconds(broker)
-            printed = measured_tool(
+            printed, used = metered_tool(
+                broker,
                 "org.apache.kafka.tools.ProducerPerformance",
                 *("--topic", topic, "--num-records", str(count), "--record-size", str(size), "--throughput", "-1"),
-                *("--bootstrap-server", broker.bootstrap),
-                timeout_s=300,
             )
-            used = cpu_seconds(broker) - before
         rates: Sequence[str] = re.findall(rf"^{count} records sent, ([\d.]+) records/sec", printed, re.MULTILINE)
         return Sample(float(rates[-1]), 1e6 * used / count)
 
@@ -185,14 +189,11 @@ def end_to_end_latency(count: int) -> Callable[[Broker], Sample]:
 
     def measure(broker: Broker) -> Sample:
         with topic_of(broker, "latency") as topic:
-            before = cpu_seconds(broker)
-            printed = measured_tool(
+            printed, used = metered_tool(
+                broker,
                 "org.apache.kafka.tools.EndToEndLatency",
                 *("--topic", topic, "--num-records", str(count), "--record-size", "100", "--producer-acks", "all"),
-                *("--bootstrap-server", broker.bootstrap),
-                timeout_s=300,
             )
-            used = cpu_seconds(broker) - before
         means: Sequence[str] = re.findall(r"^Avg latency: ([\d.]+) ms", printed, re.MULTILINE)
         return Sample(float(means[-1]), 1e6 * used / count)
 

@@ -51,17 +51,13 @@ class FileBytes(Region, Protocol):
         """Whether all of it can be read without waiting for a disk."""
         ...
 
-    def read(self) -> Plain:
-        """Return all of it."""
-        ...
-
     def reader(self) -> Callable[[], Plain]:
-        """Return what `read` does, for a worker thread."""
+        """Return a function that reads all of it; any thread may call it."""
         ...
 
     @property
     def failed(self) -> Callable[[OSError], object]:
-        """What is to be told, on the loop, of a disk that does not give the bytes."""
+        """The function to call, on the loop, with the error of a disk that does not give the bytes."""
         ...
 
 
