@@ -50,7 +50,8 @@ class Feed:
     ) -> "DataFrame":
         """The record frame: as a stream, which may `start` elsewhere than the job says, or all that there is now."""
         if self.topics is None:
-            return self._rows.records(spark, streaming=streaming, checkpoint=checkpoint)
+            rows = self._rows.records(spark, streaming=streaming, checkpoint=checkpoint)
+            return record_frame.counted(rows, f"{self._settings.prefix}rows") if streaming else rows
         frame = record_frame.from_kafka(self.topics.load(spark, streaming=streaming, start=start))
         for side, format_ in self.formats.items():
             frame = format_.decode(frame, side)

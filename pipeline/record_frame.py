@@ -17,6 +17,8 @@ ERROR: Final = "struct<stage: string, executing: string, class: string, message:
 # What came from a topic, whatever becomes of the record: dead letters have it again.
 ORIGINAL: Final = f"struct<key: binary, value: binary, topic: string, headers: {HEADERS}>"
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "error", "original")
+# The field of an observed metric that has the number of rows.
+ROWS: Final = "rows"
 _DATA_EXCEPTION: Final = "org.apache.kafka.connect.errors.DataException"
 _OUTCOME: Final = "outcome"
 _ALL_FIELDS: Final = {"ignoreNullFields": "false"}
@@ -79,6 +81,16 @@ def _from_no_topic(value: Column, original: Column, topic: str | None = None) ->
         functions.lit(None).cast(ERROR).alias("error"),
         _original(original, headers).alias("original"),
     ]
+
+
+def counted(frame: DataFrame, name: str) -> DataFrame:
+    """Return a streaming frame whose rows each progress of the query counts, in the observed metric `name`.
+
+    A query that reads the frame twice counts each row once, because Spark reports one observed metric for a name.
+    """
+    from pyspark.sql import functions
+
+    return frame.observe(name, functions.count(functions.lit(1)).alias(ROWS))
 
 
 def made_by_steps(frame: DataFrame) -> DataFrame:

@@ -19,6 +19,7 @@ from ottla.pipeline.dead_letters import bad_record_in
 from ottla.pipeline.job import Job
 from ottla.pipeline.mirror import MirrorSink
 from ottla.pipeline.positions import NoTopicError, Positions, UnreachableError
+from ottla.pipeline.record_frame import ROWS
 from ottla.pipeline.sinks import Sink
 from ottla.pipeline.steps import apply_steps, output_mode
 from ottla.pipeline.topics import TopicSink
@@ -250,11 +251,11 @@ class Running:
                 continue
             told = trigger
             # As Spark's JVM tells it: before 4.2 PySpark gives offsets in Python's words.
-            sources = json.loads(progress.json)["sources"]
-            offsets = [each for each in map(_offsets, sources) if each is not None]
+            said = json.loads(progress.json)
+            offsets = [each for each in map(_offsets, said["sources"]) if each is not None]
             self._owe([end for end, _ in offsets])
             lag = sum(_distance(end, latest) for end, latest in offsets) if positions is not None else None
-            rows, read = sum(map(_rows, sources)), progress["numInputRows"]
+            rows, read = _rows(said), progress["numInputRows"]
             rows_per_second = (progress["processedRowsPerSecond"] or 0.0) * (rows / read if read else 1)
             self._tell(Progress(batch, rows, rows_per_second, lag))
         return told
@@ -287,13 +288,19 @@ def _offsets(source: Any) -> tuple[Offsets, Offsets] | None:
     return None if end is None else (end, latest or end)
 
 
-def _rows(source: Any) -> int:
-    """Return how many rows a source gave, of topics at most as many as there are offsets.
+def _rows(progress: Any) -> int:
+    """Return how many rows the sources gave.
 
-    Spark counts a row twice when a query reads it twice. It does not tell where the first batch begins.
+    Not Spark's own `numInputRows` alone, because a query with windows, joins or state reads a row more than once.
+    The rows of topics are at most the distance of their offsets. All other sources have an observed metric each, which
+    counts a row once.
     """
-    read, offsets = int(source["numInputRows"]), _offsets(source)
-    return read if offsets is None else min(read, _distance(source.get("startOffset") or {}, offsets[0]))
+    rows = sum(int(metric.get(ROWS) or 0) for metric in (progress.get("observedMetrics") or {}).values())
+    for source in progress["sources"]:
+        if (offsets := _offsets(source)) is not None:
+            # Spark does not say where the first batch begins.
+            rows += min(int(source["numInputRows"]), _distance(source.get("startOffset") or {}, offsets[0]))
+    return rows
 
 
 def _distance(start: Offsets, end: Offsets) -> int:
