@@ -37,10 +37,11 @@ from ottla.log.directory_failures import NoLogDirectoryError, metadata_failed
 from ottla.log.manager import LogManager
 from ottla.log.meta_properties import DirectoryLocks, read_meta_properties
 from ottla.wire.config_def import ConfigError
+from ottla.wire.uuids import uuid_text
 from ottla.zk.bootstrap import generate_broker_id, prepare_tree
 from ottla.zk.embedded import EmbeddedStore
 from ottla.zk.journal import JournalFailedError
-from ottla.zk.znodes import Endpoint, encode_uuid
+from ottla.zk.znodes import Endpoint
 
 __all__ = ["AddressInUse", "Node"]
 
@@ -147,7 +148,7 @@ class Node:
         # A ZooKeeper that knows of no cluster is not the one that this broker's cluster is kept in.
         own_cluster_id = None if config.values["zookeeper.connect"] else found.get("cluster.id")
         session = await begin(lambda event: None)
-        cluster_id = await prepare_tree(session, own_cluster_id or encode_uuid(uuid.uuid4().bytes))
+        cluster_id = await prepare_tree(session, own_cluster_id or uuid_text(uuid.uuid4().bytes))
         stored = found.get("broker.id", "")
         broker_id = config.broker_id if config.broker_id >= 0 else int(stored) if stored.isdecimal() else -1
         if broker_id < 0:

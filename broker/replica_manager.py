@@ -50,7 +50,7 @@ from ottla.wire.messages.leader_and_isr import (
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.wire.record_batch import ProducedBatch
 from ottla.wire.types import ZERO_UUID, TopicPartition
-from ottla.zk.znodes import encode_uuid
+from ottla.wire.uuids import uuid_text
 
 logger = logging.getLogger("kafka.server.ReplicaManager")
 state_change_logger = logging.getLogger("state.change.logger")
@@ -420,7 +420,7 @@ class ReplicaManager:
         state_change_logger.error(
             "[Broker id=%d] Topic ID in memory: %s does not match the topic ID for partition %s received: %s. "
             "The partition is not served here while %s is there",
-            self.broker_id, encode_uuid(log.topic_id or ZERO_UUID), key, encode_uuid(topic_id), log.directory,
+            self.broker_id, uuid_text(log.topic_id or ZERO_UUID), key, uuid_text(topic_id), log.directory,
         )  # fmt: skip
 
     def _host(

@@ -16,7 +16,7 @@ from typing import Any, Final
 from ottla.broker.request_context import CloseConnection, Deferred, RequestContext
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.schema import ArrayOf, Message, Struct, StructOf, WireType, fields
-from ottla.zk.znodes import encode_uuid
+from ottla.wire.uuids import uuid_text
 
 logger = logging.getLogger("kafka.request.logger")
 
@@ -117,5 +117,5 @@ def _describe(value: Any, wire_type: WireType, version: int, key: ApiKey) -> obj
     if isinstance(wire_type, StructOf):
         return describe(value, version, key)
     if wire_type.kafka_name == "uuid":
-        return encode_uuid(value)
+        return uuid_text(value)
     return len(value) if _has_size(value) else value

@@ -7,12 +7,12 @@ PartitionMetadataFile, CleanShutdownFileHandler.
 
 import json
 import os
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from ottla.wire.types import TopicPartition
+from ottla.wire.uuids import parse_uuid, uuid_text
 
 RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK_FILE = "replication-offset-checkpoint"
@@ -25,7 +25,6 @@ CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 OffsetsByFile = Mapping[Path, Mapping[TopicPartition, int]]
 
 _VERSION = 0
-_UUID_BYTES = 16
 
 
 class CorruptCheckpointError(Exception):
@@ -132,19 +131,6 @@ def read_epochs(path: Path) -> list[EpochEntry]:
             raise CorruptCheckpointError(f"Malformed line in {path}: {line!r}") from None
         entries.append(EpochEntry(epoch, start_offset))
     return entries
-
-
-def uuid_text(uuid: bytes) -> str:
-    """Kafka's text form of a Uuid: base64url without padding."""
-    return urlsafe_b64encode(uuid).rstrip(b"=").decode()
-
-
-def parse_uuid(text: str) -> bytes:
-    """The 16 bytes behind Kafka's text form. ValueError otherwise."""
-    uuid = urlsafe_b64decode(text + "==")
-    if len(uuid) != _UUID_BYTES:
-        raise ValueError(f"{text!r} is no uuid")
-    return uuid
 
 
 def write_partition_metadata(path: Path, topic_id: bytes) -> None:

@@ -52,6 +52,15 @@ def parse_jaas(text: str, properties: Mapping[str, str]) -> dict[str, list[Login
     return sections
 
 
+def parse_login_module(text: str) -> LoginModule:
+    """Return the one module that the key `sasl.jaas.config` holds."""
+    reader = _Reader([*_tokens(text), _Token("}", text.count("\n") + 1, True)], {})
+    modules = reader.modules()
+    if len(modules) != 1 or not reader.is_at_end:
+        raise JaasError(f"there are {len(modules)} login modules where there must be one")
+    return modules[0]
+
+
 def _tokens(text: str) -> Iterator[_Token]:
     at = 0
     while at < len(text):

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, Self
 
 from ottla.wire.types import MAX_INT64
+from ottla.wire.uuids import uuid_text
 from ottla.zk.strict_json import ZnodeError, broker_ids, decode_object, member, number, shown
-from ottla.zk.znodes import DEFAULT_ENTITY, ReplicaAssignment, decode_uuid, encode_uuid
+from ottla.zk.znodes import DEFAULT_ENTITY, ReplicaAssignment, decode_uuid
 
 FORMAT: Final = "ottla-metadata"
 VERSION: Final = 1
@@ -96,7 +97,7 @@ def _broker(name: str) -> str:
 
 def _topic_to_json(topic: TopicMetadata) -> dict[str, Any]:
     return {
-        "id": None if topic.topic_id is None else encode_uuid(topic.topic_id),
+        "id": None if topic.topic_id is None else uuid_text(topic.topic_id),
         "configs": None if topic.configs is None else dict(topic.configs),
         "partitions": {str(index): _partition_to_json(each) for index, each in sorted(topic.partitions.items())},
     }
@@ -146,7 +147,7 @@ def conflicts(existing: ClusterMetadata, wanted: ClusterMetadata, *, overwrite: 
         if known is None:
             continue
         if known.topic_id != topic.topic_id:
-            ids = [None if each is None else encode_uuid(each) for each in (known.topic_id, topic.topic_id)]
+            ids = [None if each is None else uuid_text(each) for each in (known.topic_id, topic.topic_id)]
             yield f"topic {name} is there with the id {ids[0]}, not {ids[1]}"
         elif len(known.partitions) > len(topic.partitions):
             yield f"topic {name} is there with {len(known.partitions)} partitions, not {len(topic.partitions)}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ottla.wire.config_def import ConfigError
-from ottla.zk.jaas import JaasError, LoginModule, parse_jaas
+from ottla.wire.jaas import JaasError, LoginModule, parse_jaas
 
 _LOGIN_FILE: Final = "java.security.auth.login.config"
 _SASL_CLIENT: Final = "zookeeper.sasl.client"

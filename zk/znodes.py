@@ -6,11 +6,11 @@ tools read them too. Must not know how a znode is read or written. Counterpart i
 
 import json
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 
 from ottla.wire.types import MAX_INT32, MAX_INT64, TopicPartition
+from ottla.wire.uuids import parse_uuid, uuid_text
 from ottla.zk.strict_json import ZnodeError, broker_ids, decode_object, member, number, objects, shown
 
 BROKER_IDS: Final = "/brokers/ids"
@@ -237,7 +237,7 @@ class TopicAssignment(NamedTuple):
         found = self.partitions.items()
         data: dict[str, object] = {"partitions": {str(p): each.replicas for p, each in found}}
         if self.topic_id is not None:
-            data["topic_id"] = encode_uuid(self.topic_id)
+            data["topic_id"] = uuid_text(self.topic_id)
         data["adding_replicas"] = {str(p): each.adding for p, each in found if each.adding}
         data["removing_replicas"] = {str(p): each.removing for p, each in found if each.removing}
         data["version"] = 3
@@ -428,20 +428,12 @@ class ProducerIdBlock(NamedTuple):
         return cls(member(found, "broker", int), int(first), int(last))
 
 
-def encode_uuid(raw: bytes) -> str:
-    """Spell an id as Kafka does."""
-    return urlsafe_b64encode(raw).rstrip(b"=").decode()
-
-
 def decode_uuid(text: str) -> bytes:
     """Read an id as Kafka spells it."""
     try:
-        raw = urlsafe_b64decode(text + "==")
+        return parse_uuid(text)
     except ValueError as error:
         raise ZnodeError(f"not an id: {shown(text)}") from error
-    if len(raw) != 16:
-        raise ZnodeError(f"not an id: {shown(text)}")
-    return raw
 
 
 def _encode(data: Mapping[str, object]) -> bytes:

@@ -18,6 +18,7 @@ from ottla.broker.controller.passing_over import read_or_pass_over
 from ottla.broker.controller.state_machines import StateWrite
 from ottla.broker.controller.topics import NewTopic
 from ottla.wire.types import TopicPartition
+from ottla.wire.uuids import uuid_text
 from ottla.zk import znodes
 from ottla.zk.store import (
     BadVersionError,
@@ -52,7 +53,7 @@ def new_topic_id() -> bytes:
     """Return a random id that is none of Kafka's own, and no option of a command when it is spelt."""
     while True:
         raw = uuid.uuid4().bytes
-        if raw not in _RESERVED_TOPIC_IDS and not znodes.encode_uuid(raw).startswith("-"):
+        if raw not in _RESERVED_TOPIC_IDS and not uuid_text(raw).startswith("-"):
             return raw
 
 
@@ -264,7 +265,7 @@ class ClusterStore:
         errors = [outcome if isinstance(outcome, StoreError) else None for outcome in await self._write(steps)]
         for (topic, topic_id), error in zip(topics, errors, strict=True):
             if error is None:
-                id_text, count = znodes.encode_uuid(topic_id), len(topic.assignment)
+                id_text, count = uuid_text(topic_id), len(topic.assignment)
                 logger.info("Created topic %s with id %s, %d partitions, %s", topic.name, id_text, count, topic.configs)
         return errors
 

@@ -27,7 +27,7 @@ from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from ottla.zk.znodes import encode_uuid
+from ottla.wire.uuids import uuid_text
 from tests.broker.authorization_cases import (
     CASES,
     CLUSTER_FAILED,
@@ -295,8 +295,8 @@ async def test_who_deletes_by_id_learns_the_names_of_topics_that_it_may_see(tmp_
         rules.denied = {(Operation.DELETE, TOPIC, "open"), (Operation.DESCRIBE, TOPIC, "secret")}
         response = await one.ask(request, 6)
         assert isinstance(response, DeleteTopicsResponse)
-        found = {encode_uuid(each.topic_id): (each.name, each.error_code) for each in response.responses}
-        names = {topic.name: encode_uuid(topic.topic_id) for topic in everything.topics}
+        found = {uuid_text(each.topic_id): (each.name, each.error_code) for each in response.responses}
+        names = {topic.name: uuid_text(topic.topic_id) for topic in everything.topics}
         assert found == {names["open"]: ("open", TOPIC_FAILED), names["secret"]: (None, TOPIC_FAILED)}
         rules.denied = set()
         assert answers(await one.ask(MetadataRequest(topics=None), 12)) == {"open": NONE, "secret": NONE}

@@ -20,7 +20,7 @@ from ottla.wire.messages.stop_replica import (
 )
 from ottla.wire.record_batch import ProducedBatch, validate_produced
 from ottla.wire.types import ZERO_UUID, TopicPartition
-from ottla.zk.znodes import encode_uuid
+from ottla.wire.uuids import uuid_text
 from tests.broker.replicas import BROKER, NOW_MS, TOPIC, House, batch, topic_id
 
 CONSUMER = consumer(0, from_leader_only=True)
@@ -137,7 +137,7 @@ def test_another_topic_of_the_same_name_is_refused_after_a_restart_too(
     house.open()
     assert errors(house.lead(epoch=1, topic_id=bytes(15) + b"\7")) == [ErrorCode.INCONSISTENT_TOPIC_ID]
     assert not house.replicas.partitions
-    old, new = encode_uuid(topic_id(TOPIC)), encode_uuid(bytes(15) + b"\7")
+    old, new = uuid_text(topic_id(TOPIC)), uuid_text(bytes(15) + b"\7")
     said = f"Topic ID in memory: {old} does not match the topic ID for partition {TOPIC}-0 received: {new}."
     (line,) = (record for record in caplog.records if said in record.getMessage())
     assert line.levelname == "ERROR"

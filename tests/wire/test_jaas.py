@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.zk.jaas import JaasError, LoginModule, parse_jaas
+from ottla.wire.jaas import JaasError, LoginModule, parse_jaas
 
 USUAL = """
 // The broker towards its clients,

@@ -14,6 +14,7 @@ from ottla.wire.messages.stop_replica import StopReplicaRequest
 from ottla.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from ottla.wire.schema import Response
 from ottla.wire.types import TopicPartition
+from ottla.wire.uuids import uuid_text
 from ottla.zk import znodes
 from ottla.zk.bootstrap import register_broker
 from ottla.zk.store import Create, EventType, WatchEvent
@@ -480,4 +481,4 @@ async def test_hundreds_of_partitions_are_told_in_one_request_of_a_kind(tmp_path
 def test_topic_ids_are_random_and_no_option_of_a_command() -> None:
     ids = {new_topic_id() for _ in range(1000)}
     assert len(ids) == 1000
-    assert not any(znodes.encode_uuid(each).startswith("-") for each in ids)
+    assert not any(uuid_text(each).startswith("-") for each in ids)
