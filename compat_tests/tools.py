@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from compat_tests.brokers import NEWEST
 from compat_tests.java import JavaProgram
@@ -19,6 +19,14 @@ class Printed(NamedTuple):
     code: int
     stdout: str
     stderr: str
+
+
+class Runs(Protocol):
+    """Whatever runs a tool by the name of its Java class: Kafka's own, or an imitation."""
+
+    def run(self, main_class: str, *arguments: str) -> Printed:
+        """Run one command to its end."""
+        ...
 
 
 class Tools(JavaProgram):

@@ -11,6 +11,7 @@ import click
 
 from ottla.cli_options import address, defaults_without_file, level, pair, settings
 from ottla.loggers import FORMATS, LEVELS
+from ottla.scripts.terminal.commands import Late, LateGroup
 
 _PROPERTIES = click.argument(
     "properties", required=False, type=click.Path(path_type=Path), metavar="[SERVER.PROPERTIES]"
@@ -33,7 +34,18 @@ _ZOOKEEPER = click.option(
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def _script(name: str, text: str) -> Late:
+    """Return the command that the file `scripts/NAME.py` holds under its own name."""
+    module = name.replace("-", "_")
+    return Late(f"ottla.scripts.{module}", module, text)
+
+
+_SCRIPTS = {
+    "topics": _script("topics", "List, describe, create, alter and delete topics."),
+}
+
+
+@click.group(cls=LateGroup, late=_SCRIPTS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="ottla", message="%(prog)s %(version)s")
 def main() -> None:
     """Run Ottla, a Kafka broker in Python, and what belongs to it."""

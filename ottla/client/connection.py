@@ -1,0 +1,310 @@
+"""One connection to a broker: TLS, SASL, versions, and requests whose responses come in their order.
+
+Owns the stream and whoever waits for a response. Must not know which broker to ask, nor when to ask again.
+Counterparts in Kafka: NetworkClient, SaslClientAuthenticator.
+"""
+
+import os
+import socket
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import trio
+
+from ottla.client import errors
+from ottla.client.config import ClientConfig
+from ottla.client.sasl import SaslError
+from ottla.client.security import mechanism_factory, tls_context
+from ottla.wire.api_keys import ApiKey
+from ottla.wire.codec import decode_response, encode_request
+from ottla.wire.errors import DecodeError, ErrorCode
+from ottla.wire.framing import FrameBuffer, FrameSizeError
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from ottla.wire.schema import Request, Response
+
+_MOST_BYTES: Final = (1 << 31) - 1
+_SOFTWARE: Final = "ottla"
+_API_VERSIONS: Final = (4, 3, 0)
+"""Versions to try in turn: a broker that lacks one answers UNSUPPORTED_VERSION."""
+
+
+class VersionRange(NamedTuple):
+    """The versions of an API that a broker offers, both inclusive."""
+
+    lowest: int
+    highest: int
+
+
+class _Waiting:
+    """A request whose response has not come yet."""
+
+    __slots__ = ("correlation_id", "done", "error", "is_abandoned", "request_type", "response", "version")
+
+    def __init__(self, request_type: type[Request], version: int, correlation_id: int) -> None:
+        self.request_type = request_type
+        self.version = version
+        self.correlation_id = correlation_id
+        self.done = trio.Event()
+        self.response: Response | None = None
+        self.error: errors.ClientError | None = None
+        self.is_abandoned = False
+
+
+class Connection:
+    """An open connection. `run` must be running in some nursery while requests are sent."""
+
+    def __init__(self, stream: trio.abc.Stream, where: str, config: ClientConfig) -> None:
+        self.where = where
+        self.api_versions: Mapping[int, VersionRange] = {}
+        self.finalized_features: Mapping[str, int] = {}
+        self.supported_features: Mapping[str, VersionRange] = {}
+        self.features_epoch = -1
+        self.is_closed = False
+        self._stream = stream
+        self._config = config
+        self._received = FrameBuffer(_MOST_BYTES)
+        self._waiting: deque[_Waiting] = deque()
+        self._sending = trio.Lock()
+        self._correlation_id = 0
+
+    # Requests
+
+    def version_of(self, request: type[Request], lowest: int = 0, highest: int = 0x7FFF) -> int:
+        """Return the newest version between the two that both sides know. UnsupportedRequestError if there is none."""
+        offered = self.api_versions.get(request.api_key)
+        if offered is None:
+            raise errors.UnsupportedRequestError(f"{self.where}: the broker does not offer {request.api_key.name}")
+        for version in range(min(offered.highest, highest), max(offered.lowest, lowest) - 1, -1):
+            if version in request.versions:
+                return version
+        raise errors.UnsupportedRequestError(
+            f"{self.where}: the broker offers {request.api_key.name} in versions {offered.lowest} to "
+            f"{offered.highest}, and this takes {max(lowest, request.versions.lowest)} or another one"
+        )
+
+    async def send(self, request: Request, version: int) -> Response:
+        """Return the response. The caller bounds the time; a response that comes too late is dropped."""
+        async with self._sending:
+            if self.is_closed:
+                raise errors.closed(self.where, self._config.uses_sasl)
+            waiting = _Waiting(type(request), version, self._next_correlation_id())
+            self._waiting.append(waiting)
+            await self._write(encode_request(version, waiting.correlation_id, self._config["client.id"], request))
+        try:
+            await waiting.done.wait()
+        except BaseException:
+            waiting.is_abandoned = True
+            raise
+        if waiting.error is not None:
+            raise waiting.error
+        assert waiting.response is not None
+        return waiting.response
+
+    async def send_only(self, request: Request, version: int) -> None:
+        """Send a request that has no response: a Produce with acks=0."""
+        async with self._sending:
+            await self._write(encode_request(version, self._next_correlation_id(), self._config["client.id"], request))
+
+    async def _write(self, data: bytes) -> None:
+        try:
+            await self._stream.send_all(data)
+        except BaseException as error:
+            # A part of the request may be sent, so nothing else can follow it.
+            self._end(errors.closed(self.where, self._config.uses_sasl))
+            if isinstance(error, (trio.BrokenResourceError, trio.ClosedResourceError)):
+                raise errors.closed(self.where, self._config.uses_sasl) from error
+            raise
+
+    def _next_correlation_id(self) -> int:
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        return self._correlation_id
+
+    async def run(self) -> None:
+        """Hand responses to whoever waits for them until the connection ends."""
+        while not self.is_closed:
+            try:
+                await self._take_one()
+            except errors.ClientError as error:
+                self._end(error)
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
+            await trio.aclose_forcefully(self._stream)
+
+    async def _take_one(self) -> None:
+        frame = await self._frame()
+        if not self._waiting:
+            raise errors.ClientError(f"{self.where}: a response that nobody waits for")
+        waiting = self._waiting.popleft()
+        if not waiting.is_abandoned:
+            try:
+                waiting.response = self._decoded(frame, waiting)
+            except errors.ClientError as error:
+                waiting.error = error
+                waiting.done.set()
+                raise
+        waiting.done.set()
+
+    def _decoded(self, frame: memoryview, waiting: _Waiting) -> Response:
+        try:
+            correlation_id, response = decode_response(frame, waiting.request_type, waiting.version)
+        except DecodeError as error:
+            raise errors.ClientError(
+                f"{self.where}: a response to {waiting.request_type.__name__} that cannot be read: {error}"
+            ) from error
+        if correlation_id != waiting.correlation_id:
+            raise errors.ClientError(f"{self.where}: response {correlation_id} to request {waiting.correlation_id}")
+        return response
+
+    async def _frame(self) -> memoryview:
+        """Receive the next frame."""
+        while not self._received.has_frame():
+            await self._receive()
+        try:
+            frame = self._received.next_frame()
+        except FrameSizeError as error:
+            raise errors.not_kafka(self.where, error.size) from error
+        assert frame is not None
+        return frame
+
+    async def _receive(self) -> None:
+        room = self._received.writable()
+        try:
+            data = await self._stream.receive_some(len(room))
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            data = b""
+        if not data:
+            raise errors.closed(self.where, self._config.uses_sasl)
+        room[: len(data)] = data
+        self._received.wrote(len(data))
+
+    def _end(self, error: errors.ClientError) -> None:
+        self.is_closed = True
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            waiting.error = error
+            waiting.done.set()
+
+    async def close(self) -> None:
+        """Close the stream; whoever waits for a response gets an error."""
+        self._end(errors.closed(self.where, self._config.uses_sasl))
+        await trio.aclose_forcefully(self._stream)
+
+    # The beginning, before `run`
+
+    async def greet(self) -> None:
+        """Ask for the broker's versions, and authenticate if the properties say so."""
+        self._take_versions(await self._first_answer())
+        if self._config.uses_sasl:
+            await self._authenticate()
+
+    async def _first_answer(self) -> ApiVersionsResponse:
+        for version in _API_VERSIONS:
+            request = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version="0")
+            try:
+                answer = await self._exchange(request, version)
+            except errors.ConnectionFailedError as error:
+                if self._received.begun() or error.hint.startswith(("Set", "Check")):
+                    raise
+                raise errors.closed_at_once(self.where, self._config.uses_tls, self._config.uses_sasl) from error
+            assert isinstance(answer, ApiVersionsResponse)
+            if answer.error_code == ErrorCode.NONE:
+                return answer
+            if answer.error_code != ErrorCode.UNSUPPORTED_VERSION:
+                raise errors.ClientError(f"{self.where}: ApiVersions is answered {ErrorCode(answer.error_code).name}")
+        raise errors.UnsupportedRequestError(f"{self.where}: the broker knows no version of ApiVersions")
+
+    def _take_versions(self, answer: ApiVersionsResponse) -> None:
+        self.api_versions = {each.api_key: VersionRange(each.min_version, each.max_version) for each in answer.api_keys}
+        self.supported_features = {
+            each.name: VersionRange(each.min_version, each.max_version) for each in answer.supported_features
+        }
+        self.finalized_features = {each.name: each.max_version_level for each in answer.finalized_features}
+        self.features_epoch = answer.finalized_features_epoch
+
+    async def _authenticate(self) -> None:
+        name = self._config["sasl.mechanism"]
+        handshake = await self._exchange(SaslHandshakeRequest(mechanism=name), 1)
+        assert isinstance(handshake, SaslHandshakeResponse)
+        if handshake.error_code != ErrorCode.NONE:
+            offered = ", ".join(handshake.mechanisms) or "none"
+            raise errors.AuthenticationError(
+                f"{self.where}: the listener does not take sasl.mechanism={name}; it takes {offered}"
+            )
+        mechanism = mechanism_factory(self._config)()
+        message: bytes | None = mechanism.first()
+        version = self.version_of(SaslAuthenticateRequest)
+        while message is not None:
+            answer = await self._exchange(SaslAuthenticateRequest(auth_bytes=message), version)
+            assert isinstance(answer, SaslAuthenticateResponse)
+            if answer.error_code != ErrorCode.NONE:
+                raise errors.AuthenticationError(f"{self.where}: {answer.error_message or 'authentication failed'}")
+            try:
+                message = mechanism.next(bytes(answer.auth_bytes))
+            except SaslError as error:
+                raise errors.AuthenticationError(f"{self.where}: {error}") from error
+
+    async def _exchange(self, request: Request, version: int) -> Response:
+        """Send a request and take its response, while nobody else does."""
+        waiting = _Waiting(type(request), version, self._next_correlation_id())
+        await self._write(encode_request(version, waiting.correlation_id, self._config["client.id"], request))
+        frame = await self._frame()
+        if request.api_key == ApiKey.API_VERSIONS and bytes(frame[4:6]) == b"\x00\x23":
+            # Older than the version that was asked: the answer is of version 0.
+            waiting.version = 0
+        return self._decoded(frame, waiting)
+
+
+async def connect(host: str, port: int, config: ClientConfig) -> Connection:
+    """Return a connection that is ready for requests. The caller must run it."""
+    where = f"{host}:{port}"
+    stream: trio.abc.Stream = await _open(host, port, config)
+    try:
+        if config.uses_tls:
+            stream = trio.SSLStream(stream, tls_context(config), server_hostname=host, https_compatible=True)
+            await _shake_hands(stream, where)
+        connection = Connection(stream, where, config)
+        await connection.greet()
+    except BaseException:
+        with trio.CancelScope(shield=True):
+            await trio.aclose_forcefully(stream)
+        raise
+    return connection
+
+
+async def _open(host: str, port: int, config: ClientConfig) -> trio.SocketStream:
+    """Try all addresses of a host, one after the other, as Kafka's clients do."""
+    try:
+        found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError, OverflowError) as error:
+        raise errors.unresolved(host, port, getattr(error, "strerror", None) or str(error)) from error
+    timeout_seconds = config.seconds("socket.connection.setup.timeout.ms")
+    reason = "there is no address"
+    for family, kind, protocol, _, address in found:
+        sock = trio.socket.socket(family, kind, protocol)
+        try:
+            with trio.fail_after(timeout_seconds):
+                await sock.connect(address)
+            return trio.SocketStream(sock)
+        except trio.TooSlowError:
+            reason = f"no connection within {timeout_seconds:g} s"
+            sock.close()
+        except OSError as error:
+            # trio puts the address into the text; the number is the system's.
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            sock.close()
+        except BaseException:
+            sock.close()
+            raise
+    raise errors.unreachable(host, port, ", ".join(dict.fromkeys(str(each[4][0]) for each in found)), reason)
+
+
+async def _shake_hands(stream: "trio.SSLStream[Any]", where: str) -> None:
+    try:
+        await stream.do_handshake()
+    except trio.BrokenResourceError as error:
+        cause = error.__cause__
+        raise errors.tls_failed(
+            where, cause if isinstance(cause, OSError) else OSError("the broker hung up")
+        ) from error

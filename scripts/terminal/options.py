@@ -1,0 +1,99 @@
+"""The options that commands share, and a group that loads its commands late.
+
+Owns flags and their help. Must not know a command.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ottla.scripts.terminal.output import FORMATS
+from ottla.scripts.terminal.session import Reach, Session
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SHARED = (
+    click.option(
+        "-b",
+        "--bootstrap-server",
+        "bootstrap",
+        metavar="HOST:PORT[,...]",
+        help="Find the cluster at these addresses. The default is the profile's, or localhost:9092.",
+    ),
+    click.option("--profile", metavar="NAME", help="Use this cluster of profiles.toml. The default is its `default`."),
+    click.option(
+        "--command-config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Read Kafka's client properties from this file.",
+    ),
+    click.option(
+        "--timeout",
+        "timeout_seconds",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="Give up after so long. The default is 30 seconds for a response, and 60 for an operation.",
+    ),
+    click.option(
+        "-o",
+        "--output",
+        "form",
+        type=click.Choice(FORMATS),
+        help="Print in this format. The default is a table on a terminal, and tab-separated rows in a pipe.",
+    ),
+)
+_FORMAT = _SHARED[-1]
+
+
+def asks_cluster(command: F) -> F:
+    """Add the shared options; the command gets a `Session` as its first argument in their place."""
+
+    @wraps(command)
+    def with_session(
+        bootstrap: str | None,
+        profile: str | None,
+        command_config: Path | None,
+        timeout_seconds: float | None,
+        form: str | None,
+        **options: Any,
+    ) -> None:
+        reach = Reach(bootstrap, profile, command_config, timeout_seconds)
+        command(Session(_command_name(), reach, form), **options)
+
+    wrapped: Any = with_session
+    for option in reversed(_SHARED):
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[no-any-return]
+
+
+def prints_rows(command: F) -> F:
+    """Add `--output` to a command that asks no cluster; it gets a `Session` as its first argument."""
+
+    @wraps(command)
+    def with_session(form: str | None, **options: Any) -> None:
+        command(Session(_command_name(), Reach(), form), **options)
+
+    return _FORMAT(with_session)  # type: ignore[return-value]
+
+
+def _command_name() -> str:
+    """Return the words of the command, without the program's name."""
+    return click.get_current_context().command_path.partition(" ")[2]
+
+
+DRY_RUN = click.option("--dry-run", "is_dry_run", is_flag=True, help="Say what would happen, and change nothing.")
+YES = click.option("-y", "--yes", is_flag=True, help="Do not ask first.")
+
+
+def pairs(values: tuple[str, ...], flag: str) -> dict[str, str]:
+    """Return KEY=VALUE options as a dictionary."""
+    found = {}
+    for each in values:
+        key, equals, value = each.partition("=")
+        if not equals or not key:
+            raise click.UsageError(f"{flag} {each}: it is KEY=VALUE")
+        found[key.strip()] = value
+    return found

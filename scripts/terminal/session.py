@@ -1,0 +1,162 @@
+"""One run of a command: its connection, its output, its questions, and the exit code that its end comes to.
+
+Owns the way from an exception to a line on stderr and a code. Must not know what the command does.
+"""
+
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple, NoReturn
+
+import click
+
+from ottla.client.config import ClientConfig, read_properties
+from ottla.client.errors import ClientError
+from ottla.scripts.terminal.output import NDJSON, TABLE, TSV, Output, default_format
+from ottla.scripts.terminal.profiles import read_profile
+from ottla.wire.config_def import ConfigError
+from ottla.wire.errors import KafkaError
+
+OK: Final = 0
+FAILED: Final = 1
+WRONG_USAGE: Final = 2
+INTERRUPTED: Final = 130
+_BROKEN_PIPE: Final = 141
+
+
+class Reach(NamedTuple):
+    """What the options say about the cluster to ask, before any file is read."""
+
+    bootstrap: str | None = None
+    profile: str | None = None
+    command_config: Path | None = None
+    timeout_seconds: float | None = None
+
+    def config(self) -> ClientConfig:
+        """Read the properties: the profile's, over them the file's, over them the options'."""
+        properties = read_profile(self.profile, os.environ)
+        if self.command_config is not None:
+            properties.update(read_properties(self.command_config))
+        if self.bootstrap is not None:
+            properties["bootstrap.servers"] = self.bootstrap
+        if self.timeout_seconds is not None:
+            milliseconds = str(round(self.timeout_seconds * 1000))
+            properties["default.api.timeout.ms"] = milliseconds
+            properties["request.timeout.ms"] = milliseconds
+        return ClientConfig(properties)
+
+
+class Session:
+    """What a command is given by the options that all commands share."""
+
+    def __init__(self, command: str, reach: Reach, form: str | None) -> None:
+        self.out = Output(command, form or default_format(sys.stdout))
+        self._reach = reach
+
+    def run(self, work: Callable[..., Awaitable[Any]], *arguments: Any) -> NoReturn:
+        """Run `await work(client, session, *arguments)` with a client, print the rows and end the process."""
+        sys.exit(self._ended(lambda: self._run_with_client(work, arguments)))
+
+    def run_local(self, work: Callable[..., Any], *arguments: Any) -> NoReturn:
+        """Run `work(session, *arguments)`, which asks no cluster, print the rows and end the process."""
+        sys.exit(self._ended(lambda: work(self, *arguments)))
+
+    def _run_with_client(self, work: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> None:
+        import trio
+
+        from ottla.client.cluster import open_client
+
+        config = self._reach.config()
+
+        async def main() -> None:
+            async with open_client(config) as client:
+                await work(client, self, *arguments)
+
+        trio.run(main)
+
+    def _ended(self, work: Callable[[], None]) -> int:
+        try:
+            try:
+                work()
+                self.out.end()
+            except (ClientError, KafkaError, ConfigError, OSError) as error:
+                return self._failed(error)
+            except click.UsageError as error:
+                self.out.fail("Usage", error.message, "")
+                raise
+            except BaseExceptionGroup as group:
+                # A nursery of a command's own wraps what happened in it.
+                first = _first(group)
+                if isinstance(first, (ClientError, KafkaError, ConfigError, OSError)):
+                    return self._failed(first)
+                raise first from None
+        except KeyboardInterrupt:
+            self.out.flush()
+            return INTERRUPTED
+        except BrokenPipeError:
+            # Whoever read the output has seen enough. Python would complain at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return _BROKEN_PIPE
+        return FAILED if self.out.has_failed else OK
+
+    def _failed(self, error: Exception) -> int:
+        if isinstance(error, BrokenPipeError):
+            raise error
+        code, text, hint = describe(error)
+        self.out.fail(code, text, hint)
+        self.say(f"{text}\n{hint}" if hint else text)
+        return WRONG_USAGE if isinstance(error, ConfigError) else FAILED
+
+    # Beside the data
+
+    def say(self, text: str) -> None:
+        """Print lines on stderr."""
+        for line in text.splitlines():
+            click.echo(f"ottla: {line}", err=True)
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Ask on the terminal before harm is done. End with WRONG_USAGE where nobody can answer."""
+        if yes:
+            return
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise click.UsageError(f"{question} Nobody can answer here: give --yes.")
+        if not click.confirm(question, err=True):
+            self.say("nothing was changed")
+            sys.exit(FAILED)
+
+    def dry_run(self, is_dry_run: bool) -> bool:
+        """Note whether this is a dry run, for the output, and return it."""
+        self.out.is_dry_run = is_dry_run
+        if is_dry_run and self.out.form in (TABLE, TSV):
+            self.say("a dry run: nothing is changed")
+        return is_dry_run
+
+    @property
+    def streams(self) -> bool:
+        """Whether rows are printed as they come."""
+        return self.out.form in (TSV, NDJSON)
+
+
+def describe(error: Exception) -> tuple[str, str, str]:
+    """Return the code, the text and the hint for an error that ends a command."""
+    if isinstance(error, KafkaError):
+        return error.code.name, f"{error.code.name}: {error.detail}" if error.detail else error.code.name, ""
+    if isinstance(error, ClientError):
+        return type(error).__name__.removesuffix("Error"), str(error), error.hint
+    if isinstance(error, ConfigError):
+        return "Configuration", str(error), ""
+    return type(error).__name__, str(error), ""
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the exception that a group is about: an interrupt before all others."""
+    leaves: list[BaseException] = []
+    pending: list[BaseException] = [group]
+    while pending:
+        each = pending.pop(0)
+        if isinstance(each, BaseExceptionGroup):
+            pending += each.exceptions
+        else:
+            leaves.append(each)
+    return next((each for each in leaves if isinstance(each, KeyboardInterrupt)), leaves[0])
