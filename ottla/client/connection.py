@@ -26,6 +26,8 @@ from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandsha
 from ottla.wire.schema import Request, Response
 
 _MOST_BYTES: Final = (1 << 31) - 1
+_MOST_BYTES_AT_FIRST: Final = 1 << 20
+"""No greeting is larger, and the first bytes of TLS or HTTP read as a size that is."""
 _SOFTWARE: Final = "ottla"
 _API_VERSIONS: Final = (4, 3, 0)
 """Versions to try in turn: a broker that lacks one answers UNSUPPORTED_VERSION."""
@@ -38,7 +40,7 @@ class VersionRange(NamedTuple):
     highest: int
 
 
-class _Waiting:
+class Pending:
     """A request whose response has not come yet."""
 
     __slots__ = ("correlation_id", "done", "error", "is_abandoned", "request_type", "response", "version")
@@ -51,6 +53,18 @@ class _Waiting:
         self.response: Response | None = None
         self.error: errors.ClientError | None = None
         self.is_abandoned = False
+
+    async def result(self) -> Response:
+        """Return the response. ClientError if the connection ends before it comes."""
+        try:
+            await self.done.wait()
+        except BaseException:
+            self.is_abandoned = True
+            raise
+        if self.error is not None:
+            raise self.error
+        assert self.response is not None
+        return self.response
 
 
 class Connection:
@@ -65,8 +79,8 @@ class Connection:
         self.is_closed = False
         self._stream = stream
         self._config = config
-        self._received = FrameBuffer(_MOST_BYTES)
-        self._waiting: deque[_Waiting] = deque()
+        self._received = FrameBuffer(_MOST_BYTES_AT_FIRST)
+        self._waiting: deque[Pending] = deque()
         self._sending = trio.Lock()
         self._correlation_id = 0
 
@@ -87,21 +101,17 @@ class Connection:
 
     async def send(self, request: Request, version: int) -> Response:
         """Return the response. The caller bounds the time; a response that comes too late is dropped."""
+        return await (await self.post(request, version)).result()
+
+    async def post(self, request: Request, version: int) -> Pending:
+        """Send a request and return its pending response, because the next request may follow before that comes."""
         async with self._sending:
             if self.is_closed:
                 raise errors.closed(self.where, self._config.uses_sasl)
-            waiting = _Waiting(type(request), version, self._next_correlation_id())
-            self._waiting.append(waiting)
-            await self._write(encode_request(version, waiting.correlation_id, self._config["client.id"], request))
-        try:
-            await waiting.done.wait()
-        except BaseException:
-            waiting.is_abandoned = True
-            raise
-        if waiting.error is not None:
-            raise waiting.error
-        assert waiting.response is not None
-        return waiting.response
+            pending = Pending(type(request), version, self._next_correlation_id())
+            self._waiting.append(pending)
+            await self._write(encode_request(version, pending.correlation_id, self._config["client.id"], request))
+        return pending
 
     async def send_only(self, request: Request, version: int) -> None:
         """Send a request that has no response: a Produce with acks=0."""
@@ -124,13 +134,15 @@ class Connection:
 
     async def run(self) -> None:
         """Hand responses to whoever waits for them until the connection ends."""
-        while not self.is_closed:
-            try:
-                await self._take_one()
-            except errors.ClientError as error:
-                self._end(error)
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
-            await trio.aclose_forcefully(self._stream)
+        try:
+            while not self.is_closed:
+                try:
+                    await self._take_one()
+                except errors.ClientError as error:
+                    self._end(error)
+        finally:
+            with trio.CancelScope(shield=True):
+                await self.close()
 
     async def _take_one(self) -> None:
         frame = await self._frame()
@@ -146,7 +158,7 @@ class Connection:
                 raise
         waiting.done.set()
 
-    def _decoded(self, frame: memoryview, waiting: _Waiting) -> Response:
+    def _decoded(self, frame: memoryview, waiting: Pending) -> Response:
         try:
             correlation_id, response = decode_response(frame, waiting.request_type, waiting.version)
         except DecodeError as error:
@@ -198,6 +210,7 @@ class Connection:
         self._take_versions(await self._first_answer())
         if self._config.uses_sasl:
             await self._authenticate()
+        self._received = FrameBuffer(_MOST_BYTES)
 
     async def _first_answer(self) -> ApiVersionsResponse:
         for version in _API_VERSIONS:
@@ -247,7 +260,7 @@ class Connection:
 
     async def _exchange(self, request: Request, version: int) -> Response:
         """Send a request and take its response, while nobody else does."""
-        waiting = _Waiting(type(request), version, self._next_correlation_id())
+        waiting = Pending(type(request), version, self._next_correlation_id())
         await self._write(encode_request(version, waiting.correlation_id, self._config["client.id"], request))
         frame = await self._frame()
         if request.api_key == ApiKey.API_VERSIONS and bytes(frame[4:6]) == b"\x00\x23":
