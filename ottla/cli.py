@@ -41,6 +41,7 @@ def _script(name: str, text: str) -> Late:
 
 
 _SCRIPTS = {
+    "install-shims": _script("install-shims", "Write kafka-topics.sh and its sisters to DIR."),
     "topics": _script("topics", "List, describe, create, alter and delete topics."),
 }
 

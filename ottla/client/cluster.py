@@ -13,6 +13,7 @@ import trio
 from ottla.client import errors
 from ottla.client.config import ClientConfig
 from ottla.client.connection import Connection, connect
+from ottla.client.security import read_security
 from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -92,7 +93,8 @@ class Client:
     def __init__(self, config: ClientConfig, nursery: trio.Nursery, *, is_patient: bool = False) -> None:
         """`is_patient`: wait for a cluster that cannot be reached yet, as Kafka's clients do."""
         self.config = config
-        self._is_patient = is_patient
+        self.is_patient = is_patient
+        self._security = read_security(config)
         self.nodes: dict[int, Node] = {}
         self.controller_id = -1
         self.cluster_id: str | None = None
@@ -120,7 +122,7 @@ class Client:
             if found is None or found.is_closed:
                 try:
                     with trio.fail_after(self.config.seconds("request.timeout.ms")):
-                        found = await connect(host, port, self.config)
+                        found = await connect(host, port, self.config, self._security)
                 except trio.TooSlowError:
                     raise errors.ConnectionFailedError(
                         f"{host}:{port}: the broker does not answer",
@@ -148,7 +150,7 @@ class Client:
     async def dedicated(self, target: Target) -> Connection:
         """Return a connection that nobody else uses, for requests that wait long. It ends with the client."""
         node = await self._node(target)
-        connection = await connect(node.host, node.port, self.config)
+        connection = await connect(node.host, node.port, self.config, self._security)
         self._nursery.start_soon(connection.run)
         return connection
 
@@ -262,7 +264,7 @@ class Client:
                     if isinstance(error, KafkaError) and error.code not in ASK_ELSEWHERE:
                         raise
                     last = error
-                    if isinstance(error, errors.ConnectionFailedError) and not (self.nodes or self._is_patient):
+                    if isinstance(error, errors.ConnectionFailedError) and not (self.nodes or self.is_patient):
                         raise  # nobody of the cluster has answered yet: it is a matter of the address
                 self._forget(target)
                 await trio.sleep(pause)

@@ -108,6 +108,8 @@ KEYS: Final = ConfigDef(
         _key("max.request.size", ConfigType.INT, 1_048_576, "Bytes that a produce request may have.", at_least(0)),
         _key("buffer.memory", ConfigType.LONG, 33_554_432, "Bytes of records that may wait.", at_least(0)),
         _key("delivery.timeout.ms", ConfigType.INT, 120_000, "How long a record may wait.", at_least(0)),
+        _key("max.block.ms", ConfigType.LONG, 60_000, "How long a producer waits for room or metadata.", at_least(0)),
+        _key("retries", ConfigType.INT, 2_147_483_647, "How often a batch is sent again.", at_least(0)),
         _key(
             "max.in.flight.requests.per.connection",
             ConfigType.INT,
@@ -118,6 +120,12 @@ KEYS: Final = ConfigDef(
         _key("transactional.id", ConfigType.STRING, _NO_VALUE, "The name of the producer's transactions."),
         _key("group.id", ConfigType.STRING, _NO_VALUE, "The consumer group."),
         _key("group.instance.id", ConfigType.STRING, _NO_VALUE, "The name of a static member."),
+        _key(
+            "partition.assignment.strategy",
+            ConfigType.LIST,
+            ("range",),
+            "How partitions are shared out in a group, best first: range, roundrobin, or the name of Kafka's class.",
+        ),
         _key("session.timeout.ms", ConfigType.INT, 45_000, "How long a member may be silent.", at_least(1)),
         _key("heartbeat.interval.ms", ConfigType.INT, 3_000, "How often a member reports.", at_least(1)),
         _key("max.poll.interval.ms", ConfigType.INT, 300_000, "How long a rebalance may take.", at_least(1)),

@@ -14,8 +14,8 @@ import trio
 
 from ottla.client import errors
 from ottla.client.config import ClientConfig
-from ottla.client.sasl import SaslError
-from ottla.client.security import mechanism_factory, tls_context
+from ottla.client.sasl import Mechanism, SaslError
+from ottla.client.security import Security
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.errors import DecodeError, ErrorCode
@@ -70,7 +70,7 @@ class Pending:
 class Connection:
     """An open connection. `run` must be running in some nursery while requests are sent."""
 
-    def __init__(self, stream: trio.abc.Stream, where: str, config: ClientConfig) -> None:
+    def __init__(self, stream: trio.abc.Stream, where: str, config: ClientConfig, security: Security) -> None:
         self.where = where
         self.api_versions: Mapping[int, VersionRange] = {}
         self.finalized_features: Mapping[str, int] = {}
@@ -79,6 +79,7 @@ class Connection:
         self.is_closed = False
         self._stream = stream
         self._config = config
+        self._mechanism = security.mechanism
         self._received = FrameBuffer(_MOST_BYTES_AT_FIRST)
         self._waiting: deque[Pending] = deque()
         self._sending = trio.Lock()
@@ -90,13 +91,15 @@ class Connection:
         """Return the newest version between the two that both sides know. UnsupportedRequestError if there is none."""
         offered = self.api_versions.get(request.api_key)
         if offered is None:
-            raise errors.UnsupportedRequestError(f"{self.where}: the broker does not offer {request.api_key.name}")
+            name = request.api_key.name
+            raise errors.UnsupportedRequestError(f"{self.where}: the broker does not offer {name}", name)
         for version in range(min(offered.highest, highest), max(offered.lowest, lowest) - 1, -1):
             if version in request.versions:
                 return version
         raise errors.UnsupportedRequestError(
             f"{self.where}: the broker offers {request.api_key.name} in versions {offered.lowest} to "
-            f"{offered.highest}, and this takes {max(lowest, request.versions.lowest)} or another one"
+            f"{offered.highest}, and this takes {max(lowest, request.versions.lowest)} or another one",
+            request.api_key.name,
         )
 
     async def send(self, request: Request, version: int) -> Response:
@@ -208,8 +211,8 @@ class Connection:
     async def greet(self) -> None:
         """Ask for the broker's versions, and authenticate if the properties say so."""
         self._take_versions(await self._first_answer())
-        if self._config.uses_sasl:
-            await self._authenticate()
+        if self._mechanism is not None:
+            await self._authenticate(self._mechanism())
         self._received = FrameBuffer(_MOST_BYTES)
 
     async def _first_answer(self) -> ApiVersionsResponse:
@@ -236,7 +239,7 @@ class Connection:
         self.finalized_features = {each.name: each.max_version_level for each in answer.finalized_features}
         self.features_epoch = answer.finalized_features_epoch
 
-    async def _authenticate(self) -> None:
+    async def _authenticate(self, mechanism: Mechanism) -> None:
         name = self._config["sasl.mechanism"]
         handshake = await self._exchange(SaslHandshakeRequest(mechanism=name), 1)
         assert isinstance(handshake, SaslHandshakeResponse)
@@ -245,7 +248,6 @@ class Connection:
             raise errors.AuthenticationError(
                 f"{self.where}: the listener does not take sasl.mechanism={name}; it takes {offered}"
             )
-        mechanism = mechanism_factory(self._config)()
         message: bytes | None = mechanism.first()
         version = self.version_of(SaslAuthenticateRequest)
         while message is not None:
@@ -269,15 +271,15 @@ class Connection:
         return self._decoded(frame, waiting)
 
 
-async def connect(host: str, port: int, config: ClientConfig) -> Connection:
+async def connect(host: str, port: int, config: ClientConfig, security: Security) -> Connection:
     """Return a connection that is ready for requests. The caller must run it."""
     where = f"{host}:{port}"
     stream: trio.abc.Stream = await _open(host, port, config)
     try:
-        if config.uses_tls:
-            stream = trio.SSLStream(stream, tls_context(config), server_hostname=host, https_compatible=True)
+        if security.tls is not None:
+            stream = trio.SSLStream(stream, security.tls, server_hostname=host, https_compatible=True)
             await _shake_hands(stream, where)
-        connection = Connection(stream, where, config)
+        connection = Connection(stream, where, config, security)
         await connection.greet()
     except BaseException:
         with trio.CancelScope(shield=True):
@@ -319,5 +321,5 @@ async def _shake_hands(stream: "trio.SSLStream[Any]", where: str) -> None:
     except trio.BrokenResourceError as error:
         cause = error.__cause__
         raise errors.tls_failed(
-            where, cause if isinstance(cause, OSError) else OSError("the broker hung up")
+            where, cause if isinstance(cause, OSError) else ConnectionResetError()
         ) from error

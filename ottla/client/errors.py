@@ -28,7 +28,11 @@ class AuthenticationError(ClientError):
 
 
 class UnsupportedRequestError(ClientError):
-    """The broker does not know a request, or knows no version of it that will do."""
+    """The broker does not know a request, or knows no version of it that will do. `api` is the request's name."""
+
+    def __init__(self, text: str, api: str = "") -> None:
+        super().__init__(text)
+        self.api = api
 
 
 class OperationTimedOutError(ClientError):
@@ -94,6 +98,11 @@ def tls_failed(where: str, error: ssl.SSLError | OSError) -> ClientError:
         return AuthenticationError(
             f"{where}: the broker refuses the TLS connection: {reason}",
             "Does the listener want a client certificate (ssl.keystore.location)?",
+        )
+    if "EOF" in reason or isinstance(error, ConnectionError):
+        return ConnectionFailedError(
+            f"{where}: the broker hung up during the TLS handshake",
+            "The listener may not speak TLS: is security.protocol the listener's?",
         )
     return ConnectionFailedError(
         f"{where}: the TLS handshake failed: {reason}", "Is there a listener of TLS at this port?"

@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.client.config import MECHANISMS, ClientConfig
 from ottla.client.sasl import Mechanism, Plain, Scram
@@ -22,8 +22,21 @@ _SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _MAGIC: Final = {b"\xfe\xed": "JKS", b"\x30": "PKCS12"}
 
 
-def tls_context(config: ClientConfig) -> ssl.SSLContext:
-    """Return the context for connections. ConfigError names the key that cannot be honoured."""
+class Security(NamedTuple):
+    """What secures each connection of a client; None where nothing does."""
+
+    tls: ssl.SSLContext | None
+    mechanism: Callable[[], Mechanism] | None
+    """Begins an authentication."""
+
+
+def read_security(config: ClientConfig) -> Security:
+    """Return what the properties ask for, with the stores read. ConfigError names the key that cannot be honoured."""
+    tls = _tls_context(config) if config.uses_tls else None
+    return Security(tls, _mechanism(config) if config.uses_sasl else None)
+
+
+def _tls_context(config: ClientConfig) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = bool(config["ssl.endpoint.identification.algorithm"])
     versions = [_TLS_VERSIONS[each] for each in config["ssl.enabled.protocols"]]
@@ -37,8 +50,7 @@ def tls_context(config: ClientConfig) -> ssl.SSLContext:
     return context
 
 
-def mechanism_factory(config: ClientConfig) -> Callable[[], Mechanism]:
-    """Return a function that begins an authentication. ConfigError if the properties do not say which."""
+def _mechanism(config: ClientConfig) -> Callable[[], Mechanism]:
     name: str = config["sasl.mechanism"]
     if name not in MECHANISMS:
         raise ConfigError(f"sasl.mechanism={name} is not supported: use {', '.join(MECHANISMS)}")

@@ -15,6 +15,7 @@ from ottla.client.errors import (
     ConnectionFailedError,
     UnsupportedRequestError,
 )
+from ottla.client.security import read_security
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import RequestHeader
 from ottla.wire.errors import ErrorCode
@@ -27,6 +28,7 @@ from ottla.wire.schema import Request, Response
 from tests.client.scripted import HANG_UP, ScriptedBroker, listening
 
 PATIENCE_S = 120
+SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="{}";'
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="{}";'
 
 
@@ -37,12 +39,16 @@ async def no_groups(header: RequestHeader, request: Request) -> Response:
     return NO_GROUPS
 
 
+async def connect_to(host: str, port: int, config: ClientConfig) -> Connection:
+    return await connect(host, port, config, read_security(config))
+
+
 @asynccontextmanager
 async def connected(broker: ScriptedBroker, **properties: str) -> AsyncIterator[Connection]:
     config = ClientConfig({key.replace("_", "."): value for key, value in properties.items()})
     with trio.fail_after(PATIENCE_S):
         async with listening(broker), trio.open_nursery() as nursery:
-            connection = await connect(broker.host, broker.port, config)
+            connection = await connect_to(broker.host, broker.port, config)
             nursery.start_soon(connection.run)
             yield connection
             await connection.close()
@@ -81,7 +87,7 @@ async def test_a_broker_that_knows_an_older_version_only_is_asked_in_that() -> N
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(trio.serve_tcp, serve, 0)
         with trio.fail_after(PATIENCE_S):
-            connection = await connect("127.0.0.1", listeners[0].socket.getsockname()[1], ClientConfig({}))
+            connection = await connect_to("127.0.0.1", listeners[0].socket.getsockname()[1], ClientConfig({}))
         assert connection.api_versions == {}
         await connection.close()
         nursery.cancel_scope.cancel()
@@ -143,7 +149,7 @@ async def answered_by(data: bytes, **properties: str) -> ClientError:
         listeners = await nursery.start(trio.serve_tcp, serve, 0)
         try:
             with trio.fail_after(PATIENCE_S):
-                await connect("127.0.0.1", listeners[0].socket.getsockname()[1], config)
+                await connect_to("127.0.0.1", listeners[0].socket.getsockname()[1], config)
         except ClientError as error:
             failed = error
         nursery.cancel_scope.cancel()
@@ -179,12 +185,12 @@ async def test_an_address_without_a_listener_is_named() -> None:
         nobody.bind(("127.0.0.1", 0))
         port = nobody.getsockname()[1]
         with pytest.raises(ConnectionFailedError, match=f"127.0.0.1:{port}: Connection refused"):
-            await connect("127.0.0.1", port, ClientConfig({}))
+            await connect_to("127.0.0.1", port, ClientConfig({}))
 
 
 async def test_a_name_that_does_not_resolve_is_an_error() -> None:
     with pytest.raises(ConnectionFailedError, match=r"no\.such\.host\.invalid:9092: the host name does not resolve"):
-        await connect("no.such.host.invalid", 9092, ClientConfig({}))
+        await connect_to("no.such.host.invalid", 9092, ClientConfig({}))
 
 
 # SASL
@@ -234,9 +240,9 @@ async def test_a_client_that_is_refused_says_why(mechanism: str, password: str, 
         {
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": mechanism,
-            "sasl.jaas.config": PLAIN.format(password),
+            "sasl.jaas.config": (PLAIN if mechanism == "PLAIN" else SCRAM).format(password),
         }
     )
     async with listening(broker):
         with pytest.raises(AuthenticationError, match=reason):
-            await connect(broker.host, broker.port, config)
+            await connect_to(broker.host, broker.port, config)

@@ -6,7 +6,8 @@ import click
 import pytest
 
 from ottla.client.config import ClientConfig
-from ottla.client.security import mechanism_factory
+from ottla.client.sasl import Mechanism
+from ottla.client.security import read_security
 from ottla.scripts.terminal.profiles import cache_folder, profiles_file, read_profile, state_folder
 from ottla.scripts.terminal.session import Reach
 from ottla.wire.config_def import ConfigError
@@ -25,6 +26,12 @@ default = "local"
 username = 'al"ice'
 password = { env = "STAGING_PASSWORD" }
 """
+
+
+def mechanism_of(properties: dict[str, str]) -> Mechanism:
+    begin = read_security(ClientConfig({"security.protocol": "SASL_PLAINTEXT", **properties})).mechanism
+    assert begin is not None
+    return begin()
 
 
 @pytest.fixture
@@ -50,7 +57,7 @@ def test_user_and_password_become_a_login_module(environment: dict[str, str]) ->
     properties = read_profile("staging", environment)
     assert "password" not in properties
     assert properties["enable.auto.commit"] == "false"
-    mechanism = mechanism_factory(ClientConfig(properties))()
+    mechanism = mechanism_of(properties)
     assert b'n=al"ice' in mechanism.first()
 
 
@@ -87,7 +94,7 @@ def test_a_password_is_asked_for_on_the_terminal(environment: dict[str, str], mo
         '[a]\nusername = "x"\npassword = { prompt = true }\n"sasl.mechanism" = "PLAIN"'
     )
     monkeypatch.setattr(click, "prompt", lambda *_, **__: "typed")
-    assert mechanism_factory(ClientConfig(read_profile("a", environment)))().first() == b"\0x\0typed"
+    assert mechanism_of(read_profile("a", environment)).first() == b"\0x\0typed"
 
 
 def test_an_option_overrides_a_file_which_overrides_a_profile(environment: dict[str, str], tmp_path: Path) -> None:
