@@ -41,8 +41,10 @@ def _script(name: str, text: str) -> Late:
 
 
 _SCRIPTS = {
+    "apply": _script("apply", "Create and change topics as FILE describes them."),
+    "diff": _script("diff", "Compare topics of two clusters, or of a cluster and a file."),
     "install-shims": _script("install-shims", "Write kafka-topics.sh and its sisters to DIR."),
-    "topics": _script("topics", "List, describe, create, alter and delete topics."),
+    "topics": _script("topics", "List, describe, create, alter, export and delete topics."),
 }
 
 

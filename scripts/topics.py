@@ -1,4 +1,4 @@
-"""`ottla topics`: list, describe, create, alter and delete topics.
+"""`ottla topics`: list, describe, create, alter, export and delete topics.
 
 Counterpart in Kafka: kafka-topics.sh.
 """
@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
+from ottla.client.admin.actual_topics import actual_topics
 from ottla.client.admin.configs import Resource, ResourceType, describe_configs, min_insync_replicas
+from ottla.client.admin.desired_topics import write_topics
 from ottla.client.admin.topics import (
     DEFAULT,
     CreatedTopic,
@@ -39,7 +41,7 @@ _HEALTH = (
 
 @click.group()
 def topics() -> None:
-    """List, describe, create, alter and delete topics."""
+    """List, describe, create, alter, export and delete topics."""
 
 
 @topics.command("list")
@@ -129,6 +131,20 @@ async def _matching(
         if not regex and not is_pattern(pattern) and pattern not in found:
             results[pattern] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic")
     return results
+
+
+@topics.command()
+@click.argument("patterns", nargs=-1, metavar="[TOPIC]...", type=TOPIC_NAME)
+@_REGEX
+@asks_cluster
+def export(session: Session, patterns: Sequence[str], regex: bool) -> None:
+    """Write topics with their partitions, replicas and configs as the TOML that `ottla apply` reads."""
+    session.run(_export, patterns, regex)
+
+
+async def _export(client: Client, session: Session, patterns: Sequence[str], regex: bool) -> None:
+    found = await actual_topics(client)
+    session.out.text(write_topics({name: found[name] for name in chosen(found, patterns, regex=regex)}))
 
 
 @topics.command()

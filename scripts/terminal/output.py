@@ -82,6 +82,11 @@ class Output:
                 self._print_csv()
         self._stream.flush()
 
+    def text(self, text: str) -> None:
+        """Print a document of another form in place of rows, whatever the format."""
+        self._stream.write(text)
+        self.form = TSV
+
     def flush(self) -> None:
         """Bring rows that are printed at once to whoever reads them."""
         self._stream.flush()

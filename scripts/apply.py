@@ -1,0 +1,83 @@
+"""`ottla apply`: topics as a file wants them.
+
+Counterpart in Kafka: none.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from ottla.client.admin.actual_topics import actual_topics, carry_out
+from ottla.client.admin.desired_topics import Action, Change, DesiredError, Topic, names_of, plan, read_topics
+from ottla.client.cluster import Client
+from ottla.scripts.terminal.options import DRY_RUN, YES, asks_cluster
+from ottla.scripts.terminal.output import ERROR
+from ottla.scripts.terminal.session import Session
+
+
+@click.command("apply")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path), metavar="FILE")
+@click.option("--prune", is_flag=True, help="Delete topics and unset configs that FILE does not name.")
+@DRY_RUN
+@YES
+@asks_cluster
+def apply(session: Session, file: Path, prune: bool, is_dry_run: bool, yes: bool) -> None:
+    """Create and change topics as FILE describes them.
+
+    FILE is TOML; `ottla topics export` writes one of a cluster. What FILE leaves open stays as it is, and nothing is
+    removed without --prune.
+
+    \b
+    [topics.orders]
+    partitions = 6
+    replication_factor = 3
+    [topics.orders.configs]
+    "retention.ms" = 604800000
+
+    The changes are listed before they are made, and --dry-run has the cluster check them.
+    """
+    try:
+        wanted = read_topics(click.open_file(str(file), encoding="utf-8").read())
+    except (DesiredError, OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{file}: {error}") from None
+    session.run(_apply, wanted, prune, is_dry_run, yes)
+
+
+async def _apply(
+    client: Client, session: Session, wanted: dict[str, Topic], prune: bool, is_dry_run: bool, yes: bool
+) -> None:
+    changes = plan(wanted, await actual_topics(client), prune=prune)
+    _confirm(session, changes, yes=yes or session.dry_run(is_dry_run))
+    results = await carry_out(client, changes, wanted, validate_only=is_dry_run)
+    session.out.begin("topic", "action", "key", "before", "after", *ERROR)
+    for change, error in results.items():
+        session.out.item(
+            error,
+            topic=change.topic,
+            action=change.action.value,
+            key=change.key,
+            before=change.before,
+            after=change.after,
+        )
+    if not changes:
+        session.say("all topics are as the file wants them: nothing is changed")
+
+
+def _confirm(session: Session, changes: Sequence[Change], *, yes: bool) -> None:
+    """List the changes on stderr and ask, if topics are deleted."""
+    deleted = names_of(changes, Action.DELETE)
+    if not deleted or yes:
+        return
+    for change in changes:
+        session.say(described(change))
+    session.confirm(f"Delete {len(deleted)} topics with all records, and make the other changes?", yes=yes)
+
+
+def described(change: Change) -> str:
+    """Return one line about a change."""
+    key = f" {change.key}" if change.key else ""
+    values = (
+        "" if change.after is None else f": {'unset' if change.before is None else change.before} -> {change.after}"
+    )
+    return f"{change.topic}: {change.action.value}{key}{values}"
