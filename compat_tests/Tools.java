@@ -20,7 +20,7 @@ public class Tools {
     private static final ByteArrayOutputStream OUT = new ByteArrayOutputStream();
     private static final ByteArrayOutputStream ERR = new ByteArrayOutputStream();
     /** What a process that ended here would have left: its code and what it had printed; null while it runs. */
-    private static String ended;
+    private static volatile String ended = "";
 
     public static void main(String[] args) throws Exception {
         PrintStream answers = System.out;
@@ -28,9 +28,16 @@ public class Tools {
         System.setOut(new PrintStream(OUT, true));
         System.setErr(new PrintStream(ERR, true));
         Exit.setExitProcedure((code, message) -> {
-            end(code);
+            end(Integer.toString(code));
             throw new Ended();
         });
+        // Some tools end the JVM themselves, and this with it.
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            if (ended == null) {
+                end("ended");
+                answers.println(ended);
+            }
+        }));
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             OUT.reset();
@@ -45,17 +52,18 @@ public class Tools {
         String[] rest = Arrays.copyOfRange(words, 1, words.length);
         try {
             Class.forName(words[0]).getMethod("main", String[].class).invoke(null, (Object) rest);
-            end(0);
+            end("0");
         } catch (InvocationTargetException thrown) {
             if (!(thrown.getCause() instanceof Ended)) {
+                System.err.print("Exception in thread \"main\" ");
                 thrown.getCause().printStackTrace();
             }
-            end(1);
+            end("1");
         }
     }
 
     /** Only the first end counts: a tool may take the error that stands for it for one of its own. */
-    private static void end(int code) {
+    private static void end(String code) {
         if (ended == null) {
             System.out.flush();
             System.err.flush();

@@ -47,6 +47,8 @@ class Broker:
         self.port = free_port()
         self.bootstrap = f"{self.host}:{self.port}"
         self.started_in_s = 0.0
+        self.names: dict[str, str] = {}
+        """What commands call things of this broker that each broker has others of, and these things."""
         self.log_file = data / "process.log"
 
     def command(self) -> list[str]:

@@ -14,9 +14,20 @@ class JavaProgram:
 
     def __init__(self, source: Path, *coordinates: str, folder: Path | None = None) -> None:
         path = os.pathsep.join(map(jars.classpath, coordinates))
-        command = [jars.require("java"), "-Xmx512M", *jars.QUICK, "-cp", path, str(source)]
+        self._command = [jars.require("java"), "-Xmx512M", *jars.QUICK, "-cp", path, str(source)]
+        self._folder = folder
+        self._start()
+
+    def _start(self) -> None:
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=folder)
+        self._process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, text=True, cwd=self._folder)
+
+    def restarted(self) -> int:
+        """Start the program anew after it ended itself, and return the code that it ended with."""
+        code = self._process.wait()
+        self._process.communicate()
+        self._start()
+        return code
 
     def answer(self, line: str) -> str:
         """Send a line; return the one that answers it."""
