@@ -18,6 +18,7 @@ PATIENCE_S = 120.0
 # The shortest that a broker allows by default.
 SESSION_TIMEOUT_MS = 6_000
 JAVA = "java"
+CLIENTS = ("kafka-python", "confluent-kafka", "aiokafka", JAVA)
 
 Partition = tuple[str, int]
 
