@@ -108,9 +108,9 @@ $(VENV)/spark.stamp: $(VENV)/test.stamp
 	@$(PIP) install --no-build-isolation --editable '.[spark]'
 	@touch $@
 
-# Spark is started often.
-$(VENV)/classes.stamp: $(VENV)/spark.stamp $(VENV)/jars.stamp compat_tests/spark_classes.py
-	@$(BIN)/python -m compat_tests.spark_classes
+# Spark, Kafka and ZooKeeper are started often.
+$(VENV)/classes.stamp: $(VENV)/spark.stamp $(VENV)/jars.stamp $(addprefix compat_tests/,class_archives.py java.py Tools.java GroupMember.java)
+	@$(BIN)/python -m compat_tests.class_archives
 	@touch $@
 
 # Apache Kafka is what Ottla is tested against.

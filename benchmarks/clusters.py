@@ -139,7 +139,7 @@ def measure(system: type[Broker]) -> Iterator[tuple[Row, float]]:
     ):
         folder = Path(made)
         ticks = [f"tickTime={TICK_MS}", f"minSessionTimeout={2 * TICK_MS}"]
-        zookeeper = stack.enter_context(running_zookeeper(folder / "zookeeper", ticks))
+        zookeeper = stack.enter_context(running_zookeeper(folder / "zookeeper", ticks, jvm=()))
         cluster = Cluster(system, folder, zookeeper.connect)
         stack.callback(cluster.stop)
         began = time.perf_counter()

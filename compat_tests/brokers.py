@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from compat_tests.jars import QUICK, ZOOKEEPER_BROKER, ZOOKEEPER_TOOLS, classpath
+from compat_tests.java import java_command
 from compat_tests.zookeeper import ZooKeeper, free_port
 
 KAFKA = "org.apache.kafka:kafka_2.13:4.3.1"
@@ -125,7 +126,7 @@ class ApacheKafka(Broker):
             "transaction.state.log.min.isr=1",
             *self.overrides,
         ]
-        java = ["java", *self.jvm, "-cp", classpath(KAFKA)]
+        java = java_command(classpath(KAFKA), *self.jvm)
         if not (self.data / "log" / "meta.properties").exists():
             properties.write_text("\n".join(lines) + "\n")
             cluster_id = "bWVhc3VyZWRIZXJlMDAwMA"
@@ -179,13 +180,13 @@ class Kafka39(Broker):
             *self.overrides,
         ]
         properties.write_text("\n".join(lines) + "\n")
-        return ["java", *self.jvm, "-cp", classpath(ZOOKEEPER_BROKER), "kafka.Kafka", str(properties)]
+        return [*java_command(classpath(ZOOKEEPER_BROKER), *self.jvm), "kafka.Kafka", str(properties)]
 
 
 class QuickKafka(Kafka39):
     """As it starts soonest."""
 
-    jvm = QUICK_JVM
+    jvm: Sequence[str] = QUICK_JVM
 
 
 class ZooKeeperKafka(QuickKafka):
@@ -240,7 +241,7 @@ def tool_command(
     main_class: str, *arguments: str, jars: Sequence[str] = NEWEST, jvm: Sequence[str] = QUICK
 ) -> list[str]:
     """Return the command line of one of Kafka's own tools."""
-    return ["java", "-Xmx256M", *jvm, "-cp", os.pathsep.join(map(classpath, jars)), main_class, *arguments]
+    return [*java_command(os.pathsep.join(map(classpath, jars)), "-Xmx256M", *jvm), main_class, *arguments]
 
 
 def run_tool(

@@ -9,6 +9,9 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
+import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -74,12 +77,25 @@ def jar(coordinates: str) -> Path:
 
 def classpath(coordinates: str) -> str:
     """Return a jar and all it needs to run, with logging that only speaks of errors."""
-    quiet = CACHE / "quiet"
-    quiet.mkdir(parents=True, exist_ok=True)
-    for name, text in QUIET.items():
-        if not (quiet / name).exists():
-            (quiet / name).write_text(text)
-    return os.pathsep.join(str(path) for path in (quiet, *_with_all_it_needs(coordinates)))
+    return os.pathsep.join(str(path) for path in (_quiet(), *_with_all_it_needs(coordinates)))
+
+
+def _quiet() -> Path:
+    """Return a jar with QUIET, because Java archives no classes where a directory is in the class path."""
+    text = "".join(QUIET.values())
+    return archive(CACHE / f"quiet-{zlib.crc32(text.encode()):08x}.jar", {k: v.encode() for k, v in QUIET.items()})
+
+
+def archive(path: Path, entries: Mapping[str, bytes]) -> Path:
+    """Return the path of a zip file, which is written if it is missing."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made = path.with_suffix(f".{os.getpid()}")
+        with zipfile.ZipFile(made, "w") as file:
+            for name, content in entries.items():
+                file.writestr(name, content)
+        made.replace(path)
+    return path
 
 
 def spark_jars() -> list[Path]:

@@ -2,24 +2,23 @@
 
 import contextlib
 import json
-import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
 from compat_tests import jars
 from compat_tests.brokers import Broker
+from compat_tests.java import program_command
 
 PATIENCE_S = 120.0
 # The shortest that a broker allows by default.
 SESSION_TIMEOUT_MS = 6_000
 JAVA = "java"
+CLIENTS = ("kafka-python", "confluent-kafka", "aiokafka", JAVA)
 
 Partition = tuple[str, int]
 
@@ -30,17 +29,6 @@ _ASSIGNORS = {
     "sticky": "StickyAssignor",
     "cooperative-sticky": "CooperativeStickyAssignor",
 }
-_JVM = ("-Xmx128M", *jars.QUICK)
-
-
-@cache
-def _java_classes() -> tempfile.TemporaryDirectory[str]:
-    """Return where GroupMember is compiled: it is started too often for being so each time."""
-    folder = tempfile.TemporaryDirectory()
-    path = jars.classpath(jars.TOOLS)
-    source = str(_HERE / "GroupMember.java")
-    subprocess.run([jars.require("javac"), "-cp", path, "-d", folder.name, source], check=True)
-    return folder
 
 
 def _in_java(given: dict[str, Any]) -> list[str]:
@@ -57,10 +45,9 @@ def _in_java(given: dict[str, Any]) -> list[str]:
     }
     if given["instance"] is not None:
         settings["group.instance.id"] = given["instance"]
-    path = os.pathsep.join([_java_classes().name, jars.classpath(jars.TOOLS)])
     (topic,) = given["topics"]
     pairs = [f"{name}={value}" for name, value in settings.items()]
-    return [jars.require("java"), *_JVM, "-cp", path, "GroupMember", topic, *pairs]
+    return [*program_command(_HERE / "GroupMember.java", jars.TOOLS, heap="128M"), topic, *pairs]
 
 
 class Member:

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from compat_tests.jars import QUICK, require, spark_jars
-from compat_tests.spark_classes import OPTIONS, from_archive
 
+ARCHIVE = Path(sys.prefix) / "spark.jsa"
+# How Spark is told of options for its JVM, and its launcher, a JVM that makes the command line, for its own.
+OPTIONS = "SPARK_SUBMIT_OPTS"
+LAUNCHER_OPTIONS = "SPARK_LAUNCHER_OPTS"
 SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -26,9 +29,19 @@ SETTINGS = {
 }
 
 
+def from_archive() -> tuple[str, ...]:
+    """Return the options with which a JVM begins with the archive of `class_archives`, if there is one."""
+    # Java prints to stdout why it does not use an archive.
+    return (f"-XX:SharedArchiveFile={ARCHIVE}", "-Xlog:disable") if ARCHIVE.exists() else ()
+
+
 def pytest_configure() -> None:
-    """Have the JVMs of jobs start quickly."""
+    """Set the options of the JVMs of all jobs, and of the one Spark of a process.
+
+    Java's second compiler takes more time from other tests than its code saves here, even in the one Spark.
+    """
     os.environ.setdefault(OPTIONS, " ".join([*QUICK, *from_archive()]))
+    os.environ.setdefault(LAUNCHER_OPTIONS, " ".join(QUICK))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -54,8 +67,6 @@ def running_spark(folder: Path) -> Iterator[Any]:
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        # It lives long enough for Java to compile what is hot.
-        patch.setenv(OPTIONS, " ".join(from_archive()))
         # Else it is the first python3 of the path that runs what is written in Python.
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         builder = SparkSession.builder.master("local[2]").appName("tests")

@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from compat_tests.jars import ZOOKEEPER_BROKER, classpath, require
+from compat_tests.jars import QUICK, ZOOKEEPER_BROKER, classpath
+from compat_tests.java import java_command
 
 # Linux gives out higher ones unless told otherwise.
 PORTS = (15_000, 32_000)
@@ -23,7 +24,7 @@ class ZooKeeper:
     host = "127.0.0.1"
     start_timeout_s = 120.0
 
-    def __init__(self, data: Path, settings: Sequence[str] = (), jvm: Sequence[str] = ()) -> None:
+    def __init__(self, data: Path, settings: Sequence[str] = (), jvm: Sequence[str] = QUICK) -> None:
         self.data = data
         self.settings = list(settings)
         self.jvm = list(jvm)
@@ -51,7 +52,7 @@ class ZooKeeper:
 
     def command(self, properties: Path) -> list[str]:
         """Return the command line of the server."""
-        return [require("java"), "-Xmx256M", *self.jvm, "-cp", classpath(ZOOKEEPER_BROKER), MAIN_CLASS, str(properties)]
+        return [*java_command(classpath(ZOOKEEPER_BROKER), "-Xmx256M", *self.jvm), MAIN_CLASS, str(properties)]
 
     def start(self) -> None:
         """Start the process and wait until it serves."""
@@ -100,7 +101,7 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def running(data: Path, settings: Sequence[str] = (), jvm: Sequence[str] = ()) -> Iterator[ZooKeeper]:
+def running(data: Path, settings: Sequence[str] = (), jvm: Sequence[str] = QUICK) -> Iterator[ZooKeeper]:
     """Run a ZooKeeper for as long as the block lasts."""
     server = ZooKeeper(data, settings, jvm)
     server.start()

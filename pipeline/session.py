@@ -101,6 +101,9 @@ def open_session(
     for each in _TALKATIVE:
         PySparkLogger.getLogger(each).setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_not_of_py4j)
+    # That filter does not see what py4j logs with its own loggers, such as a callback that lost its JVM: it would reach
+    # the handler that py4j's first line has added to the root logger.
+    logging.getLogger("py4j").propagate = False
     if not master:
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

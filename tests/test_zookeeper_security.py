@@ -10,7 +10,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, make_acl
 
-from compat_tests.brokers import KAFKA_JVM, Broker, Kafka39, Ottla, running
+from compat_tests.brokers import QUICK_JVM, Broker, Ottla, QuickKafka, running
 from compat_tests.clients import create_topic
 from compat_tests.zookeeper import ZooKeeper
 from tests.zk.test_ensemble_security import Certificates, certificates, running_with_digest, tls_connect
@@ -74,8 +74,8 @@ def settings(connect: str, *more: str) -> Sequence[str]:
 def test_znodes_are_the_brokers_as_with_apache_kafka(
     server: ZooKeeper, login: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class WithLogin(Kafka39):
-        jvm = (*KAFKA_JVM, login)
+    class WithLogin(QuickKafka):
+        jvm = (*QUICK_JVM, login)
 
     monkeypatch.setenv("KAFKA_OPTS", f"-Dsomething=else {login}")
     kinds = (Ottla, WithLogin)

@@ -15,6 +15,9 @@ BUILD = Path("build")
 CORES = len(os.sched_getaffinity(0))
 # What has many seconds to run mostly waits: for sessions, for rebalances, for JVMs. Each may have JVMs of 1 GB.
 AT_ONCE = min(2 * CORES, 8)
+# Images for containers often forbid Python to keep bytecode. Each of a thousand processes would compile its modules,
+# and each worker of pytest would rewrite the assertions of all tests.
+BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
 ROUNDS = 3
 MOST_UNSTEADY_IN_ALL_ROUNDS = 2
 
@@ -23,8 +26,8 @@ def parts(seed: int) -> list[Part]:
     """Return two parts: fast tests in plain Python; then slow tests, and fast tests of compiled modules, compiled."""
     options = ("--dist=loadfile", f"--seed={seed}")
     return [
-        Part("plain", ("-n", str(CORES), *options, "-m", "not slow", "tests"), {"OTTLA_PLAIN": "1"}),
-        Part("compiled", ("-n", str(AT_ONCE), *options, "--where-compiled"), {}),
+        Part("plain", ("-n", str(CORES), *options, "-m", "not slow", "tests"), {"OTTLA_PLAIN": "1", **BYTECODE}),
+        Part("compiled", ("-n", str(AT_ONCE), *options, "--where-compiled"), BYTECODE),
     ]
 
 

@@ -56,6 +56,7 @@ def test_a_java_home_without_a_java_is_said_in_one_line(monkeypatch: pytest.Monk
 
 
 FAILING = """
+import logging
 from pathlib import Path
 from ottla.pipeline.session import close_session, open_session
 spark = open_session("quiet", (), given={}, jar_folder=None, cache=Path())
@@ -63,6 +64,9 @@ try:
     spark.sql("SELECT raise_error('failed')").collect()
 except Exception:
     pass
+# What py4j logs when its JVM is gone: the first line, which goes to the root logger, gives that a handler.
+logging.basicConfig()
+logging.getLogger("py4j.clientserver").error("There was an exception while executing the Python Proxy")
 close_session(spark)
 """
 # A source that cannot be told where to end, as all that are written in Python before PySpark 4.2.

@@ -101,7 +101,7 @@ def test_a_table_is_read_anew_in_each_batch_of_a_stream(spark: Any, bootstrap: s
 
     query = named.frame.writeStream.foreachBatch(note).trigger(availableNow=True).start()
     try:
-        assert query.awaitTermination(90)
+        query.awaitTermination()
     finally:
         query.stop()
     assert found == [("1", "Adele"), ("2", "Name 1")]
