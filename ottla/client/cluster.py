@@ -120,17 +120,20 @@ class Client:
         async with self._opening.setdefault((host, port), trio.Lock()):
             found = self._open.get((host, port))
             if found is None or found.is_closed:
-                try:
-                    with trio.fail_after(self.config.seconds("request.timeout.ms")):
-                        found = await connect(host, port, self.config, self._security)
-                except trio.TooSlowError:
-                    raise errors.ConnectionFailedError(
-                        f"{host}:{port}: the broker does not answer",
-                        "Does the listener want the security.protocol that the client has?",
-                    ) from None
-                self._open[host, port] = found
-                self._nursery.start_soon(found.run)
+                found = self._open[host, port] = await self._connect(host, port)
             return found
+
+    async def _connect(self, host: str, port: int) -> Connection:
+        try:
+            with trio.fail_after(self.config.seconds("request.timeout.ms")):
+                connection = await connect(host, port, self.config, self._security)
+        except trio.TooSlowError:
+            raise errors.ConnectionFailedError(
+                f"{host}:{port}: the broker does not answer",
+                "Does the listener want the security.protocol that the client has?",
+            ) from None
+        self._nursery.start_soon(connection.run)
+        return connection
 
     async def _to_anybody(self) -> Connection:
         for found in self._open.values():
@@ -150,9 +153,7 @@ class Client:
     async def dedicated(self, target: Target) -> Connection:
         """Return a connection that nobody else uses, for requests that wait long. It ends with the client."""
         node = await self._node(target)
-        connection = await connect(node.host, node.port, self.config, self._security)
-        self._nursery.start_soon(connection.run)
-        return connection
+        return await self._connect(node.host, node.port)
 
     async def _node(self, target: Target) -> Node:
         if isinstance(target, Coordinator):
@@ -266,7 +267,7 @@ class Client:
                     last = error
                     if isinstance(error, errors.ConnectionFailedError) and not (self.nodes or self.is_patient):
                         raise  # nobody of the cluster has answered yet: it is a matter of the address
-                self._forget(target)
+                self.forget(target)
                 await trio.sleep(pause)
         if last is not None:
             raise last
@@ -280,7 +281,8 @@ class Client:
             yield pause
             pause = min(2 * pause, self.config.seconds("retry.backoff.max.ms"))
 
-    def _forget(self, target: Target) -> None:
+    def forget(self, target: Target) -> None:
+        """Find a coordinator or the controller anew the next time."""
         if isinstance(target, Coordinator):
             self._coordinators.pop(target, None)
         elif isinstance(target, _Controller):

@@ -140,7 +140,7 @@ KEYS: Final = ConfigDef(
             OneOf("earliest", "latest", "none"),
         ),
         _key("isolation.level", ConfigType.STRING, "read_uncommitted", "Which records of transactions are read.",
-             OneOf("read_uncommitted", "read_committed")),
+             OneOf("read_committed", "read_uncommitted")),
         _key("fetch.min.bytes", ConfigType.INT, 1, "Bytes for which a broker waits.", at_least(0)),
         _key("fetch.max.bytes", ConfigType.INT, 52_428_800, "Bytes that a response may have.", at_least(0)),
         _key("fetch.max.wait.ms", ConfigType.INT, 500, "How long a broker waits for these.", at_least(0)),

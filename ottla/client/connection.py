@@ -320,6 +320,4 @@ async def _shake_hands(stream: "trio.SSLStream[Any]", where: str) -> None:
         await stream.do_handshake()
     except trio.BrokenResourceError as error:
         cause = error.__cause__
-        raise errors.tls_failed(
-            where, cause if isinstance(cause, OSError) else ConnectionResetError()
-        ) from error
+        raise errors.tls_failed(where, cause if isinstance(cause, OSError) else ConnectionResetError()) from error

@@ -16,27 +16,20 @@ KRAFT = {
     ApiKey.VOTE,
     ApiKey.BEGIN_QUORUM_EPOCH,
     ApiKey.END_QUORUM_EPOCH,
-    ApiKey.DESCRIBE_QUORUM,
     ApiKey.FETCH_SNAPSHOT,
     ApiKey.BROKER_REGISTRATION,
     ApiKey.BROKER_HEARTBEAT,
-    ApiKey.UNREGISTER_BROKER,
     ApiKey.CONTROLLER_REGISTRATION,
     ApiKey.ASSIGN_REPLICAS_TO_DIRS,
-    ApiKey.ADD_RAFT_VOTER,
-    ApiKey.REMOVE_RAFT_VOTER,
     ApiKey.UPDATE_RAFT_VOTER,
     ApiKey.UNREGISTER_CONTROLLER,
 }
-# Groups of other kinds than the classic one, metrics of clients, and configs of resources other than topic and broker.
+# Groups of other kinds than the classic one, and metrics of clients.
 NEWER = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT,
-    ApiKey.CONSUMER_GROUP_DESCRIBE,
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
     ApiKey.PUSH_TELEMETRY,
-    ApiKey.LIST_CONFIG_RESOURCES,
     ApiKey.SHARE_GROUP_HEARTBEAT,
-    ApiKey.SHARE_GROUP_DESCRIBE,
     ApiKey.SHARE_FETCH,
     ApiKey.SHARE_ACKNOWLEDGE,
     ApiKey.INITIALIZE_SHARE_GROUP_STATE,
@@ -45,10 +38,6 @@ NEWER = {
     ApiKey.DELETE_SHARE_GROUP_STATE,
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
     ApiKey.STREAMS_GROUP_HEARTBEAT,
-    ApiKey.STREAMS_GROUP_DESCRIBE,
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS,
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS,
     ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
 }
 DECLARED = [key for key in ApiKey if key not in KRAFT | NEWER]

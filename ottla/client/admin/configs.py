@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from ottla.client.cluster import ANY, Client, Target, kafka_error
+from ottla.client.cluster import ANY, Client, Target, check, kafka_error
 from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages import alter_configs as replacing
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -23,6 +24,7 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from ottla.wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
 
 class ResourceType(IntEnum):
@@ -52,8 +54,8 @@ class ConfigSource(IntEnum):
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
     DYNAMIC_BROKER_LOGGER_CONFIG = 6
-    CLIENT_METRICS_CONFIG = 7
-    GROUP_CONFIG = 8
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
 
 
 class Operation(IntEnum):
@@ -93,11 +95,29 @@ class ConfigEntry(NamedTuple):
     type: int = 0
     documentation: str | None = None
 
-    @property
-    def default(self) -> str | None:
-        """Return the value without any that was set for this resource; None if the broker does not say."""
-        own = (ConfigSource.DYNAMIC_TOPIC_CONFIG, ConfigSource.GROUP_CONFIG, ConfigSource.CLIENT_METRICS_CONFIG)
-        return next((each.value for each in self.synonyms if each.source not in own), None)
+    def default(self, resource: ResourceType) -> str | None:
+        """Return the value without any that was set for the resource; None if the broker does not know one.
+
+        For a topic that is the brokers' value, for a broker Kafka's own. It takes synonyms.
+        """
+        if not self.is_own(resource):
+            return self.value
+        others = (each.value for each in self.synonyms if not _is_own(resource, each.source))
+        return next((each for each in others if each is not None), None)
+
+    def is_own(self, resource: ResourceType) -> bool:
+        """Whether the value was set for the resource, rather than taken from elsewhere."""
+        return _is_own(resource, self.source)
+
+    def is_changed(self, resource: ResourceType) -> bool:
+        """Whether the value was set and differs from the default, as far as that can be told."""
+        return self.is_own(resource) and (self.value is None or self.value != self.default(resource))
+
+
+def _is_own(resource: ResourceType, source: ConfigSource) -> bool:
+    if resource == ResourceType.TOPIC:
+        return source == ConfigSource.DYNAMIC_TOPIC_CONFIG
+    return source != ConfigSource.DEFAULT_CONFIG
 
 
 _OF_ONE_BROKER: Final = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
@@ -116,7 +136,7 @@ async def describe_configs(
     synonyms: bool = False,
     documentation: bool = False,
 ) -> dict[Resource, list[ConfigEntry] | KafkaError]:
-    """Return the configs of each resource, or why they cannot be told."""
+    """Return the configs of each resource, or the error for it."""
     results: dict[Resource, list[ConfigEntry] | KafkaError] = {}
 
     async def ask(target: Target, mine: Sequence[Resource]) -> None:
@@ -135,6 +155,56 @@ async def describe_configs(
     for target, mine in _by_target(resources).items():
         await ask(target, mine)
     return results
+
+
+_MILLISECONDS: Final = {".ms": 1, ".minutes": 60_000, ".hours": 3_600_000}
+_TIMES: Final = {
+    "retention.ms": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    "segment.ms": ("log.roll.ms", "log.roll.hours"),
+    "flush.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+    "segment.jitter.ms": ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+}
+"""Keys of topics, and the keys of brokers that are their defaults: the first one that is set counts."""
+
+
+async def describe_with_defaults(
+    client: Client, resources: Iterable[Resource], *, documentation: bool = False
+) -> dict[Resource, list[ConfigEntry] | KafkaError]:
+    """Return the configs of each resource with all synonyms.
+
+    Brokers leave out the default of a topic's key where it is the value of several keys of a broker, in other units of
+    time. It is added here.
+    """
+    results = await describe_configs(client, resources, synonyms=True, documentation=documentation)
+    lacking = [
+        (entries, at)
+        for resource, entries in results.items()
+        if resource.type == ResourceType.TOPIC and not isinstance(entries, KafkaError)
+        for at, entry in enumerate(entries)
+        if entry.name in _TIMES and entry.default(resource.type) is None
+    ]
+    if lacking:
+        found = await _broker_times(client)
+        for entries, at in lacking:
+            name = entries[at].name
+            default = next((_milliseconds(found[each]) for each in _TIMES[name] if each in found), [])
+            entries[at] = entries[at]._replace(synonyms=[*entries[at].synonyms, *default])
+    return results
+
+
+async def _broker_times(client: Client) -> dict[str, ConfigEntry]:
+    """Return those of the brokers' keys for times that are set, as any broker has them."""
+    if not client.nodes:
+        await client.metadata(())
+    broker = Resource(ResourceType.BROKER, str(next(iter(client.nodes))))
+    entries = (await describe_configs(client, [broker], [key for keys in _TIMES.values() for key in keys]))[broker]
+    return {} if isinstance(entries, KafkaError) else {each.name: each for each in entries if each.value is not None}
+
+
+def _milliseconds(entry: ConfigEntry) -> list[Synonym]:
+    factor = next(each for unit, each in _MILLISECONDS.items() if entry.name.endswith(unit))
+    count = int(entry.value or 0)
+    return [Synonym(entry.name, str(count * factor if count >= 0 else -1), entry.source)]
 
 
 def _described(result: DescribeConfigsResult) -> list[ConfigEntry] | KafkaError:
@@ -181,12 +251,49 @@ async def alter_configs(
             ],
             validate_only=validate_only,
         )
-        response = await client.ask(request, target, IncrementalAlterConfigsResponse)
-        for result in response.responses:
-            failed = result.error_code != ErrorCode.NONE
-            error = kafka_error(result.error_code, result.error_message) if failed else None
-            results[Resource(ResourceType(result.resource_type), result.resource_name)] = error
+        results |= _altered(await client.ask(request, target, IncrementalAlterConfigsResponse))
     return results
+
+
+async def replace_configs(
+    client: Client, configs: Mapping[Resource, Mapping[str, str | None]]
+) -> dict[Resource, KafkaError | None]:
+    """Set these keys of resources and unset all their others. Brokers before 2.3 know no other way."""
+    results: dict[Resource, KafkaError | None] = {}
+    for target, mine in _by_target(configs).items():
+        request = replacing.AlterConfigsRequest(
+            resources=[
+                replacing.AlterConfigsResource(
+                    resource_type=each.type,
+                    resource_name=each.name,
+                    configs=[replacing.AlterableConfig(name=key, value=value) for key, value in configs[each].items()],
+                )
+                for each in mine
+            ],
+            validate_only=False,
+        )
+        results |= _altered(await client.ask(request, target, replacing.AlterConfigsResponse))
+    return results
+
+
+def _altered(
+    response: IncrementalAlterConfigsResponse | replacing.AlterConfigsResponse,
+) -> dict[Resource, KafkaError | None]:
+    return {
+        Resource(ResourceType(each.resource_type), each.resource_name): None
+        if each.error_code == ErrorCode.NONE
+        else kafka_error(each.error_code, each.error_message)
+        for each in response.responses
+    }
+
+
+async def list_config_resources(client: Client, type: ResourceType) -> list[Resource]:
+    """Return the resources of a type; for groups and client metrics, those that have configs of their own."""
+    lowest = 0 if type == ResourceType.CLIENT_METRICS else 1
+    request = ListConfigResourcesRequest(resource_types=[type])
+    response = await client.ask(request, ANY, ListConfigResourcesResponse, lowest=lowest)
+    check(response.error_code)
+    return [Resource(ResourceType(each.resource_type), each.resource_name) for each in response.config_resources]
 
 
 def _by_target(resources: Iterable[Resource]) -> dict[Target, list[Resource]]:

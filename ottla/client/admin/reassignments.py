@@ -1,11 +1,19 @@
-"""Reassignments of partitions to other brokers.
+"""Reassignments of partitions to other brokers, and the throttle that keeps them from crowding out clients.
 
-Counterparts in Kafka: PartitionReassignment, KafkaAdminClient's reassignment methods.
+Counterparts in Kafka: PartitionReassignment, KafkaAdminClient's reassignment methods, ReassignPartitionsCommand.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from ottla.client.admin.configs import (
+    Change,
+    ConfigSource,
+    Operation,
+    Resource,
+    ResourceType,
+    describe_configs,
+)
 from ottla.client.cluster import CONTROLLER, Client, check, kafka_error
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_partition_reassignments import (
@@ -53,10 +61,14 @@ async def list_reassignments(
 
 
 async def alter_reassignments(
-    client: Client, targets: Mapping[TopicPartition, Sequence[int] | None]
+    client: Client,
+    targets: Mapping[TopicPartition, Sequence[int] | None],
+    *,
+    allow_replication_factor_change: bool = True,
 ) -> dict[TopicPartition, KafkaError | None]:
     """Begin to move partitions to these replicas; None cancels a reassignment that is under way."""
     request = AlterPartitionReassignmentsRequest(
+        allow_replication_factor_change=allow_replication_factor_change,
         topics=[
             ReassignableTopic(
                 name=name,
@@ -66,9 +78,10 @@ async def alter_reassignments(
                 ],
             )
             for name, indexes in by_topic(targets).items()
-        ]
+        ],
     )
-    response = await client.ask(request, CONTROLLER, AlterPartitionReassignmentsResponse)
+    lowest = 0 if allow_replication_factor_change else 1
+    response = await client.ask(request, CONTROLLER, AlterPartitionReassignmentsResponse, lowest=lowest)
     check(response.error_code, response.error_message)
     return {
         TopicPartition(topic.name, each.partition_index): None
@@ -84,4 +97,92 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for topic, partition in partitions:
         found.setdefault(topic, []).append(partition)
+    return found
+
+
+# The throttle
+
+LEADER_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+LOG_DIR_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
+BROKER_THROTTLES: Final = (LEADER_RATE, FOLLOWER_RATE, LOG_DIR_RATE)
+TOPIC_THROTTLES: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+_OWN: Final = (ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_TOPIC_CONFIG)
+
+
+class Move(NamedTuple):
+    """Between which brokers the records of a partition are copied."""
+
+    sources: Sequence[int]
+    destinations: Sequence[int]
+
+    @property
+    def brokers(self) -> set[int]:
+        """Return all of them."""
+        return {*self.sources, *self.destinations}
+
+
+def moves_of(
+    under_way: Mapping[TopicPartition, Reassignment],
+    targets: Mapping[TopicPartition, Sequence[int]],
+    current: Mapping[TopicPartition, Sequence[int]],
+) -> dict[TopicPartition, Move]:
+    """Return what is copied by reassignments under way and by those that are to begin."""
+    moves = {
+        partition: Move([each for each in found.replicas if each not in found.adding], list(found.adding))
+        for partition, found in under_way.items()
+    }
+    for partition, replicas in targets.items():
+        sources = moves[partition].sources if partition in moves else list(current[partition])
+        moves[partition] = Move(sources, [each for each in replicas if each not in sources])
+    return moves
+
+
+def replica_throttles(moves: Mapping[TopicPartition, Move]) -> dict[Resource, list[Change]]:
+    """Return the changes of topics by which brokers know the replicas that are throttled."""
+    changes = {}
+    for topic, partitions in by_topic(moves).items():
+        mine = {each: moves[TopicPartition(topic, each)] for each in partitions}
+        leaders = {f"{each}:{broker}" for each, move in mine.items() for broker in move.sources}
+        followers = {f"{each}:{broker}" for each, move in mine.items() for broker in move.destinations}
+        changes[Resource(ResourceType.TOPIC, topic)] = [
+            Change(LEADER_REPLICAS, Operation.SET, ",".join(sorted(leaders))),
+            Change(FOLLOWER_REPLICAS, Operation.SET, ",".join(sorted(followers))),
+        ]
+    return changes
+
+
+def rate_limits(brokers: Iterable[int], keys: Iterable[str], bytes_per_second: int) -> dict[Resource, list[Change]]:
+    """Return the changes of brokers that limit the rate of what is throttled."""
+    limits = [Change(key, Operation.SET, str(bytes_per_second)) for key in keys]
+    return {Resource(ResourceType.BROKER, str(each)): limits for each in brokers}
+
+
+def throttle_removal(kind: ResourceType, names: Iterable[str], keys: Iterable[str]) -> dict[Resource, list[Change]]:
+    """Return the changes of brokers or topics that end a throttle."""
+    deletions = [Change(key, Operation.DELETE) for key in keys]
+    return {Resource(kind, each): deletions for each in names}
+
+
+async def find_throttles(client: Client) -> dict[Resource, list[Change]]:
+    """Return the changes that end the throttles that are set, of all brokers and topics.
+
+    A topic whose replicas are all throttled, by `*`, is throttled on purpose and not for a reassignment.
+    """
+    topics = [topic.name or "" for topic in (await client.metadata(None)).topics]
+    found = {}
+    for kind, names, keys in (
+        (ResourceType.BROKER, map(str, sorted(client.nodes)), BROKER_THROTTLES),
+        (ResourceType.TOPIC, sorted(topics), TOPIC_THROTTLES),
+    ):
+        for resource, entries in (
+            await describe_configs(client, [Resource(kind, each) for each in names], keys)
+        ).items():
+            if isinstance(entries, KafkaError):
+                continue
+            own = [each for each in entries if each.source in _OWN and each.value not in (None, "", "*")]
+            if own:
+                found[resource] = [Change(each.name, Operation.DELETE) for each in own]
     return found

@@ -22,8 +22,8 @@ class Java(JavaProgram):
     """A program of this folder, running with a jar and what that needs."""
 
     def __init__(self, program: str, coordinates: str) -> None:
-        self._folder = tempfile.TemporaryDirectory()
-        source = Path(self._folder.name, f"{program}.java")
+        self._sources = tempfile.TemporaryDirectory()
+        source = Path(self._sources.name, f"{program}.java")
         source.write_text(_for_classpath((FOLDER / source.name).read_text(), jars.classpath(coordinates)))
         super().__init__(source, coordinates)
 
@@ -38,7 +38,7 @@ class Java(JavaProgram):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         super().__exit__(kind, error, traceback)
-        self._folder.cleanup()
+        self._sources.cleanup()
 
 
 def _for_classpath(source: str, classpath: str) -> str:
