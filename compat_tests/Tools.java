@@ -1,5 +1,7 @@
 import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
+import java.io.FileInputStream;
+import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
@@ -49,7 +51,13 @@ public class Tools {
     }
 
     private static void run(String[] words) throws Exception {
-        String[] rest = Arrays.copyOfRange(words, 1, words.length);
+        // As in a shell: the last two words may be "<" and a file.
+        boolean hasInput = words.length > 2 && words[words.length - 2].equals("<");
+        String[] rest = Arrays.copyOfRange(words, 1, hasInput ? words.length - 2 : words.length);
+        InputStream commands = System.in;
+        if (hasInput) {
+            System.setIn(new FileInputStream(words[words.length - 1]));
+        }
         try {
             Class.forName(words[0]).getMethod("main", String[].class).invoke(null, (Object) rest);
             end("0");
@@ -59,6 +67,8 @@ public class Tools {
                 thrown.getCause().printStackTrace();
             }
             end("1");
+        } finally {
+            System.setIn(commands);
         }
     }
 

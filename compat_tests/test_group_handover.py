@@ -11,7 +11,8 @@ import pytest
 from compat_tests.both import Side
 from compat_tests.brokers import Broker, Ottla, QuickKafka
 from compat_tests.clients import PATIENCE_S, create_topic
-from compat_tests.test_group_tools import Members, commit, write_all_kinds_of_records
+from compat_tests.group_scenarios import Members, commit
+from compat_tests.test_group_tools import write_all_kinds_of_records
 from compat_tests.zookeeper import running
 
 pytestmark = [pytest.mark.once, pytest.mark.slow]

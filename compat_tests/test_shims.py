@@ -5,6 +5,7 @@ Two brokers of one kind, alike, are given the same commands: one by Kafka's own 
 """
 
 import contextlib
+import functools
 import importlib
 import json
 import shlex
@@ -25,7 +26,8 @@ from compat_tests.tools import Printed, Runs, Tools, normalized
 pytestmark = pytest.mark.slow
 LOOKS = ("--describe", "--list", "get-offsets")
 TRIES = 50
-WITHOUT_SERVER = ([], ["--help"], ["--version"])
+WITHOUT_SERVER: tuple[list[str], ...] = ([], ["--help"], ["--version"])
+LOCAL_TOOLS = ("dump-log", "storage")
 BROKER_OF = {kind.name: kind for kind in (Ottla, ApacheKafka, ZooKeeperKafka)}
 MODULES: dict[str, ModuleType] = {area: importlib.import_module(f"compat_tests.imitation.{area}") for area in AREAS}
 
@@ -53,7 +55,8 @@ def settings() -> Iterator[Setting]:
     """What is run: what needs an API that Ottla lacks is not run on it."""
     for area, module in MODULES.items():
         for kind in getattr(module, "BROKERS", BROKER_OF):
-            for release in ("4.3", "3.9") if kind != ApacheKafka.name else ("4.3",):
+            releases = ("4.3",) if kind == ApacheKafka.name else ("4.3", "3.9")
+            for release in getattr(module, "RELEASES", releases):
                 yield Setting(release, kind, area)
 
 
@@ -88,7 +91,8 @@ def sides(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     shims = Shims(folder_of_files(tmp_path_factory.mktemp("shims"), module), setting.release)
     with contextlib.ExitStack() as stack:
         tools = stack.enter_context(Tools(folder_of_files(tmp_path_factory.mktemp("tools"), module), jars))
-        brokers = [stack.enter_context(running(BROKER_OF[setting.kind], overrides)) for _ in range(2)]
+        kind = {**BROKER_OF, **getattr(module, "KINDS", {})}[setting.kind]
+        brokers = [stack.enter_context(running(kind, overrides)) for _ in range(2)]
         for broker in brokers:
             made = module.prepare(tools, broker) if hasattr(module, "prepare") else None
             if made is not None:
@@ -98,11 +102,15 @@ def sides(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def run(side: tuple[Runs, Broker], release: str, command: str) -> Printed:
     runs, broker = side
-    tool, *arguments = shlex.split(command.replace("BOOTSTRAP", broker.bootstrap))
-    where = [] if "BOOTSTRAP" in command or arguments in WITHOUT_SERVER else ["--bootstrap-server", broker.bootstrap]
+    names = {**broker.names, "BOOTSTRAP": broker.bootstrap}
+    filled = functools.reduce(lambda text, name: text.replace(name, names[name]), names, command)
+    tool, *arguments = shlex.split(filled)
+    has_server = "BOOTSTRAP" in command or arguments in WITHOUT_SERVER or tool in LOCAL_TOOLS
+    where = [] if has_server else ["--bootstrap-server", broker.bootstrap]
     classes = CLASSES if release == "4.3" else OLDER_CLASSES
     printed = runs.run(classes[tool], *where, *arguments)
-    return without_help(normalized(printed, {broker.bootstrap: "HOST:PORT", str(broker.data): "DATA"}))
+    shown = {value: name for name, value in broker.names.items()}
+    return without_help(normalized(printed, {**shown, broker.bootstrap: "HOST:PORT", str(broker.data): "DATA"}))
 
 
 def test_the_imitation_prints_what_the_tool_prints(sides: Sides, name: str) -> None:

@@ -41,10 +41,30 @@ def _script(name: str, text: str) -> Late:
 
 
 _SCRIPTS = {
+    "api-versions": _script("api-versions", "List the requests that brokers understand, or where brokers differ."),
+    "cluster": _script("cluster", "Show a cluster and its brokers, or run one on this machine."),
+    "features": _script("features", "List, upgrade and downgrade the features of a cluster."),
+    "groups": _script("groups", "List, describe, watch, reset and delete groups of consumers."),
+    "acls": _script("acls", "List, add and remove access control lists: who may do what."),
     "apply": _script("apply", "Create and change topics as FILE describes them."),
+    "client-metrics": _script("client-metrics", "List, describe, set and delete subscriptions to clients' metrics."),
+    "configs": _script("configs", "Describe, change and compare configs of topics, brokers and groups."),
+    "consume": _script("consume", "Print the records of topics."),
+    "delete-records": _script("delete-records", "Delete the first records of partitions."),
     "diff": _script("diff", "Compare topics of two clusters, or of a cluster and a file."),
+    "dump-log": _script("dump-log", "Print what files of a log directory hold."),
+    "elect-leaders": _script("elect-leaders", "Elect leaders of partitions."),
     "install-shims": _script("install-shims", "Write kafka-topics.sh and its sisters to DIR."),
+    "log-dirs": _script("log-dirs", "Describe the log directories of brokers."),
+    "loggers": _script("loggers", "List and set the levels of a broker's loggers, while it runs."),
+    "offsets": _script("offsets", "Print offsets of partitions: the first one, the next one, or that of a time."),
+    "produce": _script("produce", "Write records to a topic."),
+    "quotas": _script("quotas", "List, set and apply quotas of users, client ids and addresses."),
+    "reassign": _script("reassign", "Move partitions between brokers, and replicas between log directories."),
+    "tokens": _script("tokens", "List, create, renew and expire delegation tokens."),
+    "transactions": _script("transactions", "List and describe transactions, find those that hang, and abort them."),
     "topics": _script("topics", "List, describe, create, alter, export and delete topics."),
+    "users": _script("users", "List, add and delete the SCRAM credentials of users."),
 }
 
 
@@ -158,74 +178,6 @@ def verify(directories: tuple[Path, ...], repair: bool) -> None:
     from ottla import verifying
 
     sys.exit(verifying.run(directories, repair))
-
-
-@main.group()
-def cluster() -> None:
-    """Try several brokers on this machine."""
-
-
-@cluster.command()
-@click.option(
-    "--brokers",
-    type=click.IntRange(1, 100),
-    default=3,
-    show_default=True,
-    metavar="COUNT",
-    help="Start so many brokers.",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=9092,
-    show_default=True,
-    metavar="PORT",
-    help="Have the first broker listen on this port and the others on those that follow; 0 has each take a free one.",
-)
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path),
-    default=Path("data/cluster"),
-    show_default=True,
-    metavar="DIR",
-    help="Keep all data in this directory, for the next time too.",
-)
-@click.option(
-    "--zookeeper",
-    metavar="HOST:PORT",
-    help="Use this ZooKeeper, which runs already. Without this option one is started, by java.",
-)
-@click.option(
-    "--zookeeper-jars",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Start ZooKeeper from the jars in this directory. Without this option mvn fetches them, once.",
-)
-@click.option(
-    "--override",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set one of Kafka's keys for all brokers. May be given several times.",
-)
-def up(
-    brokers: int,
-    port: int,
-    data: Path,
-    zookeeper: str | None,
-    zookeeper_jars: Path | None,
-    overrides: tuple[str, ...],
-) -> None:
-    """Run a ZooKeeper and brokers on this machine.
-
-    They run until SIGTERM or SIGINT, and their state is shown.
-    """
-    pairs = dict(pair(override) for override in overrides)
-    from ottla import local_cluster
-    from ottla.zookeeper_process import cache_folder
-
-    cache = cache_folder(os.environ)
-    sys.exit(local_cluster.up(local_cluster.Plan(brokers, port, data, zookeeper, zookeeper_jars, cache, pairs)))
 
 
 _JOB = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="JOB")

@@ -30,6 +30,7 @@ from ottla.wire.record_validation import (
     InvalidRecordsError,
     ProducedBatch,
     RecordRules,
+    check_start,
     needs_offload,
     validate_produced,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "build_batch",
     "build_control_batch",
     "check_records",
+    "check_start",
     "control_type",
     "crc_is_valid",
     "end_transaction_marker",

@@ -125,6 +125,11 @@ def validate_produced(
     return ProducedBatch(header, data, max_timestamp)
 
 
+def check_start(records: memoryview) -> None:
+    """CorruptBatch if no batch, of any magic, can begin like these records."""
+    _batch_size(records, 0)
+
+
 def needs_offload(records: memoryview, piece: int = _INLINE_PIECE) -> bool:
     """Whether validating would hold up the caller for more than about a millisecond, however small the records look.
 

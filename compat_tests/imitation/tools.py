@@ -45,18 +45,17 @@ CLASSES: Mapping[str, str] = {
 OLDER_CLASSES: Mapping[str, str] = {
     **CLASSES,
     "acls": "kafka.admin.AclCommand",
-    "cluster": "kafka.tools.ClusterTool",
     "dump-log": "kafka.tools.DumpLogSegments",
     "broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
-    "features": "kafka.admin.FeatureCommand",
     "console-producer": "kafka.tools.ConsoleProducer",
-    "e2e-latency": "kafka.tools.EndToEndLatency",
 }
 """Of Kafka 3.9: some were written in Scala, elsewhere."""
-_USAGE = re.compile(r"^(Option +Description|Option \(\* = required\).*|usage:).*", re.MULTILINE | re.DOTALL)
+_USAGE = re.compile(r"^(Option +Description|Option \(\* = required\)).*", re.MULTILINE | re.DOTALL)
+# On stderr a line like it says what was wrong with a command, on stdout help follows.
+_HELP = re.compile(r"^usage:.*", re.MULTILINE | re.DOTALL)
 # What is logged is not the tool's answer, and looks as whoever set up logging wants it.
 _LOGGED = re.compile(
-    r"^\[[^\]\n]+\] (?:ERROR|WARN) [\w.$]+ - .*\n(?:.+\n)*\n?|^(?:ERROR|WARN) (?:.*\n)*? ?\([\w.$]+\)\n", re.MULTILINE
+    r"^\[[^\]\n]+\] (?:ERROR|WARN) [\w.$]+ - .*\n(?:.+\n)*\n?|^(?:ERROR|WARN) (?:.*\n)*?.*\([\w.$]+\)\n", re.MULTILINE
 )
 
 
@@ -69,23 +68,30 @@ class Shims:
         classes = CLASSES if release == "4.3" else OLDER_CLASSES
         self._names = {java_class: name for name, java_class in classes.items()}
 
-    def run(self, main_class: str, *arguments: str) -> Printed:
-        """Run one command to its end."""
+    def command(self, main_class: str, *arguments: str) -> list[str]:
+        """Return the command line of the imitation of a tool."""
         tool = f"kafka-{self._names[main_class]}"
-        command = [sys.executable, "-P", "-m", "ottla.scripts.kafka", "--as", self._release, tool, *arguments]
-        environment = {**os.environ, "COLUMNS": "80"}
-        done = subprocess.run(
-            command,
-            cwd=self._folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-        )
+        return [sys.executable, "-P", "-m", "ottla.scripts.kafka", "--as", self._release, tool, *arguments]
+
+    def run(self, main_class: str, *arguments: str) -> Printed:
+        """Run one command to its end; its last two words may be `<` and a file, as in a shell."""
+        source = Path(os.devnull)
+        if arguments[-2:-1] == ("<",):
+            source, arguments = self._folder / arguments[-1], arguments[:-2]
+        with source.open("rb") as stdin:
+            done = subprocess.run(
+                self.command(main_class, *arguments),
+                cwd=self._folder,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                env={**os.environ, "COLUMNS": "80"},
+                stdin=stdin,
+            )
         return Printed(done.returncode, done.stdout, done.stderr)
 
 
 def without_help(printed: Printed) -> Printed:
     """Leave out help texts, which are the tools' own, and what Kafka's tools log."""
-    return Printed(printed.code, _USAGE.sub("", printed.stdout), _USAGE.sub("", _LOGGED.sub("", printed.stderr)))
+    stdout = _HELP.sub("", _USAGE.sub("", printed.stdout))
+    return Printed(printed.code, stdout, _USAGE.sub("", _LOGGED.sub("", printed.stderr)))

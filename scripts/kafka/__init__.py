@@ -13,6 +13,29 @@ from collections.abc import Mapping
 from typing import Final
 
 TOOLS: Final[Mapping[str, str]] = {
+    "kafka-acls": "acls",
+    "kafka-delegation-tokens": "delegation_tokens",
+    "kafka-broker-api-versions": "broker_api_versions",
+    "kafka-delete-records": "delete_records",
+    "kafka-dump-log": "dump_log",
+    "kafka-get-offsets": "get_offsets",
+    "kafka-leader-election": "leader_election",
+    "kafka-log-dirs": "log_dirs",
+    "kafka-reassign-partitions": "reassign_partitions",
+    "kafka-replica-verification": "replica_verification",
+    "kafka-client-metrics": "client_metrics",
+    "kafka-cluster": "cluster",
+    "kafka-configs": "configs",
+    "kafka-console-consumer": "console_consumer",
+    "kafka-console-producer": "console_producer",
+    "kafka-features": "features",
+    "kafka-groups": "groups",
+    "kafka-metadata-quorum": "metadata_quorum",
+    "kafka-share-groups": "share_groups",
+    "kafka-storage": "storage",
+    "kafka-streams-groups": "streams_groups",
+    "kafka-consumer-groups": "consumer_groups",
     "kafka-topics": "topics",
+    "kafka-transactions": "transactions",
 }
 """The module of each tool."""

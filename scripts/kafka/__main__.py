@@ -21,7 +21,9 @@ def run(arguments: list[str]) -> int:
     except ToolExit as end:
         code = end.code
     except JavaError as error:
-        face.complain(f'Exception in thread "main" {error}')
+        first, *causes = error.trace()
+        for line in (f'Exception in thread "main" {first}', *causes):
+            face.complain(line)
         code = 1
     except KeyboardInterrupt:
         code = 130

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO, TypeVar
 
 from ottla.client.config import ClientConfig, read_properties
+from ottla.client.errors import AuthenticationError, ClientError, UnsupportedRequestError
 from ottla.scripts.kafka.java_errors import exception_of
 from ottla.wire.errors import KafkaError
 
@@ -27,6 +28,12 @@ class Release(Enum):
     def version(self) -> str:
         """Return what `--version` prints."""
         return {"3.9": "3.9.2", "4.3": "4.3.1"}[self.value]
+
+    @property
+    def build(self) -> str:
+        """Return what `--version` of tools with sub-commands prints."""
+        commit = {"3.9": "5e9866f43ab8e7e4", "4.3": "26b251a451ce941d"}[self.value]
+        return f"{self.version} (Commit:{commit})"
 
 
 class ToolExit(Exception):  # noqa: N818
@@ -51,7 +58,12 @@ class JavaError(Exception):
 
     def trace(self) -> list[str]:
         """Return the lines of its stack trace that do not begin with a tab."""
-        return [str(self), *([] if self.cause is None else [f"Caused by: {line}" for line in self.cause.trace()[:1]])]
+        causes: list[str] = []
+        cause = self.cause
+        while cause is not None:
+            causes.append(f"Caused by: {cause}")
+            cause = cause.cause
+        return [str(self), *causes]
 
 
 def as_java(error: KafkaError) -> JavaError:
@@ -121,6 +133,18 @@ class Face:
                 return await work(client, *arguments)
 
         return trio.run(main)
+
+
+def client_failure(error: ClientError, call: str) -> JavaError:
+    """Return what Kafka's admin client throws where a cluster cannot be asked; `call` is the client's name for it."""
+    if isinstance(error, UnsupportedRequestError):
+        text = f"The node does not support {error.api}"
+        return JavaError("org.apache.kafka.common.errors.UnsupportedVersionException", text)
+    if isinstance(error, AuthenticationError):
+        # The text begins with the address, which Kafka's client leaves out.
+        text = str(error).partition(": ")[2]
+        return JavaError("org.apache.kafka.common.errors.SaslAuthenticationException", text)
+    return timed_out(call)
 
 
 def timed_out(call: str) -> JavaError:

@@ -48,6 +48,8 @@ class Parsed:
         self._by_name = {name: each for each in flags for name in each.names}
         self._found: dict[Flag, list[str]] = {}
         self.rest: list[str] = []
+        self.given: list[str] = []
+        """The flags by their first names, in the order of the command line; a repeated one repeatedly."""
 
     def has(self, name: str) -> bool:
         """Whether a flag was given, under any of its names."""
@@ -74,9 +76,11 @@ class Parsed:
     def add(self, name: str, text: str | None) -> None:
         """Note a flag, and its argument if it has one."""
         option = self._by_name[name]
+        self.given.append(option.name)
         found = self._found.setdefault(option, [])
         if text is not None:
-            found += text.split(option.separator) if option.separator else [text]
+            # Empty values between separators do not count, but an empty argument is one.
+            found += [each for each in text.split(option.separator) if each] or [text] if option.separator else [text]
 
     def knows(self, name: str) -> bool:
         """Whether there is such a flag."""
@@ -116,20 +120,36 @@ def _take(parsed: Parsed, word: str, left: list[str]) -> None:
     elif equals:
         parsed.add(name, text)
     elif option.is_optional_argument:
-        parsed.add(name, left.pop(0) if left and not left[0].startswith("-") else None)
+        parsed.add(name, left.pop(0) if left and _may_follow(option, left[0]) else None)
     elif left:
         parsed.add(name, left.pop(0))
     else:
         raise _error("OptionMissingRequiredArgumentException", f"Option {_shown(option)} requires an argument")
 
 
+def _may_follow(option: Flag, word: str) -> bool:
+    """Whether a word is the argument of a flag that needs none. That of a number may begin with a hyphen."""
+    try:
+        option.type(word)
+    except ValueError:
+        return False
+    return option.type is not str or not word.startswith("-")
+
+
 def _converted(option: Flag, text: str) -> Any:
     try:
         return option.type(text)
-    except ValueError:
-        raise _error(
-            "OptionArgumentConversionException", f"Cannot parse argument '{text}' of option {_shown(option)}"
-        ) from None
+    except ValueError as error:
+        message = f"Cannot parse argument '{text}' of option {_shown(option)}"
+        raise JavaError(f"{_OPTION_ERROR}OptionArgumentConversionException", message, _cause(error, text)) from None
+
+
+def _cause(error: ValueError, text: str) -> JavaError:
+    """Return why a text cannot be converted: what the conversion says in Java's words, or that it is no number."""
+    if error.args and isinstance(error.args[0], JavaError):
+        return error.args[0]
+    cause = JavaError("java.lang.NumberFormatException", f'For input string: "{text}"')
+    return JavaError("joptsimple.internal.ReflectionException", str(cause), cause)
 
 
 def _shown(option: Flag) -> str:

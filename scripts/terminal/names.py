@@ -100,5 +100,12 @@ async def _groups(client: Any) -> list[str]:
     return [each.group_id for each in await list_groups(client)]
 
 
+async def _resources(client: Any) -> list[str]:
+    metadata = await client.metadata(None)
+    brokers = [f"broker/{each.node_id}" for each in metadata.brokers]
+    return ["broker-defaults", *brokers, *(f"topic/{each.name}" for each in metadata.topics if each.name)]
+
+
 TOPIC_NAME: Final = _Name("topics", _topics)
 GROUP_NAME: Final = _Name("groups", _groups)
+RESOURCE_NAME: Final = _Name("resources", _resources)

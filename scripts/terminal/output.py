@@ -80,6 +80,7 @@ class Output:
                 self._print("\n".join(_yaml(self._document())))
             case "csv":
                 self._print_csv()
+        self._rows = []
         self._stream.flush()
 
     def text(self, text: str) -> None:
@@ -116,6 +117,8 @@ class Output:
             writer.writerow(["" if row[column] is None else _text(row[column]) for column in self._columns])
 
     def _print(self, line: str) -> None:
+        if self._stream.isatty():
+            line = "\n".join(map(_printable, line.split("\n")))
         self._stream.write(line + "\n")
 
 

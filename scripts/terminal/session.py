@@ -5,7 +5,7 @@ Owns the way from an exception to a line on stderr and a code. Must not know wha
 
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -54,20 +54,29 @@ class Session:
         self.out = Output(command, form or default_format(sys.stdout))
         self._reach = reach
 
-    def run(self, work: Callable[..., Awaitable[Any]], *arguments: Any) -> NoReturn:
-        """Run `await work(client, session, *arguments)` with a client, print the rows and end the process."""
-        sys.exit(self._ended(lambda: self._run_with_client(work, arguments)))
+    def run(
+        self, work: Callable[..., Awaitable[Any]], *arguments: Any, properties: Mapping[str, str] | None = None
+    ) -> NoReturn:
+        """Run `await work(client, session, *arguments)` with a client, print the rows and end the process.
+
+        `properties` stand over those of profile, file and options.
+        """
+        sys.exit(self._ended(lambda: self._run_with_client(work, arguments, properties or {})))
 
     def run_local(self, work: Callable[..., Any], *arguments: Any) -> NoReturn:
         """Run `work(session, *arguments)`, which asks no cluster, print the rows and end the process."""
         sys.exit(self._ended(lambda: work(self, *arguments)))
 
-    def _run_with_client(self, work: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> None:
+    def _run_with_client(
+        self, work: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...], properties: Mapping[str, str]
+    ) -> None:
         import trio
 
         from ottla.client.cluster import open_client
 
         config = self._reach.config()
+        if properties:
+            config = ClientConfig({**config.texts, **properties})
 
         async def main() -> None:
             async with open_client(config) as client:

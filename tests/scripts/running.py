@@ -6,7 +6,8 @@ import pty
 import select
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,3 +80,10 @@ def ottla_on_a_terminal(
         if process.poll() is None:
             process.wait(PATIENCE_S)
     return Ended(process.returncode, seen.decode().replace("\r\n", "\n"), "")
+
+
+def until(holds: Callable[[], object]) -> None:
+    """Run commands until what they print is as it must be."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline

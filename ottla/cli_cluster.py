@@ -1,0 +1,75 @@
+"""`ottla cluster up`, beside the commands for any cluster in `scripts/cluster.py`.
+
+Imported by that command alone.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from ottla.cli_options import pair
+
+
+@click.command()
+@click.option(
+    "--brokers",
+    type=click.IntRange(1, 100),
+    default=3,
+    show_default=True,
+    metavar="COUNT",
+    help="Start so many brokers.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=9092,
+    show_default=True,
+    metavar="PORT",
+    help="Have the first broker listen on this port and the others on those that follow; 0 has each take a free one.",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=Path("data/cluster"),
+    show_default=True,
+    metavar="DIR",
+    help="Keep all data in this directory, for the next time too.",
+)
+@click.option(
+    "--zookeeper",
+    metavar="HOST:PORT",
+    help="Use this ZooKeeper, which runs already. Without this option one is started, by java.",
+)
+@click.option(
+    "--zookeeper-jars",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Start ZooKeeper from the jars in this directory. Without this option mvn fetches them, once.",
+)
+@click.option(
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set one of Kafka's keys for all brokers. May be given several times.",
+)
+def up(
+    brokers: int,
+    port: int,
+    data: Path,
+    zookeeper: str | None,
+    zookeeper_jars: Path | None,
+    overrides: tuple[str, ...],
+) -> None:
+    """Run a ZooKeeper and brokers on this machine.
+
+    They run until SIGTERM or SIGINT, and their state is shown.
+    """
+    pairs = dict(pair(override) for override in overrides)
+    from ottla import local_cluster
+    from ottla.zookeeper_process import cache_folder
+
+    cache = cache_folder(os.environ)
+    sys.exit(local_cluster.up(local_cluster.Plan(brokers, port, data, zookeeper, zookeeper_jars, cache, pairs)))

@@ -1,0 +1,55 @@
+"""The properties of a producer, read once and checked against each other.
+
+Must not know what is done with them. Counterpart in Kafka: ProducerConfig.
+"""
+
+from typing import Final
+
+from ottla.client.config import ClientConfig
+from ottla.wire.config_def import ConfigError
+from ottla.wire.record_batch import Compression
+
+MOST_IN_FLIGHT: Final = 5
+"""Batches of one partition in flight, for a producer that is idempotent: a broker remembers so many."""
+
+
+class ProducerSettings:
+    """What a producer goes by; times are in seconds. ConfigError for properties that contradict each other."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        if config["transactional.id"] is not None:
+            raise ConfigError("transactional.id: this producer has no transactions")
+        self.acks = {"all": -1, "-1": -1, "0": 0, "1": 1}[config["acks"]]
+        self.compression = Compression[str(config["compression.type"]).upper()]
+        self.in_flight: int = config["max.in.flight.requests.per.connection"]
+        self.retries: int = config["retries"]
+        self.is_idempotent = _is_idempotent(config)
+        self.batch_size: int = config["batch.size"]
+        self.request_size: int = config["max.request.size"]
+        self.memory: int = config["buffer.memory"]
+        self.linger = config.seconds("linger.ms")
+        self.delivery = config.seconds("delivery.timeout.ms")
+        self.max_block = config.seconds("max.block.ms")
+        self.request_timeout = config.seconds("request.timeout.ms")
+        self.backoff = config.seconds("retry.backoff.ms")
+        self.max_age = config.seconds("metadata.max.age.ms")
+
+    @property
+    def in_flight_of_partition(self) -> int:
+        """Return how many batches of a partition may be in flight without a danger to their order."""
+        return MOST_IN_FLIGHT if self.is_idempotent or self.acks == 0 else 1
+
+
+def _is_idempotent(config: ClientConfig) -> bool:
+    """Whether batches have sequences: where other properties forbid it, only if it was not asked for."""
+    misfits = {
+        "acks": config["acks"] in ("0", "1"),
+        "retries": config["retries"] == 0,
+        "max.in.flight.requests.per.connection": config["max.in.flight.requests.per.connection"] > MOST_IN_FLIGHT,
+    }
+    if not config["enable.idempotence"]:
+        return False
+    for name, is_misfit in misfits.items():
+        if is_misfit and "enable.idempotence" in config.texts:
+            raise ConfigError(f"{name}={config[name]} cannot stand beside enable.idempotence=true")
+    return not any(misfits.values())

@@ -1,0 +1,82 @@
+"""`ottla cluster`: a cluster's id and its brokers, and brokers that it is to forget; `up` runs one on this machine.
+
+Counterpart in Kafka: kafka-cluster.sh.
+"""
+
+import click
+
+from ottla.client.admin.cluster import describe_cluster, knows_fenced, unregister_broker
+from ottla.client.cluster import Client
+from ottla.scripts.terminal.commands import Late, LateGroup
+from ottla.scripts.terminal.options import YES, asks_cluster
+from ottla.scripts.terminal.output import ERROR
+from ottla.scripts.terminal.session import Session
+from ottla.wire.errors import KafkaError
+
+_UP = Late("ottla.cli_cluster", "up", "Run a ZooKeeper and brokers on this machine.")
+
+
+@click.group(cls=LateGroup, late={"up": _UP})
+def cluster() -> None:
+    """Show a cluster and its brokers, or run one on this machine."""
+
+
+@cluster.command("id")
+@asks_cluster
+def id_command(session: Session) -> None:
+    """Print the cluster's id."""
+    session.run(_id)
+
+
+async def _id(client: Client, session: Session) -> None:
+    found = await describe_cluster(client)
+    session.out.begin("cluster_id")
+    session.out.row(cluster_id=found.cluster_id)
+
+
+@cluster.command()
+@asks_cluster
+def brokers(session: Session) -> None:
+    """List the brokers, fenced ones too where the cluster tells of them.
+
+    A fenced broker is registered, and serves nobody: it starts, it stops, or it is gone. Without ZooKeeper, the
+    controller is the broker that hands requests on to the controllers.
+    """
+    session.run(_brokers)
+
+
+async def _brokers(client: Client, session: Session) -> None:
+    found = await describe_cluster(client, fenced=await knows_fenced(client))
+    session.out.begin("broker", "host", "port", "rack", "fenced", "controller")
+    for each in sorted(found.brokers):
+        session.out.row(
+            broker=each.id,
+            host=each.host,
+            port=each.port,
+            rack=each.rack,
+            fenced=each.is_fenced,
+            controller=each.id == found.controller_id,
+        )
+
+
+@cluster.command()
+@click.argument("broker", type=click.IntRange(min=0))
+@YES
+@asks_cluster
+def unregister(session: Session, broker: int, yes: bool) -> None:
+    """Make the cluster forget the broker with the id BROKER, which is gone for good.
+
+    Only a cluster without ZooKeeper remembers brokers that are gone.
+    """
+    session.run(_unregister, broker, yes)
+
+
+async def _unregister(client: Client, session: Session, broker: int, yes: bool) -> None:
+    session.confirm(f"Unregister broker {broker}? Its replicas stay assigned to it, and are lost.", yes=yes)
+    error = None
+    try:
+        await unregister_broker(client, broker)
+    except KafkaError as refused:
+        error = refused
+    session.out.begin("broker", "unregistered", *ERROR)
+    session.out.item(error, broker=broker, unregistered=error is None)

@@ -1,0 +1,232 @@
+"""`ottla consume`: print the records of topics.
+
+Counterparts: kafka-console-consumer.sh; elsewhere kcat -C, rpk topic consume.
+"""
+
+import re
+import time
+from collections.abc import Sequence
+from fnmatch import translate
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import click
+
+from ottla.client.cluster import Client, check
+from ottla.scripts.terminal.names import GROUP_NAME, TOPIC_NAME
+from ottla.scripts.terminal.options import asks_cluster
+from ottla.scripts.terminal.patterns import chosen, is_pattern
+from ottla.scripts.terminal.ranges import BEGINNING, END, Bounds, Point, Range, read_point, read_range, resolve
+from ottla.scripts.terminal.record_filter import Wanted, wanted
+from ottla.scripts.terminal.record_format import Shown
+from ottla.scripts.terminal.record_output import HEX_FORMAT, RecordOutput
+from ottla.scripts.terminal.session import Session
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.types import TopicPartition
+
+_RESETS: Final = {BEGINNING: "earliest", END: "latest"}
+
+
+class _Options(NamedTuple):
+    """What the options say."""
+
+    topics: Sequence[str]
+    regex: bool
+    partitions: Sequence[int]
+    range: Range
+    last: int | None
+    most: int | None
+    exit_at_end: bool
+    follow: bool
+    group: str | None
+    wanted: Wanted | None
+
+
+@click.command()
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", type=TOPIC_NAME)
+@click.option("--regex", is_flag=True, help="TOPIC is a regular expression, not a shell pattern.")
+@click.option("-p", "--partition", "partitions", metavar="N[,N...]", help="Only these partitions.")
+@click.option("--from", "first", metavar="PLACE", help="Begin here. The default is `beginning`.")
+@click.option("--until", metavar="PLACE", help="End before this place: `end` is the end as it is now.")
+@click.option("--offset", metavar="RANGE", help="Both in one, as rpk has it: 10:20, :end, @-1h, @T1:T2.")
+@click.option("--last", type=click.IntRange(1), metavar="N", help="The last N records of each partition, by time.")
+@click.option(
+    "-n", "--count", "most", type=click.IntRange(1), metavar="N", help="End after N records that were printed."
+)
+@click.option("-e", "--exit-at-end", is_flag=True, help="End at the end of all partitions as it is now.")
+@click.option("--follow", is_flag=True, help="Go on after --last.")
+@click.option("-g", "--group", metavar="GROUP", type=GROUP_NAME, help="Read as a member of a group, and commit.")
+@click.option("--read-committed", is_flag=True, help="Leave out records of open and aborted transactions.")
+@click.option("-f", "--format", "text", metavar="FORMAT", help="Print each record so. The default is '%v\\n'.")
+@click.option("--hex", "is_hex", is_flag=True, help="Print values in hexadecimal: short for --format '%v{hex}\\n'.")
+@click.option("--decode", type=click.Choice(["avro"]), help="Decode values, and print them as JSON.")
+@click.option("--schema", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Avro's schema.")
+@click.option("--key", "keys", multiple=True, metavar="PATTERN", help="Only records with such a key.")
+@click.option("--value", "values", multiple=True, metavar="PATTERN", help="Only records with such a value.")
+@click.option("--header", "headers", multiple=True, metavar="NAME[:PATTERN]", help="Only records with such a header.")
+@asks_cluster
+def consume(
+    session: Session,
+    text: str | None,
+    is_hex: bool,
+    decode: str | None,
+    schema: Path | None,
+    read_committed: bool,
+    **options: Any,
+) -> None:
+    """Print the records of topics.
+
+    All records from the beginning on are printed, and then those that come, until Ctrl-C. With --until, --count,
+    --last or --exit-at-end the command ends by itself. Without --output each record is printed by --format.
+
+    A member of a group begins where the group has committed, and where there is no commit at --from (`beginning` or
+    `end`).
+
+    \b
+    PLACE  beginning, end, an offset, +N or -N from either, @TIME
+    TIME   2026-11-20, 2026-11-20T08:00:00Z, 13 digits (ms), 1h30m (ago), now
+
+    \b
+    FORMAT is a text with
+      %t topic  %p partition  %o offset  %e leader epoch  %d timestamp
+      %k key  %v value  %h headers  %K %V %H their lengths and count
+      %a attributes  %x %y producer's id and epoch  %] end of the log
+      %i number of the record  %% %{ %}  \\n \\t \\r \\\\ \\xNN
+    and takes a modifier in braces:
+      %v{hex} {base64} {base64raw}, %o{big32} {little64} {hex16} {byte},
+      %d{strftime[%F %T]} {go[15:04:05]}, %h{%k=%v{hex};}
+    as rpk has it. kcat's %s and %S (value), %R and %T (timestamp) work, too;
+    so %T is not the length of the topic's name, as it is in rpk.
+
+    PATTERN is a glob for the whole text, or /a regular expression/ for a part of it; !PATTERN is its opposite. Of
+    several patterns of one option one must fit. A key or value that is null fits no pattern.
+
+    --output ndjson prints what `ottla produce --input ndjson` reads, exactly. On a terminal, characters of records
+    that would steer it are shown as \\xNN.
+    """
+    form = click.get_current_context().params["form"]
+    if text is not None and (form is not None or is_hex):
+        raise click.UsageError("--format stands alone: without --output and --hex")
+    if (decode is None) != (schema is None):
+        raise click.UsageError("--decode and --schema need each other")
+    decoder = None
+    if schema is not None:
+        from ottla.scripts.terminal.avro import reader_of
+
+        decoder = reader_of(schema)
+    found = _read_options(**options)
+    output = RecordOutput(session.out, form, HEX_FORMAT if is_hex else text, decoder)
+    session.run(_consume, found, output, properties=_properties(found, read_committed))
+
+
+def _read_options(
+    first: str | None,
+    until: str | None,
+    offset: str | None,
+    keys: Sequence[str],
+    values: Sequence[str],
+    headers: Sequence[str],
+    **options: Any,
+) -> _Options:
+    """Return the options with their texts read. UsageError for those that contradict each other."""
+    now_ms = time.time_ns() // 1_000_000
+    places = {"--from": first, "--until": until, "--offset": offset, "--last": options["last"]}
+    given = [name for name, value in places.items() if value is not None]
+    if len(given) > 1 and given != ["--from", "--until"]:
+        raise click.UsageError(f"{given[0]} and {given[-1]} contradict each other")
+    if options["follow"] and not options["last"]:
+        raise click.UsageError("--follow goes with --last: without it, consume goes on anyway")
+    span = Range(BEGINNING if first is None else read_point(first, now_ms), _stop(until, now_ms))
+    if offset is not None:
+        span = read_range(offset, now_ms)
+    if options["last"]:
+        span = Range(Point(END.base, -options["last"]), END)
+    elif options["exit_at_end"] and span.stop is None:
+        span = span._replace(stop=END)
+    has_range = until or options["last"] or options["partitions"] or span.start not in _RESETS or (offset and span.stop)
+    if options["group"] and has_range:
+        raise click.UsageError("a member of a group has no --partition and no range but --from beginning or end")
+    numbers = _numbers(options.pop("partitions"))
+    return _Options(range=span, wanted=wanted(keys, values, headers), partitions=numbers, **options)
+
+
+def _numbers(text: str | None) -> list[int]:
+    numbers = [] if text is None else text.split(",")
+    if not all(each.isascii() and each.isdigit() for each in numbers):
+        raise click.UsageError(f"--partition {text}: it is a number, or several with commas")
+    return sorted(set(map(int, numbers)))
+
+
+def _stop(until: str | None, now_ms: int) -> Point | None:
+    return None if until is None else read_point(until, now_ms)
+
+
+def _properties(options: _Options, read_committed: bool) -> dict[str, str]:
+    found = {"allow.auto.create.topics": "false"}
+    if read_committed:
+        found["isolation.level"] = "read_committed"
+    if options.group is not None:
+        found |= {"group.id": options.group, "auto.offset.reset": _RESETS[options.range.start]}
+    return found
+
+
+class _Printing:
+    """Prints the records that are wanted, as many as are."""
+
+    def __init__(self, options: _Options, output: RecordOutput) -> None:
+        self._wanted = options.wanted
+        self._most = options.most
+        self._output = output
+        self._number = 0
+
+    def take(self, shown: Shown) -> bool:
+        """Print a record if it is wanted; return whether more are."""
+        if self._wanted is None or self._wanted(shown.record):
+            self._number += 1
+            self._output.write(shown._replace(number=self._number))
+        return self._number != self._most
+
+
+async def _consume(client: Client, session: Session, options: _Options, output: RecordOutput) -> None:
+    from ottla.scripts.terminal.record_source import read_as_member, read_between, read_by_time
+
+    take, flush = _Printing(options, output).take, output.flush
+    if options.group is not None:
+        topics, pattern = _subscription(options)
+        await read_as_member(client, topics, pattern, take, flush, exit_at_end=options.exit_at_end)
+        return
+    partitions = await _partitions(client, options)
+    is_committed = client.config["isolation.level"] == "read_committed"
+    bounds = await resolve(client, partitions, options.range, is_committed=is_committed)
+    if not options.last:
+        await read_between(client, bounds, take, flush)
+    elif await read_by_time(client, bounds, take, flush) and options.follow:
+        rest = {each: Bounds(bound.stop or 0, None) for each, bound in bounds.items()}
+        await read_between(client, rest, take, flush)
+
+
+def _subscription(options: _Options) -> tuple[Sequence[str], re.Pattern[str] | None]:
+    """Return the topics by name, or the pattern of their names."""
+    if not options.regex and not any(map(is_pattern, options.topics)):
+        return options.topics, None
+    try:
+        return (), re.compile("|".join(each if options.regex else translate(each) for each in options.topics))
+    except re.error as error:
+        raise click.UsageError(f"a regular expression that cannot be read: {error}") from None
+
+
+async def _partitions(client: Client, options: _Options) -> list[TopicPartition]:
+    """Return the partitions to read. KafkaError for a topic or a partition that does not exist."""
+    plain = not options.regex and not any(map(is_pattern, options.topics))
+    found = {topic.name or "": topic for topic in (await client.metadata(options.topics if plain else None)).topics}
+    partitions = []
+    for name in options.topics if plain else chosen(found, options.topics, regex=options.regex):
+        check(found[name].error_code, name)
+        numbers = sorted(each.partition_index for each in found[name].partitions)
+        for number in options.partitions or numbers:
+            if number not in numbers:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name} has no partition {number}")
+            partitions.append(TopicPartition(name, number))
+    if not partitions:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic fits {' '.join(options.topics)}")
+    return partitions

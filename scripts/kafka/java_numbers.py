@@ -1,0 +1,43 @@
+"""Numbers as Java reads them, with its words for what is none.
+
+PURE. Counterparts: Integer.valueOf and its like.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+
+class JavaType(NamedTuple):
+    """The Java class of an argument's value, and the way from text to it. ValueError says why it is none."""
+
+    name: str
+    convert: Callable[[str], Any]
+
+
+def _whole(bits: int, too_large: str | None = None) -> Callable[[str], int]:
+    def convert(text: str) -> int:
+        if not re.fullmatch(r"[+-]?\d+", text):
+            raise ValueError(f'For input string: "{text}"')
+        number = int(text)
+        if not -(1 << bits - 1) <= number < 1 << bits - 1:
+            raise ValueError((too_large or 'For input string: "{}"').format(text))
+        return number
+
+    return convert
+
+
+def _double(text: str) -> float:
+    if not text.strip():
+        raise ValueError("empty String")
+    try:
+        return float(text.replace("_", "x"))
+    except ValueError:
+        raise ValueError(f'For input string: "{text}"') from None
+
+
+STRING: Final = JavaType("String", str)
+SHORT: Final = JavaType("Short", _whole(16, 'Value out of range. Value:"{}" Radix:10'))
+INTEGER: Final = JavaType("Integer", _whole(32))
+LONG: Final = JavaType("Long", _whole(64))
+DOUBLE: Final = JavaType("Double", _double)

@@ -1,0 +1,78 @@
+"""The layout of what Kafka's other parser prints: lines of a width, and names that may have been meant.
+
+PURE. Counterparts: argparse4j's TextHelper, java.text.BreakIterator.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+WIDTH: Final = 75
+_INDENT: Final = 25
+_FAR: Final = 7
+
+
+def help_of(title: str, text: str) -> list[str]:
+    """Return the lines of help for one argument."""
+    lines = f"  {title}".ljust(_INDENT) if len(title) <= _INDENT - 4 else f"  {title}\n" + " " * _INDENT
+    for word in text.split():
+        is_full = len(lines) - lines.rfind("\n") + len(word) > WIDTH
+        lines = lines.rstrip(" ") + "\n" + " " * _INDENT + f"{word} " if is_full else f"{lines}{word} "
+    return [line.rstrip() for line in lines.splitlines()]
+
+
+_BEFORE: Final = r"(\[{\"$"
+_AFTER: Final = r"!%.,:;?\"')\]}"
+_PIECE: Final = re.compile(
+    rf"[{_BEFORE}]*(?:[-{_BEFORE}]*\d+(?:[.,]\d+)*)?[^\s\-!%.,:;?\"()\[\]{{}}]*(?:-+|[{_AFTER}]*)\s?[ ]*"
+)
+"""A word as java.text.BreakIterator sees it in a line: what may stand before it, what it ends with, and spaces."""
+
+
+def wrapped(text: str, width: int = WIDTH) -> str:
+    """Return text in lines of a width, whose words are spread to fill it, as argparse4j does."""
+    done, line, taken = "", "", 0
+    for piece in filter(None, _PIECE.findall(text)):
+        if taken + len(piece) > width:
+            done += _spread(line, width, taken) + "\n"
+            line, taken = "", 0
+        taken += len(piece)
+        line += piece
+        if piece.endswith("\n"):
+            done, line, taken = done + line, "", 0
+    return done + line
+
+
+def _spread(line: str, width: int, taken: int) -> str:
+    bare = line.strip(" ")
+    gaps = len(re.findall(" +", bare))
+    if not gaps:
+        return bare
+    needed = width - (taken - (len(line) - len(bare)))
+    each, rest = divmod(needed, gaps)
+    first = (gaps - rest + 1) // 2
+    numbers = iter(range(gaps))
+    return re.sub(" +", lambda found: found[0] + " " * (each + (first <= next(numbers) < first + rest)), bare)
+
+
+def nearest(mistyped: str, names: Sequence[str]) -> list[str]:
+    """Return the names that are nearest to a word, unless all are far from it."""
+    bodies = {name: name.lstrip("-") for name in names}
+    far = {name: 0 if body.startswith(mistyped) else _distance(mistyped, body) for name, body in bodies.items()}
+    least = min(far.values(), default=_FAR)
+    return sorted(name for name, distance in far.items() if distance == least) if least < _FAR else []
+
+
+def _distance(word: str, name: str) -> int:
+    """Return what it costs to make a name of a word: a letter more 1, another 2, one less 4, two exchanged nothing."""
+    before: list[int] = []
+    last = list(range(len(name) + 1))
+    for i, letter in enumerate(word, 1):
+        row = [i]
+        for j, wanted in enumerate(name, 1):
+            cost = last[j - 1] + (0 if letter == wanted else 2)
+            if i >= 2 and j >= 2 and letter != wanted and word[i - 2] == wanted and letter == name[j - 2]:
+                cost = min(cost, before[j - 2])
+            row.append(min(cost, last[j] + 4, row[j - 1] + 1))
+        before, last = last, row
+    return last[-1]
