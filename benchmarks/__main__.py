@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from benchmarks import clusters, codecs, compaction, footprint, groups, restarts, spark
+from benchmarks import clusters, codecs, commands, compaction, footprint, groups, restarts, spark
 from benchmarks.machine_memory import touch_free_memory
 from benchmarks.measuring import WARM_UP_SECONDS, warm_up
 from benchmarks.workloads import WORKLOADS, Workload
@@ -152,6 +152,8 @@ def main() -> None:
             touch_free_memory()
             add(system, clusters.measure(system), figures_of_three)
         rows += ["", f"## {THREE_BROKERS}", "", *table(clusters.ROWS, clusters.SYSTEMS, figures_of_three, {})]
+    if arguments.only in commands.TITLE:
+        rows += ["", f"## {commands.TITLE}", "", *commands.table(commands.measure(arguments.rounds))]
     if arguments.only in spark.TITLE:
         rows += ["", f"## {spark.TITLE}", "", *spark.table(SYSTEMS, measure_spark(arguments.rounds))]
     print("\n".join(rows))
