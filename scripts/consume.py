@@ -16,10 +16,10 @@ from ottla.client.cluster import Client, check
 from ottla.scripts.terminal.names import GROUP_NAME, TOPIC_NAME
 from ottla.scripts.terminal.options import asks_cluster
 from ottla.scripts.terminal.patterns import chosen, is_pattern
-from ottla.scripts.terminal.ranges import BEGINNING, END, Bounds, Point, Range, read_point, read_range, resolve
-from ottla.scripts.terminal.record_filter import Wanted, wanted
-from ottla.scripts.terminal.record_format import Shown
-from ottla.scripts.terminal.record_output import HEX_FORMAT, RecordOutput
+from ottla.scripts.terminal.records.filters import Wanted, wanted
+from ottla.scripts.terminal.records.formats import Shown
+from ottla.scripts.terminal.records.output import HEX_FORMAT, RecordOutput
+from ottla.scripts.terminal.records.ranges import BEGINNING, END, Bounds, Point, Range, read_point, read_range, resolve
 from ottla.scripts.terminal.session import Session
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
@@ -111,7 +111,7 @@ def consume(
         raise click.UsageError("--decode and --schema need each other")
     decoder = None
     if schema is not None:
-        from ottla.scripts.terminal.avro import reader_of
+        from ottla.scripts.terminal.records.avro import reader_of
 
         decoder = reader_of(schema)
     found = _read_options(**options)
@@ -188,7 +188,7 @@ class _Printing:
 
 
 async def _consume(client: Client, session: Session, options: _Options, output: RecordOutput) -> None:
-    from ottla.scripts.terminal.record_source import read_as_member, read_between, read_by_time
+    from ottla.scripts.terminal.records.source import read_as_member, read_between, read_by_time
 
     take, flush = _Printing(options, output).take, output.flush
     if options.group is not None:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ottla.client.admin.group_lag import Position, group_positions
-from ottla.client.admin.group_offsets import Offsets, committed_offsets
-from ottla.client.admin.groups import (
+from ottla.client.admin.groups.committed_offsets import Offsets, committed_offsets
+from ottla.client.admin.groups.descriptions import (
     CLASSIC,
     CONSUMER,
     DEAD,
@@ -24,6 +23,7 @@ from ottla.client.admin.groups import (
     describe_groups,
     list_groups,
 )
+from ottla.client.admin.groups.lag import Position, group_positions
 from ottla.client.cluster import Client
 from ottla.client.lag import total
 from ottla.scripts.terminal.names import GROUP_NAME, TOPIC_NAME
@@ -36,7 +36,7 @@ from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.scripts.terminal.offset_targets import Mode
+    from ottla.scripts.terminal.offsets.targets import Mode
     from ottla.scripts.terminal.partitions import Chosen
 
 _GROUPS = click.argument("groups", nargs=-1, required=True, metavar="GROUP...", type=GROUP_NAME)
@@ -314,8 +314,8 @@ def delete_offsets_command(session: Session, group: str, topics: Sequence[str], 
 async def _delete_offsets(
     client: Client, session: Session, group: str, wanted: "Sequence[Chosen]", is_dry_run: bool, yes: bool
 ) -> None:
-    from ottla.scripts.terminal.offset_plans import deletion_plan
-    from ottla.scripts.terminal.offset_resets import carry_out
+    from ottla.scripts.terminal.offsets.plans import deletion_plan
+    from ottla.scripts.terminal.offsets.resets import carry_out
 
     plan = await deletion_plan(client, group, wanted)
     await carry_out(client, session, plan, f"Delete these offsets of {group}?", is_dry_run=is_dry_run, yes=yes)
@@ -375,7 +375,7 @@ def reset(
     **modes: Any,
 ) -> None:
     """Reset the offsets of groups without members. `ottla groups undo` gives the old ones back."""
-    from ottla.scripts.terminal.offset_targets import mode_of
+    from ottla.scripts.terminal.offsets.targets import mode_of
     from ottla.scripts.terminal.partitions import read_partitions
 
     mode = mode_of({**modes, "to_record": None if to_record is None else (to_record, most_records)})
@@ -391,8 +391,8 @@ async def _reset(
     is_dry_run: bool,
     yes: bool,
 ) -> None:
-    from ottla.scripts.terminal.offset_plans import reset_plan
-    from ottla.scripts.terminal.offset_resets import carry_out
+    from ottla.scripts.terminal.offsets.plans import reset_plan
+    from ottla.scripts.terminal.offsets.resets import carry_out
 
     plan = await reset_plan(client, names, wanted, mode)
     question = f"Reset {', '.join(plan.changes)}?"
@@ -416,7 +416,7 @@ def undo(session: Session, name: str | None, force: bool, is_dry_run: bool, yes:
 
 
 def _list_undos(session: Session) -> None:
-    from ottla.scripts.terminal.undo_files import load_all
+    from ottla.scripts.terminal.offsets.undo_files import load_all
 
     session.out.begin("undo", "time", "groups", "partitions", "command", "cluster_id")
     for each in load_all(os.environ):
@@ -431,6 +431,6 @@ def _list_undos(session: Session) -> None:
 
 
 async def _undo(client: Client, session: Session, name: str, force: bool, is_dry_run: bool, yes: bool) -> None:
-    from ottla.scripts.terminal import offset_resets
+    from ottla.scripts.terminal.offsets import resets as offset_resets
 
     await offset_resets.undo(client, session, name, force=force, is_dry_run=is_dry_run, yes=yes)

@@ -15,7 +15,7 @@ from ottla.scripts.terminal.names import TOPIC_NAME
 from ottla.scripts.terminal.options import asks_cluster
 from ottla.scripts.terminal.output import ERROR
 from ottla.scripts.terminal.partitions import Chosen, find_partitions, place, read_partitions
-from ottla.scripts.terminal.ranges import read_point
+from ottla.scripts.terminal.records.ranges import read_point
 from ottla.scripts.terminal.session import Session
 from ottla.wire.errors import KafkaError
 

@@ -13,12 +13,12 @@ import trio
 
 from ottla.client.cluster import Client
 from ottla.client.errors import ClientError
-from ottla.client.producer import Delivery, Producer, open_producer
+from ottla.client.producing.producer import Delivery, Producer, open_producer
 from ottla.scripts.terminal.names import TOPIC_NAME
 from ottla.scripts.terminal.options import asks_cluster
 from ottla.scripts.terminal.output import ERROR
-from ottla.scripts.terminal.record_json import record_of_json
-from ottla.scripts.terminal.record_reading import FormatReader, InputError, LineReader, Reader, ReadRecord
+from ottla.scripts.terminal.records.json_lines import record_of_json
+from ottla.scripts.terminal.records.reading import FormatReader, InputError, LineReader, Reader, ReadRecord
 from ottla.scripts.terminal.session import Session, describe
 from ottla.scripts.terminal.standard_input import pieces
 from ottla.wire.config_def import ConfigError

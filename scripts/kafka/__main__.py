@@ -17,7 +17,7 @@ def run(arguments: list[str]) -> int:
         return 2
     face = Face(release)
     try:
-        code: int = import_module(f"ottla.scripts.kafka.{TOOLS[arguments[0]]}").main(arguments[1:], face)
+        code: int = import_module(f"ottla.scripts.kafka.tools.{TOOLS[arguments[0]]}").main(arguments[1:], face)
     except ToolExit as end:
         code = end.code
     except JavaError as error:

@@ -4,18 +4,13 @@ Counterparts: CommandLineUtils.initializeBootstrapProperties, KafkaAdminClient w
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 from ottla.client.admin.cluster import use_controllers
 from ottla.client.cluster import Client
-from ottla.client.config import ClientConfig
-from ottla.client.errors import ClientError
-from ottla.scripts.kafka.face import Face, JavaError, client_failure, execution
-from ottla.scripts.kafka.failures import as_execution
+from ottla.scripts.kafka.calls import client_config, reached
+from ottla.scripts.kafka.face import Face, JavaError
 from ottla.scripts.kafka.subcommands import Argument, OneOf, argument
-from ottla.wire.config_def import ConfigError
-from ottla.wire.errors import KafkaError
 
 T = TypeVar("T")
 
@@ -38,16 +33,6 @@ def check_bootstraps(values: Mapping[str, Any]) -> None:
         )
 
 
-def client_config(face: Face, bootstrap: str, command_config: str | None, **more: str) -> ClientConfig:
-    """Return the properties of a client. JavaError if the file is missing or cannot be what it is."""
-    if command_config is not None and not Path(command_config).exists():
-        raise JavaError("java.nio.file.NoSuchFileException", command_config)
-    try:
-        return face.config(bootstrap, command_config, **more)
-    except (ConfigError, OSError) as error:
-        raise JavaError("org.apache.kafka.common.KafkaException", str(error)) from None
-
-
 def call(
     face: Face,
     values: Mapping[str, Any],
@@ -64,14 +49,9 @@ def call(
     controllers = values["bootstrap_controller"]
     config = client_config(face, values["bootstrap_server"] or controllers, command_config)
 
-    async def reached(client: Client) -> T:
+    async def ask(client: Client) -> T:
         if controllers is not None:
             await use_controllers(client)
         return await work(client, *arguments)
 
-    try:
-        return face.with_client(config, reached)
-    except KafkaError as error:
-        raise as_execution(error, name) from None
-    except ClientError as error:
-        raise execution(client_failure(error, name)) from None
+    return reached(face, config, name, ask)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ottla.client.admin.cluster import use_controllers
-from ottla.client.cluster import Client
-from ottla.client.errors import ClientError, UnsupportedRequestError
+from ottla.client.cluster import ASK_ELSEWHERE, Client
+from ottla.client.config import ClientConfig
+from ottla.client.errors import AuthenticationError, ClientError, UnsupportedRequestError
 from ottla.scripts.kafka.face import Face, JavaError, as_java, client_failure, execution, timed_out
 from ottla.scripts.kafka.flags import Parsed
 from ottla.wire.config_def import ConfigError
@@ -26,25 +27,52 @@ _OLDER_APIS: Final = {"listClientMetricsResources": "LIST_CLIENT_METRICS_RESOURC
 """The names that APIs had when these calls had theirs."""
 
 
+def client_config(face: Face, bootstrap: str, command_config: str | None, **more: str) -> ClientConfig:
+    """Return the properties of a client. JavaError if the file is missing, or holds what cannot stand."""
+    if command_config is not None and not Path(command_config).exists():
+        raise JavaError("java.nio.file.NoSuchFileException", command_config)
+    try:
+        return face.config(bootstrap, command_config, **more)
+    except (ConfigError, OSError) as error:
+        cause = JavaError("org.apache.kafka.common.config.ConfigException", str(error))
+        raise JavaError(
+            "org.apache.kafka.common.KafkaException", "Failed to create new KafkaAdminClient", cause
+        ) from None
+
+
+def reached(face: Face, config: ClientConfig, call: str, work: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+    """Return `await work(client, *arguments)`. JavaError, as a future throws it, for what fails.
+
+    `call` is the admin client's name for the first request.
+    """
+    try:
+        return face.with_client(config, work, *arguments)
+    except KafkaError as error:
+        raise as_execution(error, call) from None
+    except ClientError as error:
+        if not isinstance(error, AuthenticationError | UnsupportedRequestError):
+            face.complain(f"{error}. {error.hint}".rstrip())
+        raise execution(client_failure(error, call)) from None
+
+
+def as_execution(error: KafkaError, call: str) -> JavaError:
+    """Return the exception of a future that failed by an error. Whoever is not there is waited for in vain."""
+    is_away = error.code in ASK_ELSEWHERE or error.code == ErrorCode.BROKER_NOT_AVAILABLE
+    return execution(timed_out(call) if is_away else as_java(error))
+
+
 def opened(face: Face, parsed: Parsed, work: Callable[..., Awaitable[T]], *arguments: Any) -> T:
     """Return `await work(client, *arguments)` with a client of the cluster that the flags name."""
-    file = command_config(parsed)
     is_of_controllers = parsed.knows(_CONTROLLERS_FLAG) and parsed.has(_CONTROLLERS_FLAG)
     server = parsed.value(_CONTROLLERS_FLAG if is_of_controllers else "bootstrap-server")
+    more = {_CONTROLLERS_KEY: server} if is_of_controllers else {}
 
     async def main(client: Client) -> T:
         if is_of_controllers:
             await asked(client, "listNodes", lambda: use_controllers(client), seconds=None)
         return await work(client, *arguments)
 
-    try:
-        more = {_CONTROLLERS_KEY: server} if is_of_controllers else {}
-        return face.with_client(face.config(server, file, **more), main)
-    except (ConfigError, OSError) as error:
-        cause = JavaError("org.apache.kafka.common.config.ConfigException", str(error))
-        raise JavaError(
-            "org.apache.kafka.common.KafkaException", "Failed to create new KafkaAdminClient", cause
-        ) from None
+    return face.with_client(client_config(face, server, command_config(parsed), **more), main)
 
 
 def command_config(parsed: Parsed) -> str | None:

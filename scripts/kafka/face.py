@@ -11,7 +11,7 @@ from typing import Any, Final, TextIO, TypeVar
 
 from ottla.client.config import ClientConfig, read_properties
 from ottla.client.errors import AuthenticationError, ClientError, UnsupportedRequestError
-from ottla.scripts.kafka.java_errors import exception_of
+from ottla.scripts.kafka.java.errors import exception_of
 from ottla.wire.errors import KafkaError
 
 T = TypeVar("T")

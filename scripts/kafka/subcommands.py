@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
 from ottla.scripts.kafka.face import Face, JavaError, ToolExit
-from ottla.scripts.kafka.java_numbers import STRING, JavaType
+from ottla.scripts.kafka.java.numbers import STRING, JavaType
 from ottla.scripts.kafka.subcommand_lines import WIDTH, help_of, nearest, wrapped
 
 _PACKAGE: Final = "net.sourceforge.argparse4j."

@@ -95,7 +95,7 @@ async def _topics(client: Any) -> list[str]:
 
 
 async def _groups(client: Any) -> list[str]:
-    from ottla.client.admin.groups import list_groups
+    from ottla.client.admin.groups.descriptions import list_groups
 
     return [each.group_id for each in await list_groups(client)]
 

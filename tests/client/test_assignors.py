@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.client.assignors import Member, assign_range, assign_round_robin, chosen_assignors
+from ottla.client.consuming.assignors import Member, assign_range, assign_round_robin, chosen_assignors
 from ottla.wire.types import TopicPartition
 
 A = Member("a", ["t", "u"])

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from ottla.client.batches import Batch, Delivery, PartitionQueue, size_alone, size_of
+from ottla.client.producing.batches import Batch, Delivery, PartitionQueue, size_alone, size_of
 from ottla.wire.record_batch import HEADER_SIZE, NewRecord, build_batch
 
 

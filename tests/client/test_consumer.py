@@ -10,7 +10,7 @@ import trio.testing
 
 from ottla.client.cluster import open_client
 from ottla.client.config import ClientConfig
-from ottla.client.consumer import EARLIEST, LATEST, Consumer, open_consumer
+from ottla.client.consuming.consumer import EARLIEST, LATEST, Consumer, open_consumer
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import RequestHeader
 from ottla.wire.errors import ErrorCode, KafkaError

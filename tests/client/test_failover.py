@@ -7,11 +7,11 @@ import trio
 
 from ottla import Cluster
 from ottla.client.admin.topics import NewTopic, create_topics, describe_topics
-from ottla.client.batches import Delivery
 from ottla.client.cluster import Client, open_client
 from ottla.client.config import ClientConfig
-from ottla.client.consumer import open_consumer
-from ottla.client.producer import open_producer
+from ottla.client.consuming.consumer import open_consumer
+from ottla.client.producing.batches import Delivery
+from ottla.client.producing.producer import open_producer
 from ottla.wire.errors import KafkaError
 from ottla.wire.types import TopicPartition
 

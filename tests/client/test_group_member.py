@@ -9,13 +9,13 @@ import pytest
 import trio
 
 from ottla import Broker
-from ottla.client.admin.group_offsets import Committed, committed_offsets
+from ottla.client.admin.groups.committed_offsets import Committed, committed_offsets
 from ottla.client.admin.topics import NewTopic, create_partitions, create_topics
 from ottla.client.cluster import Client, open_client
 from ottla.client.config import ClientConfig
-from ottla.client.consumer import open_consumer
-from ottla.client.group_member import GroupMember, open_member
-from ottla.client.producer import open_producer
+from ottla.client.consuming.consumer import open_consumer
+from ottla.client.consuming.group_member import GroupMember, open_member
+from ottla.client.producing.producer import open_producer
 from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition

@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 import trio
 
-from ottla.client.admin.group_offsets import Committed
-from ottla.client.admin.groups import GroupDescription, delete_groups, describe_groups
-from ottla.client.admin.offset_changes import Change, undo_of
+from ottla.client.admin.groups.committed_offsets import Committed
+from ottla.client.admin.groups.descriptions import GroupDescription, delete_groups, describe_groups
+from ottla.client.admin.groups.offset_changes import Change, undo_of
 from ottla.client.cluster import open_client
 from ottla.client.config import ClientConfig
 from ottla.client.gather import gather

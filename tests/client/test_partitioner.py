@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from ottla.client.partitioner import StickyPartition, murmur2, partition_of_key
+from ottla.client.producing.partitioner import StickyPartition, murmur2, partition_of_key
 
 # Of Kafka's own test of its hash.
 HASHES = {

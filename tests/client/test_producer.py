@@ -8,12 +8,12 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.client.batches import Delivery
 from ottla.client.cluster import open_client
 from ottla.client.config import ClientConfig
 from ottla.client.errors import OperationTimedOutError
-from ottla.client.producer import Producer, open_producer
-from ottla.client.producer_settings import ProducerSettings
+from ottla.client.producing.batches import Delivery
+from ottla.client.producing.producer import Producer, open_producer
+from ottla.client.producing.settings import ProducerSettings
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import RequestHeader
 from ottla.wire.config_def import ConfigError

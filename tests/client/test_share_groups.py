@@ -5,14 +5,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from ottla.client.admin.share_groups import (
+from ottla.client.admin.groups.share import (
     ShareOffset,
     alter_share_group_offsets,
     delete_share_group_offsets,
     describe_share_groups,
     share_group_offsets,
 )
-from ottla.client.admin.streams_groups import describe_streams_groups
+from ottla.client.admin.groups.streams import describe_streams_groups
 from ottla.client.cluster import Client, open_client
 from ottla.client.config import ClientConfig
 from ottla.client.errors import UnsupportedRequestError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.scripts.terminal.avro import reader_of
+from ottla.scripts.terminal.records.avro import reader_of
 from ottla.wire.config_def import ConfigError
 
 

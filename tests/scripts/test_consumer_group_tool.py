@@ -5,16 +5,16 @@ from typing import NamedTuple
 
 import pytest
 
-from ottla.client.admin.group_offsets import Committed
-from ottla.client.admin.groups import GroupDescription, GroupMember
+from ottla.client.admin.groups.committed_offsets import Committed
+from ottla.client.admin.groups.descriptions import GroupDescription, GroupMember
 from ottla.client.cluster import Node
-from ottla.scripts.kafka import consumer_groups
-from ottla.scripts.kafka.consumer_group_flags import regex_verdict, states
 from ottla.scripts.kafka.face import Face, JavaError, Release, ToolExit
-from ottla.scripts.kafka.group_tables import offset_rows, print_members, print_offsets, print_state
-from ottla.scripts.kafka.java_times import date_time_ms, duration_ms
-from ottla.scripts.kafka.offset_resets import in_hash_order, parse_topic_with_partitions
-from ottla.scripts.kafka.reset_plans import exported, plan_of
+from ottla.scripts.kafka.groups.consumer_flags import regex_verdict, states
+from ottla.scripts.kafka.groups.offset_resets import in_hash_order, parse_topic_with_partitions
+from ottla.scripts.kafka.groups.reset_plans import exported, plan_of
+from ottla.scripts.kafka.groups.tables import offset_rows, print_members, print_offsets, print_state
+from ottla.scripts.kafka.java.times import date_time_ms, duration_ms
+from ottla.scripts.kafka.tools import consumer_groups
 from ottla.wire.types import TopicPartition
 
 ONE, TWO = TopicPartition("t1", 0), TopicPartition("t1", 1)

@@ -14,8 +14,8 @@ from ottla.log.checkpoint import EpochEntry, write_epochs, write_offsets, write_
 from ottla.log.index_check import OFFSET_ENTRY, TIME_ENTRY
 from ottla.log.producer_snapshot import SnapshotEntry, write_snapshot
 from ottla.scripts.dump_log import dump_log
-from ottla.scripts.kafka import dump_log as kafka_tool
 from ottla.scripts.kafka.face import Face, JavaError, Release, ToolExit
+from ottla.scripts.kafka.tools import dump_log as kafka_tool
 from ottla.wire.compression import Compression
 from ottla.wire.record_builder import ControlType, Record, build_batch, build_control_batch
 from ottla.wire.types import TopicPartition

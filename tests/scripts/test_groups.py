@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from ottla import Broker
-from ottla.client.admin.group_offsets import Committed, Offsets, commit_offsets, committed_offsets
+from ottla.client.admin.groups.committed_offsets import Committed, Offsets, commit_offsets, committed_offsets
 from ottla.client.admin.records import delete_records
 from ottla.client.cluster import open_client
 from ottla.client.config import ClientConfig

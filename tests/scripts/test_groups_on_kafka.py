@@ -10,7 +10,7 @@ import trio
 from compat_tests.brokers import ApacheKafka, Broker, running
 from compat_tests.clients import PATIENCE_S, create_topic
 from compat_tests.group_scenarios import SETTINGS, Members
-from ottla.client.admin.group_offsets import Committed, Offsets, commit_offsets
+from ottla.client.admin.groups.committed_offsets import Committed, Offsets, commit_offsets
 from ottla.client.cluster import open_client
 from ottla.client.config import ClientConfig
 from ottla.wire.types import TopicPartition

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from ottla.scripts.kafka import acls
 from ottla.scripts.kafka.face import Face, Release, ToolExit
+from ottla.scripts.kafka.tools import acls
 
 COMMAND = [
     *("--bootstrap-server", "127.0.0.1:1", "--remove", "--topic", "t"),

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ottla.scripts.kafka.config_flags import added, entity_names, entity_types, parsed_flags
-from ottla.scripts.kafka.configs import main, validate_topic
+from ottla.scripts.kafka.clusters.config_flags import added, entity_names, entity_types, parsed_flags
 from ottla.scripts.kafka.face import Face, JavaError, Release
 from ottla.scripts.kafka.flags import Parsed
-from ottla.scripts.kafka.java import by_scala_set, double_text
+from ottla.scripts.kafka.java.hashes import by_scala_set, double_text
+from ottla.scripts.kafka.tools.configs import main, validate_topic
 
 SERVER = ("--bootstrap-server", "127.0.0.1:1")
 

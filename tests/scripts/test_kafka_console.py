@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from ottla import Broker
-from ottla.scripts.kafka.console_consumer_flags import read_options
-from ottla.scripts.kafka.deserializers import deserializer
 from ottla.scripts.kafka.face import Face, JavaError, Release, ToolExit
-from ottla.scripts.kafka.formatters import formatter
-from ottla.scripts.kafka.line_reader import LineMessageReader, LineRecord, Lines
+from ottla.scripts.kafka.records.console_consumer_flags import read_options
+from ottla.scripts.kafka.records.deserializers import deserializer
+from ottla.scripts.kafka.records.formatters import formatter
+from ottla.scripts.kafka.records.line_reader import LineMessageReader, LineRecord, Lines
 from ottla.wire.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from ottla.wire.record_batch import Record, build_batch, parse_header
 from ottla.wire.transaction_records import TransactionLogKey, TransactionLogValue

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ottla.scripts.kafka import json_values
 from ottla.scripts.kafka.face import JavaError
 from ottla.scripts.kafka.flags import flag, parse
+from ottla.scripts.kafka.java import json_values
 
 
 def test_what_follows_the_first_value_does_not_count() -> None:

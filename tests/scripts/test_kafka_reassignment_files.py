@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from ottla.scripts.kafka.reassignment_files import propose
+from ottla.scripts.kafka.clusters.reassignment_files import propose
 
 
 def test_each_broker_leads_as_often_as_the_others() -> None:

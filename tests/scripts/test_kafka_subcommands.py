@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.scripts.kafka.face import Face, ToolExit
-from ottla.scripts.kafka.java_numbers import DOUBLE, INTEGER, LONG, SHORT
+from ottla.scripts.kafka.java.numbers import DOUBLE, INTEGER, LONG, SHORT
 from ottla.scripts.kafka.subcommand_lines import nearest, wrapped
 from ottla.scripts.kafka.subcommands import (
     HelpShown,

@@ -9,10 +9,8 @@ import pytest
 from compat_tests import jars
 from compat_tests.brokers import TOOLS
 from ottla.client.connection import VersionRange
-from ottla.scripts.kafka.api_tables import api_name, asked_by_clients, known_versions
-from ottla.scripts.kafka.broker_api_versions import lines
-from ottla.scripts.kafka.face import JavaError, Release
-from ottla.scripts.kafka.feature_levels import (
+from ottla.scripts.kafka.clusters.api_tables import api_name, asked_by_clients, known_versions
+from ottla.scripts.kafka.clusters.feature_levels import (
     FEATURES,
     default_level,
     latest_version,
@@ -20,6 +18,8 @@ from ottla.scripts.kafka.feature_levels import (
     metadata_level,
     metadata_version,
 )
+from ottla.scripts.kafka.face import JavaError, Release
+from ottla.scripts.kafka.tools.broker_api_versions import lines
 
 JARS = {Release.V4_3: TOOLS, Release.V3_9: jars.ZOOKEEPER_TOOLS}
 RELEASES = (

@@ -4,7 +4,7 @@ import click
 import pytest
 
 from ottla.client.admin.offsets import EARLIEST, LATEST
-from ottla.scripts.terminal.ranges import BEGINNING, END, Point, Range, read_point, read_range
+from ottla.scripts.terminal.records.ranges import BEGINNING, END, Point, Range, read_point, read_range
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from ottla.scripts.terminal.record_filter import wanted
+from ottla.scripts.terminal.records.filters import wanted
 from ottla.wire.record_batch import Record
 
 RECORD = Record(0, 0, b"order-17", "größe=5\n".encode(), (("trace", b"abc"), ("trace", None), ("retry", b"2")))

@@ -5,8 +5,8 @@ import random
 import click
 import pytest
 
-from ottla.scripts.terminal.record_format import RecordFormat, Shown, printable
-from ottla.scripts.terminal.record_reading import FormatReader, InputError, LineReader, Reader, ReadRecord
+from ottla.scripts.terminal.records.formats import RecordFormat, Shown, printable
+from ottla.scripts.terminal.records.reading import FormatReader, InputError, LineReader, Reader, ReadRecord
 from ottla.wire.record_batch import Record, build_batch, parse_header
 from ottla.wire.types import TopicPartition
 

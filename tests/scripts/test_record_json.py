@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from ottla.scripts.terminal.record_format import Shown
-from ottla.scripts.terminal.record_json import record_as_json, record_of_json
-from ottla.scripts.terminal.record_reading import ReadRecord
+from ottla.scripts.terminal.records.formats import Shown
+from ottla.scripts.terminal.records.json_lines import record_as_json, record_of_json
+from ottla.scripts.terminal.records.reading import ReadRecord
 from ottla.wire.record_batch import Record, TimestampType, build_batch, parse_header
 from ottla.wire.types import TopicPartition
 

@@ -208,7 +208,9 @@ def test_a_record_of_a_partition_that_is_not_there_fails_unless_any_will_do(comm
     [("-p", "x"), ("-p", "7"), ("-H", "x"), ("-f", "%k%v"), ("-f", "%v", "--key-separator", ":"), ("--rate", "0")],
 )
 def test_wrong_usage_of_produce_writes_nothing(commands: Commands, options: tuple[str, ...]) -> None:
-    assert commands.produce("stock", *options, stdin="x\n").code == 2
+    topic = f"refused-{'-'.join(options).replace('%', '').replace(':', '')}"
+    commands.create(topic)
+    assert commands.produce(topic, *options, stdin="x\n").code == 2
 
 
 def test_a_range_says_what_is_printed(commands: Commands) -> None:

@@ -1,0 +1,4 @@
+"""Consuming: fetching partitions in order, and membership in a group of the classic protocol.
+
+Counterpart in Kafka: org.apache.kafka.clients.consumer.
+"""

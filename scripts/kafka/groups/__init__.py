@@ -1,0 +1,1 @@
+"""What the tools for groups share: flags, calls, tables of columns, and resets of offsets."""
