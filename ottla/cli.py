@@ -68,7 +68,12 @@ _SCRIPTS = {
 }
 
 
-@click.group(cls=LateGroup, late=_SCRIPTS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LateGroup,
+    late=_SCRIPTS,
+    heading="Commands for any Kafka cluster",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="ottla", message="%(prog)s %(version)s")
 def main() -> None:
     """Run Ottla, a Kafka broker in Python, and what belongs to it."""

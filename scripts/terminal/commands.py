@@ -21,9 +21,13 @@ class Late(NamedTuple):
 class LateGroup(click.Group):
     """A group that knows some of its commands by their place alone."""
 
-    def __init__(self, *args: object, late: Mapping[str, Late] | None = None, **kwargs: object) -> None:
+    def __init__(
+        self, *args: object, late: Mapping[str, Late] | None = None, heading: str = "Commands", **kwargs: object
+    ) -> None:
+        """`heading` stands above the late commands in the help."""
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self.late = dict(late or {})
+        self.heading = heading
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all names."""
@@ -38,13 +42,12 @@ class LateGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing the late ones."""
-        width = max(map(len, self.list_commands(ctx)), default=0)
-        limit = formatter.width - 6 - width
-        rows = []
-        for name in self.list_commands(ctx):
-            command = None if name in self.late else self.get_command(ctx, name)
-            rows.append((name, self.late[name].help if command is None else command.get_short_help_str(limit)))
-        if rows:
-            with formatter.section("Commands"):
-                formatter.write_dl(rows)
+        """Write the lists of commands without importing the late ones."""
+        limit = formatter.width - 6 - max(map(len, self.list_commands(ctx)), default=0)
+        own = [(name, self.commands[name].get_short_help_str(limit)) for name in sorted(self.commands)]
+        late = [(name, self.late[name].help) for name in sorted(self.late)]
+        sections = {"Commands": own}
+        sections[self.heading] = [*sections.get(self.heading, ()), *late]
+        for heading, rows in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(sorted(rows))
