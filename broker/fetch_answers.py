@@ -25,6 +25,15 @@ from ottla.wire.messages.fetch import (
 _STORAGE_ERROR_FROM_VERSION: Final = 6
 _ZSTD_FROM_VERSION: Final = 10
 _LEADERS_FROM_VERSION: Final = 16
+# Kafka answers these without reading: with no aborted transactions rather than null.
+_WITHOUT_READING: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    }
+)
 _MOVED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
@@ -93,6 +102,7 @@ class FetchAnswers:
         if result.diverging_epoch is not None:
             epoch, end_offset = result.diverging_epoch
             data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+            data.aborted_transactions = None
         if result.preferred_read_replica != NO_REPLICA:
             data.preferred_read_replica = result.preferred_read_replica
             data.aborted_transactions = None
@@ -103,8 +113,10 @@ class FetchAnswers:
     ) -> PartitionData:
         if code == ErrorCode.KAFKA_STORAGE_ERROR and self._version < _STORAGE_ERROR_FROM_VERSION:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        aborted = () if code in _WITHOUT_READING else None
+        records = None if code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE else b""
         data = PartitionData(
-            partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=None, records=b""
+            partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=aborted, records=records
         )
         if code in _MOVED and self._version >= _LEADERS_FROM_VERSION and topic is not None:
             known = self._metadata.partition(topic, index)

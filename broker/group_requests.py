@@ -48,12 +48,14 @@ def client_host(address: str) -> str:
 def sift(topics: Iterable[Any], metadata: MetadataCache) -> tuple[list[Any], dict[str, list[int]]]:
     """Return the topics with those of their partitions that there are, and by topic the numbers of the others.
 
-    Of a topic without partitions nothing is left.
+    Of a topic without partitions nothing is left if there is that topic.
     """
     known: list[Any] = []
     unknown: dict[str, list[int]] = {}
     for topic in topics:
         there = metadata.partitions(topic.name)
+        if not there:
+            unknown.setdefault(topic.name, [])
         for each in topic.partitions:
             if each.partition_index not in there:
                 rest = [each for each in topic.partitions if each.partition_index in there]

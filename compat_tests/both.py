@@ -8,7 +8,7 @@ import itertools
 import re
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import kafka.protocol.admin
@@ -23,6 +23,10 @@ from compat_tests.brokers import Broker
 Answer = dict[str, Any]
 CLOSED: Final[Answer] = {"closed": True}
 NOBODY: Final = "00000000-0000-0000-0000-000000000000"
+# No topic's id: nothing, and how Kafka's JSON has it.
+_NO_IDS: Final = (None, "", "AAAAAAAAAAAAAAAAAAAAAA")
+# A topic that took too long has its id nevertheless.
+_OF_TOPICS_THAT_ARE: Final = (None, 0, 7)
 # The last full hour but one, in milliseconds: what is older than a week may be deleted at any time.
 NOON: Final = (int(time.time()) // 3600 - 1) * 3_600_000
 PATIENCE_S: Final = 120.0
@@ -79,17 +83,79 @@ TEXT: Final = Text()
 
 
 class Deviation(NamedTuple):
-    """A difference that is meant: where (a regular expression), both values, and why. `...` stands for any value."""
+    """A difference that is meant: where (a regular expression), both values, and why. `...` stands for any value.
+
+    With `when` it is one only after requests of which that function says so.
+    """
 
     where: str
     ottla: Any
     kafka: Any
     reason: str
+    when: Callable[[Answer], bool] | None = None
 
-    def covers(self, found: Difference) -> bool:
+    def covers(self, found: Difference, request: Answer | None = None) -> bool:
         """Whether this is the difference that was found."""
         values = ((self.ottla, found.ottla), (self.kafka, found.kafka))
-        return bool(re.search(self.where, found.where)) and all(a is ... or a == b for a, b in values)
+        if not re.search(self.where, found.where) or not all(a is ... or a == b for a, b in values):
+            return False
+        return self.when is None or (request is not None and self.when(request))
+
+
+class Names:
+    """What one broker calls things, learned from its answers, and the words that both sides' values become."""
+
+    def __init__(
+        self, broker: Broker, more: Mapping[str, Callable[[Any], Any]] | None = None, repeats: bool = False
+    ) -> None:
+        """Fields named in `more` become what its functions return. If something `repeats`, its elements are numbered."""
+        self.broker = broker
+        self.topics: dict[str, str] = {}
+        self.cluster_id = ""
+        self.broker_id = -1
+        self._more = more or {}
+        self._keyed = _numbered if repeats else _keyed
+
+    def learn(self, value: Any) -> None:
+        """Remember which topic an id stands for."""
+        if isinstance(value, list):
+            for each in value:
+                self.learn(each)
+        elif isinstance(value, dict):
+            is_there = value.get("error_code") in _OF_TOPICS_THAT_ARE
+            if value.get("topic_id") not in _NO_IDS and value.get("name") and is_there:
+                self.topics[str(value["topic_id"])] = value["name"]
+            self.learn(list(value.values()))
+
+    def normalised(self, value: Any, name: str = "") -> Any:
+        """Return an answer with words for what only this broker calls so."""
+        if isinstance(value, dict):
+            if "leader" in value and value["leader"] == value.get("member_id"):
+                value = {**value, "leader": "itself"}
+            return {key: self.normalised(each, key) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return self._keyed([self.normalised(each, name) for each in value])
+        words: dict[str, Callable[[], Any]] = {
+            "topic_id": lambda: f"id of {self.topics.get(str(value), value)}",
+            "cluster_id": lambda: "the cluster" if value == self.cluster_id else value,
+            "port": lambda: "the port" if value == self.broker.port else value,
+            "session_id": lambda: "a session" if value > 0 else value,
+            "producer_id": lambda: "a producer" if value >= 0 else value,
+            "log_dir": lambda: value.replace(str(self.broker.data), "its data"),
+            "total_bytes": lambda: value > 0,
+            "usable_bytes": lambda: value > 0,
+            "resource_name": lambda: "the broker" if value == str(self.broker_id) else value,
+            # A member's id is its client's, or that of its instance, and a number of its own.
+            "member_id": lambda: _UUID.sub("ID", value),
+            "leader": lambda: _UUID.sub("ID", value),
+        }
+        if name in self._more:
+            return self._more[name](value)
+        if name in _BROKER_IDS and value == self.broker_id:
+            return "the broker"
+        if isinstance(value, memoryview | bytearray):
+            value = bytes(value)
+        return words[name]() if name in words else value
 
 
 class Side:
@@ -97,13 +163,11 @@ class Side:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.topic_names: dict[str, str] = {}
-        self.cluster_id = ""
-        self.broker_id = -1
+        self.names = Names(broker)
         self._sockets: dict[str, socket.socket] = {}
         self.versions = {each["api_key"]: each for each in self.ask("ApiVersions", 0, {})["api_keys"]}
         about = self.ask("Metadata", 4, {"topics": []})
-        self.cluster_id, self.broker_id = about["cluster_id"], about["brokers"][0]["node_id"]
+        self.names.cluster_id, self.names.broker_id = about["cluster_id"], about["brokers"][0]["node_id"]
 
     def ask(self, api: str, version: int, fields: Answer, line: str = LINE) -> Answer:
         """Send a request; return its answer, or that the connection was closed."""
@@ -127,7 +191,7 @@ class Side:
             self._sockets.pop(line).close()
             return CLOSED
         answer: Answer = _decoded(_classes(api)[1], reply, version).to_dict(json=False)
-        self._learn(answer)
+        self.names.learn(answer)
         return answer
 
     def close(self) -> None:
@@ -145,44 +209,6 @@ class Side:
             data += piece
         return data
 
-    def _learn(self, value: Any) -> None:
-        """Remember which topic an id stands for."""
-        if isinstance(value, list):
-            for each in value:
-                self._learn(each)
-        elif isinstance(value, dict):
-            if value.get("topic_id") and value.get("name") and not value.get("error_code"):
-                self.topic_names[str(value["topic_id"])] = value["name"]
-            self._learn(list(value.values()))
-
-    def normalised(self, value: Any, name: str = "") -> Any:
-        """Return an answer with words for what only this broker calls so."""
-        if isinstance(value, dict):
-            if "leader" in value and value["leader"] == value.get("member_id"):
-                value = {**value, "leader": "itself"}
-            return {key: self.normalised(each, key) for key, each in value.items()}
-        if isinstance(value, list | tuple):
-            return _keyed([self.normalised(each, name) for each in value])
-        words: dict[str, Callable[[], Any]] = {
-            "topic_id": lambda: f"id of {self.topic_names.get(str(value), value)}",
-            "cluster_id": lambda: "the cluster" if value == self.cluster_id else value,
-            "port": lambda: "the port" if value == self.broker.port else value,
-            "session_id": lambda: "a session" if value > 0 else value,
-            "producer_id": lambda: "a producer" if value >= 0 else value,
-            "log_dir": lambda: value.replace(str(self.broker.data), "its data"),
-            "total_bytes": lambda: value > 0,
-            "usable_bytes": lambda: value > 0,
-            "resource_name": lambda: "the broker" if value == str(self.broker_id) else value,
-            # A member's id is its client's, or that of its instance, and a number of its own.
-            "member_id": lambda: _UUID.sub("ID", value),
-            "leader": lambda: _UUID.sub("ID", value),
-        }
-        if name in _BROKER_IDS and value == self.broker_id:
-            return "the broker"
-        if isinstance(value, memoryview | bytearray):
-            value = bytes(value)
-        return words[name]() if name in words else value
-
 
 class Both:
     """Two brokers that are asked alike; collects what they answer differently."""
@@ -190,7 +216,7 @@ class Both:
     def __init__(self, ottla: Broker, kafka: Broker) -> None:
         self.ottla = Side(ottla)
         self.kafka = Side(kafka)
-        self.broker_id = PerSide(self.ottla.broker_id, self.kafka.broker_id)
+        self.broker_id = PerSide(self.ottla.names.broker_id, self.kafka.names.broker_id)
         self.differences: list[Difference] = []
         self._numbers = itertools.count()
         self._api, self.version = "", 0
@@ -287,7 +313,7 @@ class Both:
 
     def topic_id(self, name: str) -> PerSide:
         """Return the id of a topic on each side."""
-        return PerSide(*(next(i for i, n in s.topic_names.items() if n == name) for s in (self.ottla, self.kafka)))
+        return PerSide(*(next(i for i, n in s.names.topics.items() if n == name) for s in (self.ottla, self.kafka)))
 
     def fill(self, topic: str, partition: int = 0, count: int = 3, **producer: Any) -> PerSide:
         """Append a batch of records a second apart."""
@@ -295,7 +321,8 @@ class Both:
         return self.ask("Produce", acks=-1, timeout_ms=10000, topic_data=[data])
 
     def _compare(self, where: str, answers: PerSide) -> Iterator[Difference]:
-        yield from _differences(where, self.ottla.normalised(answers.ottla), self.kafka.normalised(answers.kafka))
+        mine, theirs = self.ottla.names.normalised(answers.ottla), self.kafka.names.normalised(answers.kafka)
+        yield from differences(where, mine, theirs)
 
 
 def api_key(api: str) -> int:
@@ -384,21 +411,54 @@ def _keyed(values: list[Any]) -> Any:
     return dict(zip(keys, values, strict=True)) if len(set(keys)) == len(keys) else values
 
 
+def _numbered(values: list[Any]) -> Any:
+    """Return a list whose order says nothing as a dictionary, and elements of one name as one element.
+
+    What these have in lists comes together in theirs; what else repeats itself is numbered.
+    """
+    if not values or not all(isinstance(each, dict) for each in values):
+        return values
+    found: dict[str, Answer] = {}
+    for each in values:
+        name = _identity(each)
+        inner = [key for key, value in each.items() if isinstance(value, dict) or value == []]
+        known = found.get(name)
+        if known is not None and len(inner) == 1 and {**known, inner[0]: {}} == {**each, inner[0]: {}}:
+            known[inner[0]] = _joined(known[inner[0]], each[inner[0]])
+        else:
+            _add(found, name, each)
+    return found
+
+
+def _joined(one: Any, other: Any) -> Any:
+    if not one or not other:
+        return one or other
+    for name, each in other.items():
+        _add(one, name.partition(" #")[0], each)
+    return one
+
+
+def _add(found: Answer, name: str, value: Any) -> None:
+    number = sum(each.partition(" #")[0] == name for each in found)
+    found[f"{name} #{number + 1}" if number else name] = value
+
+
 def _identity(value: Answer) -> str:
     found = [str(value[name]) for name in _IDENTITY if value.get(name) is not None]
     return " ".join(found) or str(value.get("topic_id"))
 
 
-def _differences(where: str, ottla: Any, kafka: Any) -> Iterator[Difference]:
+def differences(where: str, ottla: Any, kafka: Any) -> Iterator[Difference]:
+    """Compare two answers field by field."""
     if isinstance(ottla, dict) and isinstance(kafka, dict):
         for key in dict.fromkeys([*ottla, *kafka]):
             if key in ottla and key in kafka:
-                yield from _differences(f"{where}.{key}", ottla[key], kafka[key])
+                yield from differences(f"{where}.{key}", ottla[key], kafka[key])
             else:
                 yield Difference(f"{where}.{key}", ottla.get(key, "nothing"), kafka.get(key, "nothing"))
     elif isinstance(ottla, list) and isinstance(kafka, list) and len(ottla) == len(kafka):
         for index, (mine, theirs) in enumerate(zip(ottla, kafka, strict=True)):
-            yield from _differences(f"{where}[{index}]", mine, theirs)
+            yield from differences(f"{where}[{index}]", mine, theirs)
     elif ottla != kafka:
         yield Difference(where, ottla, kafka)
 

@@ -157,11 +157,10 @@ class GroupShard:
         self._forget(decision, group, going, stored)
 
     def topics_deleted(self, decision: Decision, names: frozenset[str]) -> None:
-        """Forget the offsets for topics that are no more."""
+        """Forget the offsets for topics that are no more, and all groups that have nothing, as Kafka does then."""
         for group in list(self.groups.values()):
             gone = [each for each in [*group.offsets, *group.pending_offsets] if each.topic in names]
-            if gone:
-                self._forget(decision, group, gone, _nobody_waits)
+            self._forget(decision, group, gone, _nobody_waits)
 
     def expire(self, decision: Decision) -> None:
         """Forget offsets that have expired, and the groups that are left with nothing."""

@@ -70,7 +70,8 @@ def joined(
         error_code=ErrorCode.NONE,
         generation_id=group.generation_id,
         protocol_type=group.protocol_type,
-        protocol_name=group.protocol_name,
+        # Kafka sends no name rather than an empty one.
+        protocol_name=group.protocol_name or None,
         leader=leader_id or group.leader_id or "",
         member_id=member.member_id,
         members=members,
@@ -290,7 +291,7 @@ def leave(decision: Decision, group: Group, leaving: Iterable[MemberIdentity]) -
 def _leave(decision: Decision, group: Group, leaving: MemberIdentity) -> ErrorCode:
     member_id, instance_id = leaving.member_id, leaving.group_instance_id
     if not member_id:
-        member_id = group.static_members.get(instance_id or "", "")
+        member_id = "" if instance_id is None else group.static_members.get(instance_id, "")
         error = ErrorCode.NONE if member_id else ErrorCode.UNKNOWN_MEMBER_ID
     elif member_id in group.pending_members:
         _remove_pending(decision, group, member_id)

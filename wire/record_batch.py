@@ -28,8 +28,10 @@ from ottla.wire.record_reader import (
 )
 from ottla.wire.record_validation import (
     InvalidRecordsError,
+    NotOneBatchError,
     ProducedBatch,
     RecordRules,
+    UnreadableStartError,
     check_start,
     needs_offload,
     validate_produced,
@@ -45,10 +47,12 @@ __all__ = [
     "EndTransactionMarker",
     "InvalidRecordsError",
     "NewRecord",
+    "NotOneBatchError",
     "ProducedBatch",
     "Record",
     "RecordRules",
     "TimestampType",
+    "UnreadableStartError",
     "build_batch",
     "build_control_batch",
     "check_records",

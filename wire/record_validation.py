@@ -97,6 +97,14 @@ class InvalidRecordsError(KafkaError):
         self.record_errors = record_errors
 
 
+class UnreadableStartError(CorruptBatch):
+    """No batch, of any magic, begins like these records."""
+
+
+class NotOneBatchError(KafkaError):
+    """What a request brings for a partition is not one batch of the magic and codec that its version may bring."""
+
+
 def validate_produced(
     records: memoryview | None, *, api_version: int, rules: RecordRules, now_ms: int
 ) -> ProducedBatch:
@@ -126,7 +134,7 @@ def validate_produced(
 
 
 def check_start(records: memoryview) -> None:
-    """CorruptBatch if no batch, of any magic, can begin like these records."""
+    """UnreadableStartError if no batch, of any magic, can begin like these records."""
     _batch_size(records, 0)
 
 
@@ -161,14 +169,17 @@ def _only_batch(records: memoryview | None, api_version: int) -> BatchHeader:
     """The header of the only batch. Half a batch behind it does not count: Kafka cuts it off."""
     size = 0 if records is None else _batch_size(records, 0)
     if records is None or not size:
-        raise _invalid("Produce requests must have at least one record batch per partition")
+        detail = "Produce requests must have at least one record batch per partition"
+        raise NotOneBatchError(ErrorCode.INVALID_RECORD, detail)
     if records[MAGIC_POSITION] != MAGIC:
-        raise _invalid("Produce requests are only allowed to contain record batches with magic version 2")
+        detail = "Produce requests are only allowed to contain record batches with magic version 2"
+        raise NotOneBatchError(ErrorCode.INVALID_RECORD, detail)
     if records[ATTRIBUTES_POSITION + 1] & CODEC_MASK == Compression.ZSTD and api_version < _ZSTD_PRODUCE_VERSION:
         detail = f"Produce requests with version {api_version} are not allowed to use ZStandard compression"
-        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, detail)
+        raise NotOneBatchError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, detail)
     if size < len(records) and _batch_size(records, size):
-        raise _invalid("Produce requests are only allowed to contain exactly one record batch per partition")
+        detail = "Produce requests are only allowed to contain exactly one record batch per partition"
+        raise NotOneBatchError(ErrorCode.INVALID_RECORD, detail)
     if size < HEADER_SIZE:
         if any(records[:LENGTH_POSITION]):
             raise _invalid("The baseOffset of the record batch should be 0")
@@ -177,17 +188,22 @@ def _only_batch(records: memoryview | None, api_version: int) -> BatchHeader:
 
 
 def _batch_size(records: memoryview, position: int) -> int:
-    """The size of the whole batch of any magic at `position`, 0 if there is none. CorruptBatch if it can be none."""
+    """The size of the whole batch of any magic at `position`, 0 if there is none.
+
+    UnreadableStartError if it can be none.
+    """
     remaining = len(records) - position
     if remaining < LOG_OVERHEAD:
         return 0
     length: int = _INT32.unpack_from(records, position + LENGTH_POSITION)[0]
     if length < _SMALLEST_LENGTH:
-        raise CorruptBatch(f"Record size {length} is less than the minimum record overhead ({_SMALLEST_LENGTH})")
+        raise UnreadableStartError(
+            f"Record size {length} is less than the minimum record overhead ({_SMALLEST_LENGTH})"
+        )
     if remaining <= MAGIC_POSITION:
         return 0
     if records[position + MAGIC_POSITION] > MAGIC:
-        raise CorruptBatch(f"Invalid magic found in record: {records[position + MAGIC_POSITION]}")
+        raise UnreadableStartError(f"Invalid magic found in record: {records[position + MAGIC_POSITION]}")
     size = LOG_OVERHEAD + length
     return size if size <= remaining else 0
 

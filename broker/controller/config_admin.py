@@ -155,6 +155,8 @@ class ConfigAdmin:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         check_name(topic)
         if not self._metadata.contains(topic):
+            # As in Kafka, an operation that the config does not have is what is wrong first.
+            wanted.change({})
             raise _unknown(topic)
 
         def change(old: Configs) -> Configs:

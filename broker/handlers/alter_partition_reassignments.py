@@ -33,7 +33,8 @@ def handle(
     ) -> AlterPartitionReassignmentsResponse:
         if isinstance(outcomes, KafkaError):
             return _response(outcomes.code, outcomes.detail, {})
-        return _response(ErrorCode.NONE, None, outcomes)
+        # Not null, as in Kafka.
+        return _response(ErrorCode.NONE, "", outcomes)
 
     return controller.reassign(wanted).map(respond)
 

@@ -11,6 +11,7 @@ from typing import Final
 from ottla.broker.controller.config_entries import (
     Entry,
     Resource,
+    Source,
     broker_entries,
     broker_id_of,
     default_entries,
@@ -102,6 +103,7 @@ def _result(
 
 def _entry(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
     synonyms = entry.synonyms if request.include_synonyms else ()
+    is_logger = entry.source == Source.DYNAMIC_BROKER_LOGGER
     return DescribeConfigsResourceResult(
         name=entry.name,
         value=entry.value,
@@ -110,7 +112,8 @@ def _entry(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsReso
         is_sensitive=entry.is_sensitive,
         synonyms=[DescribeConfigsSynonym(**each._asdict()) for each in synonyms],
         config_type=entry.type,
-        documentation=entry.doc if request.include_documentation else None,
+        # Never null of a logger, unlike of all else.
+        documentation="" if is_logger else entry.doc if request.include_documentation else None,
     )
 
 
@@ -144,7 +147,7 @@ def error_response(request: DescribeConfigsRequest, version: int, code: ErrorCod
     results = [
         DescribeConfigsResult(
             error_code=code,
-            error_message=None,
+            error_message=f"The request failed with {code.name}.",
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
             configs=(),

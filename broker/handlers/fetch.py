@@ -132,7 +132,7 @@ def error_response(request: FetchRequest, version: int, code: ErrorCode) -> Fetc
             FetchableTopicResponse(
                 topic=topic.topic,
                 partitions=[
-                    PartitionData(partition_index=asked.partition, error_code=code, high_watermark=-1, records=b"")
+                    PartitionData(partition_index=asked.partition, error_code=code, high_watermark=-1, records=None)
                     for asked in topic.partitions
                 ],
             )

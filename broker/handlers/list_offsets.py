@@ -114,8 +114,9 @@ def _look_up(
 
     answers: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     for topic in request.topics:
+        known = answers.setdefault(topic.name, {})
         for each in topic.partitions:
-            known, index = answers.setdefault(topic.name, {}), each.partition_index
+            index = each.partition_index
             # One that is asked for twice is answered once.
             known[index] = _failed(index, ErrorCode.INVALID_REQUEST) if index in known else answer(topic.name, each)
     return ListOffsetsResponse(

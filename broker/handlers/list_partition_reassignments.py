@@ -38,7 +38,8 @@ def handle(
                     removing_replicas=assignment.removing,
                 )
             )
-    return _response(ErrorCode.NONE, None, by_topic)
+    # Not null, as in Kafka.
+    return _response(ErrorCode.NONE, "", by_topic)
 
 
 def error_response(

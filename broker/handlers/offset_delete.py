@@ -15,6 +15,8 @@ from ottla.coordinator.runtime import GroupCoordinator
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
@@ -52,13 +54,21 @@ def handle(
         return response
 
     request = copy.copy(request)
-    request.topics = known
+    request.topics = _named_once(known)
     return ask(groups.offset_delete, request, context).map(joined)
 
 
 def error_response(request: OffsetDeleteRequest, version: int, code: ErrorCode) -> OffsetDeleteResponse:
     """Nothing is forgotten."""
     return OffsetDeleteResponse(error_code=code, topics=())
+
+
+def _named_once(topics: Iterable[OffsetDeleteRequestTopic]) -> list[OffsetDeleteRequestTopic]:
+    """Return the topics and their partitions without repetitions, because Kafka answers once for what there is."""
+    found: dict[str, dict[int, OffsetDeleteRequestPartition]] = {}
+    for topic in topics:
+        found.setdefault(topic.name, {}).update({each.partition_index: each for each in topic.partitions})
+    return [OffsetDeleteRequestTopic(name=name, partitions=list(each.values())) for name, each in found.items()]
 
 
 def _partitions(indexes: Iterable[int], code: ErrorCode) -> list[OffsetDeleteResponsePartition]:

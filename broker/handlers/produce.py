@@ -32,8 +32,11 @@ from ottla.wire.messages.produce import (
 )
 from ottla.wire.record_batch import (
     InvalidRecordsError,
+    NotOneBatchError,
     ProducedBatch,
     RecordRules,
+    UnreadableStartError,
+    check_start,
     needs_offload,
     recompressed,
     recompression_needs_offload,
@@ -161,11 +164,19 @@ def _failed(index: int, code: ErrorCode) -> PartitionProduceResponse:
     return PartitionProduceResponse(index=index, error_code=code, base_offset=-1)
 
 
+def _unreadable(index: int, error: UnreadableStartError) -> PartitionProduceResponse:
+    answer = _failed(index, error.code)
+    answer.error_message = error.detail
+    return answer
+
+
 def _refused(index: int, error: KafkaError, partition: Partition) -> PartitionProduceResponse:
     """What validation or the log said no to."""
     answer = _failed(index, error.code)
-    if error.code not in _WITHOUT_START_OFFSET:
+    if error.code not in _WITHOUT_START_OFFSET and not isinstance(error, NotOneBatchError):
         answer.log_start_offset = partition.log.log_start_offset
+    if isinstance(error, UnreadableStartError):
+        return _unreadable(index, error)
     if isinstance(error, InvalidRecordsError):
         answer.error_message = error.detail
         answer.record_errors = [
@@ -245,6 +256,7 @@ class _Produce:
         "_offload",
         "_replicas",
         "_timeout_ms",
+        "_unreadable",
         "_version",
     )
 
@@ -271,10 +283,20 @@ class _Produce:
             for data in topic.partition_data
         }
         self._answers: dict[Key, PartitionProduceResponse] = {}
-        _check_producers(self._entries.values(), request.transactional_id)
+        self._unreadable: UnreadableStartError | None = None
+        try:
+            _check_producers(
+                (data.records for topic in request.topic_data for data in topic.partition_data),
+                request.transactional_id,
+            )
+        except UnreadableStartError as error:
+            self._unreadable = error
 
     def start(self) -> Answer:
         """Validate, recompress and append, here or, where that takes long, partly off the loop."""
+        if self._unreadable is not None:
+            # Kafka looks for transactions before all else, and fails there.
+            return self._maker.response({key: _unreadable(key[1], self._unreadable) for key in self._entries})
         for key, records in self._entries.items():
             answer = self._refusal(key, records)
             if answer is not None:
@@ -400,9 +422,18 @@ def _validated(records: memoryview | None, version: int, rules: RecordRules, now
         return error
 
 
-def _check_producers(entries: Iterable[memoryview | None], transactional_id: str | None) -> None:
-    """Records of a transaction need its id in the request, and come from one producer."""
-    batches = [records for records in entries if records is not None and _is_transactional(records)]
+def _check_producers(entries: Iterable[object], transactional_id: str | None) -> None:
+    """Records of a transaction need its id in the request, and come from one producer.
+
+    UnreadableStartError if, before any of them, there are records that no batch begins with.
+    """
+    batches: list[memoryview] = []
+    for records in entries:
+        if isinstance(records, memoryview):
+            if _is_transactional(records):
+                batches.append(records)
+            elif not batches:
+                check_start(records)
     if not batches:
         return
     if transactional_id is None:

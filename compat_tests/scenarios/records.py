@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from compat_tests.both import NOBODY, NOON, TEXT, Both, Deviation, PerSide, batch, of_each, patched
+from compat_tests.both import NOBODY, NOON, Both, PerSide, batch, of_each, patched
 from compat_tests.scenarios import UNKNOWN_ID, scenario
 
 
@@ -23,21 +23,7 @@ def produce(both: Both) -> None:
     both.ask("Produce", acks=-1, timeout_ms=1000, topic_data=[])
 
 
-NO_WORDS = Deviation(
-    r"partition_responses.*error_message", None, TEXT, "of a batch that cannot be read the code says it all"
-)
-ABORTED = Deviation(
-    r"Fetch.*aborted_transactions", None, [], "an answer without records has no list; clients read null as that"
-)
-EARLY = Deviation(
-    r"partition_responses.*log_start_offset",
-    0,
-    -1,
-    "Kafka has no look at the log where the batches do not fit a request",
-)
-
-
-@scenario("Produce", NO_WORDS, EARLY)
+@scenario("Produce")
 def produce_what_is_refused(both: Both) -> None:
     topic, compacted = both.topic(), both.topic(cleanup_policy="compact")
     good = batch()
@@ -104,7 +90,7 @@ def fetch_with_a_negative_epoch(both: Both) -> None:
     both.ask("Fetch", **fetched(named(both, topic), 0, epoch=-2))
 
 
-@scenario("Fetch", ABORTED)
+@scenario("Fetch")
 def fetch(both: Both) -> None:
     topic = both.topic(partitions=2)
     both.fill(topic)

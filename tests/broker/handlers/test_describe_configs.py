@@ -163,7 +163,7 @@ async def test_the_loggers_of_the_process_are_told_with_their_levels(tmp_path: P
         found = configs["ottla.test.described"]
         told = (found.value, found.config_source, found.read_only, found.is_sensitive, found.config_type)
         assert told == ("FATAL", 6, False, False, 0)
-        assert (list(found.synonyms), found.documentation) == ([], None)
+        assert (list(found.synonyms), found.documentation) == ([], "")
         assert "root" in configs
 
 

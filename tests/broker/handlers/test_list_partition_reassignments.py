@@ -41,7 +41,7 @@ async def test_what_the_store_says_is_told(tmp_path: Path) -> None:
         await write(cluster, "t", p0=STAYS, p1=MOVES)
         broker = await cluster.start_broker(0)
         for told in (send(broker, everything=True), send(broker, ("t", 1), ("t", 0), ("no", 0))):
-            assert (told.error_code, told.error_message) == (0, None)
+            assert (told.error_code, told.error_message) == (0, "")
             ((name, (partition,)),) = [(topic.name, topic.partitions) for topic in told.topics]
             assert (name, partition.partition_index) == ("t", 1)
             assert (partition.replicas, partition.adding_replicas, partition.removing_replicas) == (

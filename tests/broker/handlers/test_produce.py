@@ -124,11 +124,7 @@ def test_an_unknown_partition_is_unknown(house: House, topic: str, index: int) -
 def test_records_that_are_no_sound_batch_are_refused(house: House) -> None:
     good = batch(b"a", b"b")
     bad: Mapping[int, Sequence[Records]] = {
-        ErrorCode.CORRUPT_MESSAGE: [
-            damaged(good, 65, b"\x7f", keep_crc=True),
-            damaged(good, 16, b"\3"),
-            damaged(good, 8, (-1).to_bytes(4, "big", signed=True)),
-        ],
+        ErrorCode.CORRUPT_MESSAGE: [damaged(good, 65, b"\x7f", keep_crc=True)],
         ErrorCode.INVALID_RECORD: [
             None,
             memoryview(b""),
@@ -143,6 +139,31 @@ def test_records_that_are_no_sound_batch_are_refused(house: House) -> None:
             assert codes(house, one(records)) == [code]
             assert codes(house, request((TOPIC, 0, records), (TOPIC, 1, batch(b"c")))) == [code, 0]
     assert hosted(house).log.log_end_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("position", "damage", "said"),
+    [
+        (16, b"\3", "Invalid magic found in record: 3"),
+        (8, (-1).to_bytes(4, "big", signed=True), "Record size -1 is less than the minimum record overhead (14)"),
+    ],
+)
+def test_records_that_no_batch_begins_with_end_the_whole_request(
+    house: House, position: int, damage: bytes, said: str
+) -> None:
+    bad = damaged(batch(b"a"), position, damage)
+    for asked in (one(bad), request((TOPIC, 0, bad), (TOPIC, 1, batch(b"c")))):
+        found = answers(now(house, asked))
+        assert {(each.error_code, each.error_message) for each in found} == {(ErrorCode.CORRUPT_MESSAGE, said)}
+    assert (hosted(house).log.log_end_offset, hosted(house, 1).log.log_end_offset) == (0, 0)
+
+
+def test_what_is_not_one_batch_is_refused_without_the_log_start_offset(house: House) -> None:
+    for records in (memoryview(b""), damaged(batch(b"a"), 16, b"\1"), memoryview(bytearray(bytes(batch(b"a")) * 2))):
+        (found,) = answers(now(house, one(records)))
+        assert (found.error_code, found.log_start_offset) == (ErrorCode.INVALID_RECORD, -1)
+    (found,) = answers(now(house, one(damaged(batch(b"a"), 57, (9).to_bytes(4, "big")))))
+    assert (found.error_code, found.log_start_offset) == (ErrorCode.INVALID_RECORD, 0)
 
 
 def test_a_timestamp_beyond_the_topics_limits_is_refused(house: House) -> None:
