@@ -19,7 +19,7 @@ NATIVE := $(shell command -v $${CC:-cc} >/dev/null && echo '[native]')
 FAST_TESTS := OTTLA_PLAIN=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: run setup tests-ready test check fast versions soak steady bench measure compare compare-here docs
+.PHONY: run setup tests-ready test check fast versions soak steady bench measure compare compare-here compat docs
 .DELETE_ON_ERROR:
 
 run: $(VENV)/run.stamp ## Set up, then serve Kafka clients on localhost:9092 with data under ./data.
@@ -80,6 +80,10 @@ measure: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/spar
 	$(BIN)/python -m benchmarks --output docs/benchmarks.md
 	$(BIN)/python -m pytest --measure
 
+compat: $(VENV)/classes.stamp $(VENV)/clients.stamp ## Stock clients with Ottla and two Apache Kafkas: writes docs/compatibility.md.
+	$(BIN)/python -m compat_tests.compatibility
+	$(BIN)/python -m pytest --compat -m compat compat_tests
+
 docs: $(VENV)/run.stamp ## Write the documents that derive from the code.
 	$(BIN)/python -m ottla.broker.config_docs > docs/configuration.md
 	$(BIN)/python -m ottla.pipeline.transform_docs > docs/transforms.md
@@ -106,6 +110,13 @@ $(VENV)/test.stamp: $(VENV)/run.stamp
 # Half a gigabyte, which only tests and measurements of Spark need.
 $(VENV)/spark.stamp: $(VENV)/test.stamp
 	@$(PIP) install --no-build-isolation --editable '.[spark]'
+	@touch $@
+
+# Clients in other languages, with the compilers of these: only `make compat` needs them.
+$(VENV)/clients.stamp: $(VENV)/spark.stamp $(addprefix compat_tests/compatibility/,toolchains.py programs/node/package.json) $(wildcard compat_tests/compatibility/programs/go/go.* compat_tests/compatibility/programs/go/*/*.go)
+	@command -v kcat >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends kcat; }
+	@$(PIP) install --no-build-isolation --editable '.[compat]'
+	@$(BIN)/python -m compat_tests.compatibility.toolchains
 	@touch $@
 
 # Spark, Kafka and ZooKeeper are started often.

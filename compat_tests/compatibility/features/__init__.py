@@ -1,0 +1,1 @@
+"""The rows of the page, by sections: a scenario each, written once for all clients."""

@@ -1,0 +1,29 @@
+"""A cell of the page from the outcomes of its trials: pure."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from compat_tests.compatibility.trials import FAILED, LACKS, PASSED, Outcome
+
+AGREES, DIFFERS, UNSUPPORTED, ABSENT = "agrees", "differs", "unsupported", "absent"
+
+
+class Cell(NamedTuple):
+    """Whether Ottla does what Kafka does, and why not; or which Kafka fails where Ottla agrees with the other."""
+
+    kind: str
+    why: str = ""
+
+
+def cell(ottla: Outcome, kafkas: Mapping[str, Outcome], unsupported: str = "") -> Cell:
+    """Return the cell of a feature and a client; `unsupported` quotes docs/unsupported.md if that lists the feature."""
+    for each in (ottla, *kafkas.values()):
+        if each.kind == LACKS:
+            return Cell(ABSENT, each.why)
+    failing = {name: each.why for name, each in kafkas.items() if each.kind == FAILED}
+    text = "; ".join(f"fails with {name}: {why}" for name, why in failing.items())
+    if len(failing) == len(kafkas):
+        return Cell(ABSENT, text)
+    if ottla.kind == PASSED:
+        return Cell(DIFFERS, f"it works, and unsupported.md says: {unsupported}") if unsupported else Cell(AGREES, text)
+    return Cell(UNSUPPORTED, unsupported) if unsupported else Cell(DIFFERS, ottla.why)
