@@ -147,18 +147,16 @@ class Partition:
 
     # Appending
 
-    def append_as_leader(
-        self, batches: Sequence[ProducedBatch], required_acks: int, now_ms: int
-    ) -> tuple[LogAppendInfo, int]:
-        """Append validated batches; returns what the log says, and what moved."""
+    def append_as_leader(self, batch: ProducedBatch, required_acks: int, now_ms: int) -> tuple[LogAppendInfo, int]:
+        """Append a validated batch; returns what the log says, and what moved."""
         self._require_appends(required_acks)
-        info = self.log.append_as_leader(batches, self.leader_epoch, now_ms)
+        info = self.log.append_as_leader(batch, self.leader_epoch, now_ms)
         return info, self.appended(info, now_ms)
 
-    def begin_append(self, batches: Sequence[ProducedBatch], required_acks: int, now_ms: int) -> Append:
+    def begin_append(self, batch: ProducedBatch, required_acks: int, now_ms: int) -> Append:
         """The first half of `append_as_leader`, for an append whose write a worker thread makes."""
         self._require_appends(required_acks)
-        return self.log.begin_as_leader(batches, self.leader_epoch, now_ms)
+        return self.log.begin_as_leader(batch, self.leader_epoch, now_ms)
 
     def _require_appends(self, required_acks: int) -> None:
         if not self.is_leader:

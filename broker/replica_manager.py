@@ -132,7 +132,7 @@ class ReplicaManager:
 
     def append(self, partition: Partition, batch: ProducedBatch, required_acks: int, now_ms: int) -> LogAppendInfo:
         """Append one batch and wake who waits for it."""
-        info, moved = partition.append_as_leader((batch,), required_acks, now_ms)
+        info, moved = partition.append_as_leader(batch, required_acks, now_ms)
         if moved:
             self.signal.notify(partition.topic_partition, moved)
             if partition.flushes_by_count:
@@ -147,7 +147,7 @@ class ReplicaManager:
         all_moved = []
         for partition, batch in entries:
             try:
-                info, moved = partition.append_as_leader((batch,), required_acks, now_ms)
+                info, moved = partition.append_as_leader(batch, required_acks, now_ms)
                 results.append(info)
                 all_moved.append((partition, moved))
             except KafkaError as error:

@@ -125,12 +125,12 @@ class SlowAppends:
             # A move may have brought the log into another directory.
             log = partition.log
             if log.pace.is_slow:
-                append = partition.begin_append((batch,), required_acks, replicas.clock.now_ms())
+                append = partition.begin_append(batch, required_acks, replicas.clock.now_ms())
                 await self._write(log, append)
                 info = append.leader_info
                 moved = partition.appended(info, replicas.clock.now_ms())
             else:
-                info, moved = partition.append_as_leader((batch,), required_acks, replicas.clock.now_ms())
+                info, moved = partition.append_as_leader(batch, required_acks, replicas.clock.now_ms())
         except KafkaError as error:
             return error
         except Exception:

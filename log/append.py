@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from ottla.log.append_info import LogAppendInfo, UnexpectedAppendOffsetError
 from ottla.log.config import LogConfig
 from ottla.log.open_files import OpenFile
-from ottla.log.producer_state import BatchMetadata, HeadersBefore, ProducerState
 from ottla.log.segment import Segment, write_at
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import ProducedBatch, crc_is_valid, iter_batches
@@ -26,7 +25,7 @@ class Append:
 
     def __init__(
         self,
-        batches: Sequence[ProducedBatch],
+        batches: tuple[ProducedBatch, ...],
         segment: Segment | None,
         first_offset: int,
         size: int,
@@ -45,10 +44,12 @@ class Append:
         assert self.info is not None
         return self.info
 
-    @property
-    def buffers(self) -> list[memoryview]:
-        """The bytes of all batches."""
-        return [batch.data for batch in self.batches]
+    def buffers(self) -> tuple[memoryview, ...]:
+        """Return the bytes of all batches."""
+        batches = self.batches
+        if len(batches) == 1:
+            return (batches[0].data,)
+        return tuple([batch.data for batch in batches])
 
 
 class SegmentWrite:
@@ -59,7 +60,7 @@ class SegmentWrite:
     def __init__(self, append: Append, segment: Segment) -> None:
         self.file: OpenFile = segment.file.open().duplicate()
         self.path = segment.file.path
-        self.buffers = append.buffers
+        self.buffers = append.buffers()
         self.position = segment.size
         self.size = append.size
         self.error: OSError | None = None
@@ -75,31 +76,9 @@ class SegmentWrite:
         self.seconds = time.perf_counter() - started
 
 
-def repeated_batch(
-    batches: Sequence[ProducedBatch], producers: ProducerState, before: HeadersBefore, offset: int
-) -> BatchMetadata | None:
-    """Return the batch in the log that one of several repeats; KafkaError if its producer may not append it now.
-
-    `offset` is that of the first batch.
-    """
-    # Each is checked as if those before it were in the log.
-    saved = producers.saved({batch.header.producer_id for batch in batches if batch.header.has_producer_id})
-    try:
-        for batch in batches:
-            if batch.header.has_producer_id:
-                duplicate = producers.check(batch.header, before)
-                if duplicate is not None:
-                    return duplicate
-                producers.update(batch.header, offset, batch.max_timestamp)
-            offset += batch.header.last_offset_delta + 1
-    finally:
-        producers.restore(saved)
-    return None
-
-
 def batches_for(
     segment: Segment, batches: Sequence[ProducedBatch], config: LogConfig, now_ms: int
-) -> tuple[Sequence[ProducedBatch], int]:
+) -> tuple[tuple[ProducedBatch, ...], int]:
     """Return the first batch, with those behind it that go into the same segment, and their size together."""
     size, count = batches[0].header.size, 1
     for each in batches[1 : min(_BATCHES_IN_ONE_WRITE, segment.indexable_batches)]:
@@ -108,7 +87,7 @@ def batches_for(
         if segment.should_roll(config, together, header.max_timestamp, header.last_offset, now_ms):
             break
         size, count = together, count + 1
-    return batches[:count], size
+    return tuple(batches[:count]), size
 
 
 def replicated_batches(records: memoryview, log_end_offset: int) -> list[ProducedBatch]:

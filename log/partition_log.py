@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ottla.log.append import Append, SegmentWrite, batches_for, repeated_batch, replicated_batches
+from ottla.log.append import Append, SegmentWrite, batches_for, replicated_batches
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from ottla.log.directory_failures import storage_error
@@ -95,38 +95,31 @@ class PartitionLog:
 
     # Appending
 
-    def append_as_leader(self, batches: Sequence[ProducedBatch], leader_epoch: int, now_ms: int) -> LogAppendInfo:
-        """Give the batches the next offsets and append them, all or none.
+    def append_as_leader(self, batch: ProducedBatch, leader_epoch: int, now_ms: int) -> LogAppendInfo:
+        """Give the batch the next offsets and append it.
 
         A batch that its producer sent before is answered, not appended. KafkaError if its producer may not append it
-        now, if a batch is larger than a segment, or if the disk fails.
+        now, if it is larger than a segment, or if the disk fails.
         """
-        append = self.begin_as_leader(batches, leader_epoch, now_ms)
+        append = self.begin_as_leader(batch, leader_epoch, now_ms)
         if append.segment is not None:
             self._write(append, append.segment)
         return append.leader_info
 
-    def begin_as_leader(self, batches: Sequence[ProducedBatch], leader_epoch: int, now_ms: int) -> Append:
-        """Check the batches and give them the next offsets: the first half of `append_as_leader`."""
+    def begin_as_leader(self, batch: ProducedBatch, leader_epoch: int, now_ms: int) -> Append:
+        """Check the batch and give it the next offsets: the first half of `append_as_leader`."""
         if not self._is_ready:
             self._make_changeable()
-        batch = batches[0]
         header = batch.header
         first_offset = self.log_end_offset
         last_offset = first_offset + header.last_offset_delta
         size = header.batch_length + LOG_OVERHEAD
         max_timestamp = batch.max_timestamp
         try:
-            duplicate = None
-            if len(batches) > 1:
-                duplicate = repeated_batch(batches, self.producers, self.segments.headers_before, first_offset)
-                last_offset = first_offset + sum(each.header.last_offset_delta + 1 for each in batches) - 1
-                size = sum(each.header.size for each in batches)
-                max_timestamp = max(each.max_timestamp for each in batches)
-            elif header.producer_id >= 0:
+            if header.producer_id >= 0:
                 duplicate = self.producers.check(header, self.segments.headers_before)
-            if duplicate is not None:
-                return Append((), None, first_offset, 0, self._already_appended(duplicate))
+                if duplicate is not None:
+                    return Append((), None, first_offset, 0, self._already_appended(duplicate))
             if leader_epoch != self.leader_epochs.saved_epoch:
                 self.leader_epochs.assign(leader_epoch, first_offset)
             segment = self.segments.active
@@ -134,13 +127,10 @@ class PartitionLog:
                 segment = self._roll(first_offset, size, now_ms)
         except OSError as error:
             raise self.disk_error(error) from error
-        offset = first_offset
-        for batch in batches:
-            place(batch.data, offset, leader_epoch)
-            offset += batch.header.last_offset_delta + 1
+        place(batch.data, first_offset, leader_epoch)
         time_ms = max_timestamp if self.config.log_append_time else _NO_TIME
         info = LogAppendInfo(first_offset, last_offset, time_ms, self.log_start_offset, size)
-        return Append(batches, segment, first_offset, size, info)
+        return Append((batch,), segment, first_offset, size, info)
 
     def append_as_follower(self, records: memoryview, now_ms: int) -> None:
         """Append whole batches with the offsets and epochs that their leader gave them; errors of `replicated`."""
@@ -178,7 +168,7 @@ class PartitionLog:
         clock = self.pace.clock
         started = clock()
         try:
-            segment.write(append.buffers, append.size)
+            segment.write(append.buffers(), append.size)
         except OSError as error:
             raise self.disk_error(error) from error
         self.pace.took(clock() - started)

@@ -107,7 +107,7 @@ class World:
             if not partition.is_leader or (broker_id == partition.leader_id and len(self.leaders()) > 1):
                 continue
             produced = validate_produced(batch(b"%d" % next(self.values)), api_version=9, rules=RULES, now_ms=NOW_MS)
-            partition.append_as_leader((produced,), 1, self.now_ms)
+            partition.append_as_leader(produced, 1, self.now_ms)
 
     def fetch(self, broker_id: int, *, is_lost: bool = False) -> None:
         """The follower asks whom it takes for its leader, who may be another one by now; the answer may be lost."""

@@ -359,7 +359,7 @@ def test_whatever_becomes_of_the_present_log_the_future_log_follows(tmp_path: Pa
             if what == "append":
                 batches = [produced(chance.randint(1, 4), value=b"%d" % number) for _ in range(chance.randint(1, 3))]
                 for each in batches:
-                    source.append_as_leader([each], epoch, NOW_MS)
+                    source.append_as_leader(each, epoch, NOW_MS)
                     ends.append(source.log_end_offset)
             elif what == "copy":
                 copy(source, future)

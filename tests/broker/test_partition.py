@@ -33,7 +33,7 @@ def lead(
 def append(partition: Partition, *values: bytes, acks: int = 1, timestamp: int = NOW_MS) -> int:
     """What moved."""
     produced = validate_produced(batch(*values, timestamp=timestamp), api_version=9, rules=RULES, now_ms=NOW_MS)
-    return partition.append_as_leader((produced,), acks, NOW_MS)[1]
+    return partition.append_as_leader(produced, acks, NOW_MS)[1]
 
 
 def asked(offset: int, *, epoch: int = -1, last_epoch: int = -1) -> FetchPartition:
@@ -249,7 +249,7 @@ def test_an_open_transaction_bounds_who_reads_committed_records(house: House) ->
         rules=RULES,
         now_ms=NOW_MS,
     )
-    partition.append_as_leader((produced,), 1, NOW_MS)
+    partition.append_as_leader(produced, 1, NOW_MS)
     append(partition, b"b")
     assert partition.last_stable_offset == 1
     assert values(read(partition, 0, TO_LAST_STABLE_OFFSET)) == [b"a"]

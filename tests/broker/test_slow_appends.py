@@ -185,9 +185,9 @@ async def test_a_slow_write_on_the_loop_makes_its_directory_slow(slow_and_quick:
     assert same.log.pace is slow_and_quick.partition.log.pace is not pace
     times = iter([0.0, 0.004, 1.0, 1.3, 1.3])
     pace.clock = lambda: next(times)
-    quick.log.append_as_leader([produced()], 0, NOW_MS)
+    quick.log.append_as_leader(produced(), 0, NOW_MS)
     assert not pace.is_slow
-    quick.log.append_as_leader([produced()], 0, NOW_MS)
+    quick.log.append_as_leader(produced(), 0, NOW_MS)
     assert pace.is_slow
 
 
@@ -324,7 +324,7 @@ async def test_whoever_does_not_wait_changes_nothing(slow: Slow) -> None:
     await slow.disk.begun()
     log = slow.partition.log
     for change in (
-        lambda: log.append_as_leader([produced()], 0, NOW_MS),
+        lambda: log.append_as_leader(produced(), 0, NOW_MS),
         lambda: log.append_as_follower(batch(b"x"), NOW_MS),
         lambda: log.truncate_to(0),
         lambda: log.truncate_fully_and_start_at(7),
@@ -429,7 +429,7 @@ def test_batches_of_a_leader_go_into_segments_as_they_fit(tmp_path: Path) -> Non
 
 def test_an_append_that_ends_in_a_closed_log_is_a_storage_error(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    begun = log.begin_as_leader([produced()], 0, NOW_MS)
+    begun = log.begin_as_leader(produced(), 0, NOW_MS)
     assert isinstance(begun, Append)
     write = log.begin_write(begun)
     log.release()

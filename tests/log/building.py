@@ -72,8 +72,9 @@ def checked(log: PartitionLog) -> PartitionLog:
 
 
 def append(log: PartitionLog, *batches: ProducedBatch, epoch: int = 0, now_ms: int = NOW_MS) -> LogAppendInfo:
-    """Append as leader of `epoch`."""
-    return log.append_as_leader(batches or (produced(),), epoch, now_ms)
+    """Append as leader of `epoch`, one after the other; return what became of the last one."""
+    infos = [log.append_as_leader(batch, epoch, now_ms) for batch in batches or (produced(),)]
+    return infos[-1]
 
 
 def content(region: FileRegion | bytes | bytearray) -> bytes:

@@ -30,7 +30,7 @@ def filled(directory: Path) -> LogManager:
     config = LogConfig(segment_bytes=200)
     log = logs.get_or_create(TopicPartition("t", 0), ID, config, NOW_MS)
     for epoch, producer_id in ((2, 40), (4, 6)):
-        log.append_as_leader([produced(1, value=bytes(80), producer_id=producer_id)], epoch, NOW_MS)
+        log.append_as_leader(produced(1, value=bytes(80), producer_id=producer_id), epoch, NOW_MS)
     logs.get_or_create(TopicPartition("t", 1), ID, config, NOW_MS).flush()
     for new in logs.take_unmade():
         new.make()

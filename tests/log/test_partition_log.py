@@ -135,22 +135,7 @@ def test_a_write_that_falls_short_or_fails_leaves_the_log_as_it_was(tmp_path: Pa
     assert len(records_from(log)) == 3
 
 
-def test_several_batches_are_appended_all_or_none(tmp_path: Path) -> None:
-    log = open_log(tmp_path)
-    info = append(log, produced(2, producer_id=1), produced(3), produced(1, producer_id=1, sequence=2))
-    assert (info.first_offset, info.last_offset) == (0, 5)
-    with pytest.raises(KafkaError):
-        append(log, produced(1, producer_id=2), produced(1, producer_id=1, sequence=9))
-    assert set(log.producers.entries) == {1}
-    assert (log.log_end_offset, log.producers.end_offset) == (6, 6)
-    with _largest_file(log.size + 100), pytest.raises(KafkaError):
-        append(log, produced(1, producer_id=2), produced(1, producer_id=1, sequence=3))
-    assert set(log.producers.entries) == {1}
-    assert append(log, produced(1, producer_id=1, sequence=3), produced(1)).first_offset == 6
-    assert [record.offset for record in records_from(log)] == list(range(8))
-
-
-def test_several_batches_that_need_a_new_segment_leave_a_snapshot_of_the_state_before(tmp_path: Path) -> None:
+def test_a_batch_that_needs_a_new_segment_leaves_a_snapshot_of_the_state_before(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=400)
     append(log, produced(2, value=bytes(100), producer_id=1))
     append(log, produced(1, value=bytes(100), producer_id=1, sequence=2), produced(1, producer_id=2))

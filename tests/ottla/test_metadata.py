@@ -65,7 +65,7 @@ def kafkas(directory: Path, *partitions: TopicPartition, topic_id: bytes = ID) -
     logs = LogManager([directory], broker_id=3, cluster_id="c")
     for each in partitions:
         log = logs.get_or_create(each, topic_id, LogConfig(), NOW_MS)
-        log.append_as_leader([produced(producer_id=8)], 5, NOW_MS)
+        log.append_as_leader(produced(producer_id=8), 5, NOW_MS)
     logs.shutdown()
     return directory
 

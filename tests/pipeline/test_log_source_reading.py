@@ -146,7 +146,7 @@ def test_a_log_is_read_at_every_step_of_a_compaction(tmp_path: Path, monkeypatch
     monkeypatch.setattr("ottla.pipeline.log_source_segments._BETWEEN_LOOKS_S", 0)
     log = log_in(tmp_path, segment_bytes=500, segment_index_bytes=240)
     for number in range(12):
-        log.append_as_leader([keyed((b"%d" % (number % 3), b"%d" % number))], 0, NOW_MS)
+        log.append_as_leader(keyed((b"%d" % (number % 3), b"%d" % number)), 0, NOW_MS)
         if number % 2:
             log.roll(NOW_MS)
     checkpoint(tmp_path, log.log_end_offset)
@@ -181,7 +181,7 @@ def test_a_log_is_read_at_every_step_of_a_compaction(tmp_path: Path, monkeypatch
 def test_what_was_compacted_is_read_with_its_gaps(tmp_path: Path) -> None:
     log = log_in(tmp_path)
     for number in range(30):
-        log.append_as_leader([keyed((b"%d" % (number % 4), b"%d" % number), (b"a", None))], 0, NOW_MS)
+        log.append_as_leader(keyed((b"%d" % (number % 4), b"%d" % number), (b"a", None)), 0, NOW_MS)
         if number % 10 == 9:
             log.roll(NOW_MS)
     clean_log(log)
@@ -195,7 +195,7 @@ def test_what_was_compacted_is_read_with_its_gaps(tmp_path: Path) -> None:
 def test_a_segment_that_was_compacted_since_it_was_planned_for_is_read(tmp_path: Path) -> None:
     log = log_in(tmp_path)
     for key, is_last in ((b"a", False), (b"b", True), (b"b", False), (b"b", True), (b"c", False)):
-        log.append_as_leader([keyed((key, b"value"))], 0, NOW_MS)
+        log.append_as_leader(keyed((key, b"value")), 0, NOW_MS)
         if is_last:
             log.roll(NOW_MS)
     checkpoint(tmp_path, log.log_end_offset)
