@@ -188,7 +188,7 @@ def plan_partitions(
             ErrorCode.REASSIGNMENT_IN_PROGRESS, f"A partition reassignment is in progress for the topic '{name}'."
         )
     if found is None or not found.partitions:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     count = len(found.partitions)
     added = wanted.count - count
     if added == 0:
