@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -132,6 +133,10 @@ class Member:
         assert self._process.wait(PATIENCE_S) != 0
         self._join()
         return self._complaints
+
+    def freeze(self) -> None:
+        """Stop its process, which neither reads nor writes any more; the broker takes it for alive."""
+        self._process.send_signal(signal.SIGSTOP)
 
     def crash(self) -> None:
         """End it without a word to the broker."""

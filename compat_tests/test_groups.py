@@ -101,6 +101,9 @@ def test_who_comes_under_the_name_of_another_replaces_it(broker: Broker, topic: 
     fill(broker, topic, 1, range(2))
     with Member(broker, client, topic, topic, instance="only", session_timeout_ms=LONG_SESSION_MS) as one:
         wait_until(lambda: len(one.read) == 2, one)
+        if client == "aiokafka":
+            # It does not know the error that fences it. It would join again, and take the name back now and then.
+            one.freeze()
         with Member(broker, client, topic, topic, instance="only", session_timeout_ms=LONG_SESSION_MS) as two:
             wait_until(lambda: len(two.read) == 2, two)
             fill(broker, topic, 1, range(2))

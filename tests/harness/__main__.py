@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import os
 import random
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -49,6 +50,8 @@ def main() -> int:
     parser.add_argument("--steady", action="store_true", help=f"{ROUNDS} times, on a busy machine")
     parser.add_argument("--seed", type=int, help="the seed of all random input (default: a fresh one, printed)")
     arguments = parser.parse_args()
+    # A shell that runs this in the background has it ignore Ctrl-C, and so all processes that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     seed = random.SystemRandom().randrange(2**32) if arguments.seed is None else arguments.seed
     if not arguments.steady:
         return 0 if run_whole(parts(seed), BUILD).is_good else 1

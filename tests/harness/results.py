@@ -1,7 +1,8 @@
 """What became of each test, a line of JSON for each, in the file that `--results` names."""
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.harness.schedule import ALL, ONCE, SPARK, tests_marked
 
-_file = pytest.StashKey[TextIO]()
+_cpu = pytest.StashKey[float]()
 PASSED, SKIPPED, FAILED = "passed", "skipped", "failed"
 
 
@@ -21,6 +22,8 @@ class Result(NamedTuple):
     """What it was run in one process with: its file, or all that uses Spark."""
     outcome: str
     seconds: float
+    cpu_seconds: float
+    """Processor time of its process, and of those that it started and waited for."""
     output: str
     is_once: bool
     """Whether it is not to be run again when it has failed."""
@@ -33,6 +36,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.results and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Recorder(config), "ottla-results")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note the processor time since the report before; a report's attributes reach the process that records."""
+    report = yield
+    now = _cpu_seconds()
+    vars(report)["cpu_seconds"] = now - item.config.stash.get(_cpu, now)
+    item.config.stash[_cpu] = now
+    return report
+
+
+def _cpu_seconds() -> float:
+    return sum(os.times()[:4])
 
 
 class Recorder:
@@ -53,6 +72,7 @@ class Recorder:
             "when": report.when,
             "outcome": report.outcome,
             "seconds": getattr(report, "duration", 0.0),
+            "cpu_seconds": getattr(report, "cpu_seconds", 0.0),
             "output": _output(report) if report.failed else "",
             "is_once": report.nodeid in self.marked[ONCE],
             "group": SPARK if report.nodeid in self.marked[SPARK] else report.nodeid.partition("::")[0],
@@ -93,6 +113,7 @@ def read_results(path: Path) -> Iterator[Result]:
             each[0]["group"],
             FAILED if FAILED in found or not has_run else SKIPPED if SKIPPED in found else PASSED,
             sum(phase["seconds"] for phase in each),
+            sum(phase.get("cpu_seconds", 0.0) for phase in each),
             "\n".join(phase["output"] for phase in each if phase["output"]),
             any(phase["is_once"] for phase in each),
         )

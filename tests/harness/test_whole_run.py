@@ -75,7 +75,7 @@ def test_what_fails_is_run_again_alone_and_listed_when_it_passes(
 def test_a_run_is_good_with_three_unsteady_tests_and_not_with_four(
     capsys: pytest.CaptureFixture[str], unsteady: int, last: str
 ) -> None:
-    good = Result("good", "file", "passed", 0.0, "", False)
+    good = Result("good", "file", "passed", 0.0, 0.0, "", False)
     outcome = judge([good], [Failure("all", str(each), "at first", "1 passed", True) for each in range(unsteady)])
     assert outcome.is_good is (unsteady == 3)
     report(outcome)
@@ -143,9 +143,23 @@ def test_a_test_that_was_chosen_and_never_run_has_failed(project: pytest.Pyteste
 def test_the_slowest_tests_are_listed_and_groups_by_what_they_took(project: pytest.Pytester) -> None:
     project.makepyfile("import time\ndef test_quick(): pass\ndef test_long(): time.sleep(0.2)")
     run(project)
-    seconds, name = (project.path / "build" / "slowest.txt").read_text().splitlines()[0].split()
+    seconds, _, name = (project.path / "build" / "slowest.txt").read_text().splitlines()[0].split()
     assert name.endswith("::test_long")
     assert float(seconds) >= 0.2
+
+
+def test_what_a_test_and_its_children_take_of_the_processors_is_listed(project: pytest.Pytester) -> None:
+    project.makepyfile(test_idle="def test(): pass")
+    project.makepyfile(
+        test_busy="""
+            import subprocess, sys
+            def test_first(): pass
+            def test_child(): subprocess.run([sys.executable, "-c", "sum(range(10**7))"], check=True)
+        """
+    )
+    run(project, "-n", "2", "--dist=loadfile")
+    (cpu, busiest), *_ = [line.split() for line in (project.path / "build" / "heaviest.txt").read_text().splitlines()]
+    assert (busiest, float(cpu) > 0) == ("test_busy.py", True)
 
 
 def test_the_spark_tests_of_all_files_run_in_one_process_and_first(project: pytest.Pytester) -> None:

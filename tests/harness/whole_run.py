@@ -1,9 +1,9 @@
 """A run of all tests: its parts one after the other, what failed once more, alone, and a line that says how it went.
 
 A test that fails, and then passes when it is run alone, is unsteady. The run lists it and does not fail, unless more
-than `MOST_UNSTEADY` are. A test of loss, duplicates or order is marked `once`, and is never run again. The slowest go
-into `build/slowest.txt`, and the seconds of each group of tests into `build/seconds.txt`, in the form of the file
-`seconds.txt` here.
+than `MOST_UNSTEADY` are. A test of loss, duplicates or order is marked `once` and never run again. The slowest tests
+go into `build/slowest.txt`, the groups of tests that take most of the processors into `build/heaviest.txt`, and the
+seconds of each group into `build/seconds.txt`, in the form of the file `seconds.txt` here.
 """
 
 import os
@@ -128,12 +128,16 @@ def _run_again(part: Part, failed: Result, build: Path) -> Failure:
 
 def _write_seconds(results: Iterable[Result], build: Path) -> None:
     slowest = sorted(results, key=lambda each: -each.seconds)[:SLOWEST]
-    lines = [f"{each.seconds:8.2f} {each.name}" for each in slowest]
+    lines = [f"{each.seconds:8.2f} {each.cpu_seconds:8.2f} {each.name}" for each in slowest]
     (build / "slowest.txt").write_text("\n".join(lines) + "\n")
-    print(f"\nThe {len(lines)} slowest, in seconds:", *lines, sep="\n")
+    print(f"\nThe {len(lines)} slowest, in seconds, and their processor time:", *lines, sep="\n")
     groups: defaultdict[str, float] = defaultdict(float)
+    cpu: defaultdict[str, float] = defaultdict(float)
     for each in results:
         groups[each.group] += each.seconds
+        cpu[each.group] += each.cpu_seconds
+    heaviest = [f"{each:8.2f} {group}" for group, each in sorted(cpu.items(), key=lambda it: -it[1])[:SLOWEST]]
+    (build / "heaviest.txt").write_text("\n".join(heaviest) + "\n")
     longest = [f"{each:.0f} {group}" for group, each in sorted(groups.items(), key=lambda it: -it[1]) if each >= LONG_S]
     (build / "seconds.txt").write_text("\n".join(longest) + "\n")
 

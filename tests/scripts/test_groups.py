@@ -205,8 +205,8 @@ def test_watching_prints_rows_until_it_is_interrupted(broker: Broker, env: dict[
     assert process.stdout is not None
     rows = [process.stdout.readline().split("\t") for _ in range(3)]
     process.send_signal(signal.SIGINT)
-    process.stdout.close()
     assert process.wait(PATIENCE_S) == 130
+    process.stdout.close()
     assert [row[1] for row in rows] == [group] * 3
     assert len({row[0] for row in rows}) == 3
 
