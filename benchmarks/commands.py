@@ -26,6 +26,8 @@ TOOL_JVM: Final = (
 )
 TOPIC: Final = "orders"
 GROUP: Final = "billing"
+HELP_CPU_BAR_S: Final = 0.15
+"""Of `ottla --help`, which asks nobody."""
 CPU_BAR_S: Final = 0.25
 """Of `ottla topics list`."""
 WALL_BAR: Final = 0.15
@@ -66,6 +68,7 @@ COMMANDS: Final = (
     ),
     Common("broker-api-versions", "", "api-versions"),
 )
+HELP: Final = Common("", "", "--help")
 Figures = Mapping[tuple[str, Common], Sequence[tuple[float, float]]]
 
 
@@ -75,7 +78,7 @@ def measure(rounds: int) -> Figures:
     with running(Ottla) as broker:
         _fill(broker.bootstrap)
         for number in range(rounds + 1):
-            for common in COMMANDS:
+            for common in (HELP, *COMMANDS):
                 for program, command in _programs(common, broker.bootstrap):
                     spent = _spent(command)
                     if number:  # the first round finds no file in the page cache
@@ -91,6 +94,9 @@ def _fill(bootstrap: str) -> None:
 
 
 def _programs(common: Common, bootstrap: str) -> Iterator[tuple[str, list[str]]]:
+    if common is HELP:
+        yield OTTLA, _ottla(common.ottla)
+        return
     tool = [*common.arguments.split(), "--bootstrap-server", bootstrap]
     yield KAFKA, tool_command(CLASSES[common.tool], *tool, jvm=TOOL_JVM)
     yield OTTLA, [*_ottla(*common.ottla.split()), "-b", bootstrap]
@@ -137,7 +143,10 @@ def table(figures: Figures) -> list[str]:
         )
     few = sum(ratio <= MOST for ratio in ratios)
     cpu = _medians(figures[OTTLA, COMMANDS[0]])[1]
+    help_cpu = _medians(figures[OTTLA, HELP])[1]
     lines += [
+        "",
+        f"`ottla --help`: {help_cpu:.3f} s of CPU (bar {HELP_CPU_BAR_S}).",
         "",
         f"`ottla topics list`: {ratios[0]:.3f} of Kafka's wall time (bar {WALL_BAR}), {cpu:.3f} s of CPU (bar "
         f"{CPU_BAR_S}). {few} of {len(ratios)} commands within {MOST} of Kafka's wall time (bar {MOST_OF}).",

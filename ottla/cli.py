@@ -50,6 +50,7 @@ _SCRIPTS = {
     "client-metrics": _script("client-metrics", "List, describe, set and delete subscriptions to clients' metrics."),
     "configs": _script("configs", "Describe, change and compare configs of topics, brokers and groups."),
     "consume": _script("consume", "Print the records of topics."),
+    "copy": _script("copy", "Copy a topic, also to another cluster."),
     "delete-records": _script("delete-records", "Delete the first records of partitions."),
     "diff": _script("diff", "Compare topics of two clusters, or of a cluster and a file."),
     "dump-log": _script("dump-log", "Print what files of a log directory hold."),
@@ -58,6 +59,7 @@ _SCRIPTS = {
     "log-dirs": _script("log-dirs", "Describe the log directories of brokers."),
     "loggers": _script("loggers", "List and set the levels of a broker's loggers, while it runs."),
     "offsets": _script("offsets", "Print offsets of partitions: the first one, the next one, or that of a time."),
+    "perf": _script("perf", "Measure throughput and latency of a topic."),
     "produce": _script("produce", "Write records to a topic."),
     "quotas": _script("quotas", "List, set and apply quotas of users, client ids and addresses."),
     "reassign": _script("reassign", "Move partitions between brokers, and replicas between log directories."),
@@ -65,6 +67,8 @@ _SCRIPTS = {
     "transactions": _script("transactions", "List and describe transactions, find those that hang, and abort them."),
     "topics": _script("topics", "List, describe, create, alter, export and delete topics."),
     "users": _script("users", "List, add and delete the SCRAM credentials of users."),
+    "verifiable-consumer": _script("verifiable-consumer", "Read a topic and print what is read, for tests."),
+    "verifiable-producer": _script("verifiable-producer", "Write numbers and print which arrive, for tests."),
 }
 
 

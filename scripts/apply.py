@@ -11,6 +11,7 @@ import click
 from ottla.client.admin.actual_topics import actual_topics, carry_out
 from ottla.client.admin.desired_topics import Action, Change, DesiredError, Topic, names_of, plan, read_topics
 from ottla.client.cluster import Client
+from ottla.scripts.terminal.files import read_text
 from ottla.scripts.terminal.options import DRY_RUN, YES, asks_cluster
 from ottla.scripts.terminal.output import ERROR
 from ottla.scripts.terminal.session import Session
@@ -38,8 +39,8 @@ def apply(session: Session, file: Path, prune: bool, is_dry_run: bool, yes: bool
     The changes are listed before they are made, and --dry-run has the cluster check them.
     """
     try:
-        wanted = read_topics(click.open_file(str(file), encoding="utf-8").read())
-    except (DesiredError, OSError, UnicodeDecodeError) as error:
+        wanted = read_topics(read_text(file))
+    except DesiredError as error:
         raise click.UsageError(f"{file}: {error}") from None
     session.run(_apply, wanted, prune, is_dry_run, yes)
 

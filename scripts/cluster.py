@@ -8,10 +8,11 @@ import click
 from ottla.client.admin.cluster import describe_cluster, knows_fenced, unregister_broker
 from ottla.client.cluster import Client
 from ottla.scripts.terminal.commands import Late, LateGroup
-from ottla.scripts.terminal.options import YES, asks_cluster
+from ottla.scripts.terminal.options import DRY_RUN, YES, asks_cluster
 from ottla.scripts.terminal.output import ERROR
 from ottla.scripts.terminal.session import Session
-from ottla.wire.errors import KafkaError
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 _UP = Late("ottla.cli_cluster", "up", "Run a ZooKeeper and brokers on this machine.")
 
@@ -61,22 +62,34 @@ async def _brokers(client: Client, session: Session) -> None:
 
 @cluster.command()
 @click.argument("broker", type=click.IntRange(min=0))
+@DRY_RUN
 @YES
 @asks_cluster
-def unregister(session: Session, broker: int, yes: bool) -> None:
+def unregister(session: Session, broker: int, is_dry_run: bool, yes: bool) -> None:
     """Make the cluster forget the broker with the id BROKER, which is gone for good.
 
     Only a cluster without ZooKeeper remembers brokers that are gone.
     """
-    session.run(_unregister, broker, yes)
+    session.run(_unregister, broker, is_dry_run, yes)
 
 
-async def _unregister(client: Client, session: Session, broker: int, yes: bool) -> None:
-    session.confirm(f"Unregister broker {broker}? Its replicas stay assigned to it, and are lost.", yes=yes)
+async def _unregister(client: Client, session: Session, broker: int, is_dry_run: bool, yes: bool) -> None:
     error = None
     try:
-        await unregister_broker(client, broker)
+        if session.dry_run(is_dry_run):
+            await _check_registered(client, broker)
+        else:
+            session.confirm(f"Unregister broker {broker}? Its replicas stay assigned to it, and are lost.", yes=yes)
+            await unregister_broker(client, broker)
     except KafkaError as refused:
         error = refused
     session.out.begin("broker", "unregistered", *ERROR)
-    session.out.item(error, broker=broker, unregistered=error is None)
+    session.out.item(error, broker=broker, unregistered=error is None and not is_dry_run)
+
+
+async def _check_registered(client: Client, broker: int) -> None:
+    """Raise KafkaError for a broker that the cluster does not know, UnsupportedRequestError if it cannot forget any."""
+    (await client.connection()).version_of(UnregisterBrokerRequest)
+    found = await describe_cluster(client, fenced=await knows_fenced(client))
+    if broker not in {each.id for each in found.brokers}:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker} is not registered")

@@ -270,5 +270,5 @@ async def _entries(client: Client, resource: Resource) -> dict[str, ConfigEntry]
     """Return the configs of a resource by key. KafkaError if it has none to describe."""
     found = (await describe_with_defaults(client, [resource]))[resource]
     if isinstance(found, KafkaError):
-        raise KafkaError(found.code, f"{_text(resource)}: {found.detail or found.code.name}")
+        raise KafkaError(found.code, f"{_text(resource)}: {found.detail}".removesuffix(": "))
     return {each.name: each for each in found}

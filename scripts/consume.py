@@ -4,7 +4,6 @@ Counterparts: kafka-console-consumer.sh; elsewhere kcat -C, rpk topic consume.
 """
 
 import re
-import time
 from collections.abc import Sequence
 from fnmatch import translate
 from pathlib import Path
@@ -12,14 +11,15 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from ottla.client.cluster import Client, check
+from ottla.client.cluster import Client
 from ottla.scripts.terminal.names import GROUP_NAME, TOPIC_NAME
 from ottla.scripts.terminal.options import asks_cluster
 from ottla.scripts.terminal.patterns import chosen, is_pattern
 from ottla.scripts.terminal.records.filters import Wanted, wanted
 from ottla.scripts.terminal.records.formats import Shown
 from ottla.scripts.terminal.records.output import HEX_FORMAT, RecordOutput
-from ottla.scripts.terminal.records.ranges import BEGINNING, END, Bounds, Point, Range, read_point, read_range, resolve
+from ottla.scripts.terminal.records.ranges import BEGINNING, END, Bounds, Point, Range, resolve
+from ottla.scripts.terminal.records.selection import read_bounds, read_numbers, some_partitions
 from ottla.scripts.terminal.session import Session
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
@@ -129,16 +129,13 @@ def _read_options(
     **options: Any,
 ) -> _Options:
     """Return the options with their texts read. UsageError for those that contradict each other."""
-    now_ms = time.time_ns() // 1_000_000
-    places = {"--from": first, "--until": until, "--offset": offset, "--last": options["last"]}
-    given = [name for name, value in places.items() if value is not None]
-    if len(given) > 1 and given != ["--from", "--until"]:
-        raise click.UsageError(f"{given[0]} and {given[-1]} contradict each other")
+    places = {"--from": first, "--until": until, "--offset": offset}
+    given = next((name for name, value in places.items() if value is not None), None)
+    if options["last"] and given is not None:
+        raise click.UsageError(f"{given} and --last contradict each other")
     if options["follow"] and not options["last"]:
         raise click.UsageError("--follow goes with --last: without it, consume goes on anyway")
-    span = Range(BEGINNING if first is None else read_point(first, now_ms), _stop(until, now_ms))
-    if offset is not None:
-        span = read_range(offset, now_ms)
+    span = read_bounds(first, until, offset)
     if options["last"]:
         span = Range(Point(END.base, -options["last"]), END)
     elif options["exit_at_end"] and span.stop is None:
@@ -146,19 +143,8 @@ def _read_options(
     has_range = until or options["last"] or options["partitions"] or span.start not in _RESETS or (offset and span.stop)
     if options["group"] and has_range:
         raise click.UsageError("a member of a group has no --partition and no range but --from beginning or end")
-    numbers = _numbers(options.pop("partitions"))
+    numbers = read_numbers(options.pop("partitions"))
     return _Options(range=span, wanted=wanted(keys, values, headers), partitions=numbers, **options)
-
-
-def _numbers(text: str | None) -> list[int]:
-    numbers = [] if text is None else text.split(",")
-    if not all(each.isascii() and each.isdigit() for each in numbers):
-        raise click.UsageError(f"--partition {text}: it is a number, or several with commas")
-    return sorted(set(map(int, numbers)))
-
-
-def _stop(until: str | None, now_ms: int) -> Point | None:
-    return None if until is None else read_point(until, now_ms)
 
 
 def _properties(options: _Options, read_committed: bool) -> dict[str, str]:
@@ -219,14 +205,9 @@ async def _partitions(client: Client, options: _Options) -> list[TopicPartition]
     """Return the partitions to read. KafkaError for a topic or a partition that does not exist."""
     plain = not options.regex and not any(map(is_pattern, options.topics))
     found = {topic.name or "": topic for topic in (await client.metadata(options.topics if plain else None)).topics}
-    partitions = []
+    partitions: list[TopicPartition] = []
     for name in options.topics if plain else chosen(found, options.topics, regex=options.regex):
-        check(found[name].error_code, name)
-        numbers = sorted(each.partition_index for each in found[name].partitions)
-        for number in options.partitions or numbers:
-            if number not in numbers:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name} has no partition {number}")
-            partitions.append(TopicPartition(name, number))
+        partitions += some_partitions(found[name], options.partitions)
     if not partitions:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic fits {' '.join(options.topics)}")
     return partitions

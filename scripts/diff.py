@@ -11,6 +11,7 @@ import click
 from ottla.client.admin.actual_topics import actual_topics
 from ottla.client.admin.desired_topics import Action, Change, DesiredError, Topic, differences, read_topics
 from ottla.client.cluster import Client, open_client
+from ottla.scripts.terminal.files import read_text
 from ottla.scripts.terminal.names import TOPIC_NAME
 from ottla.scripts.terminal.options import asks_cluster
 from ottla.scripts.terminal.patterns import chosen
@@ -50,8 +51,8 @@ def diff(
         raise click.UsageError("say what to compare with: --with-bootstrap-server, --with-profile or --with-file")
     if file is not None:
         try:
-            wanted = read_topics(file.read_text("utf-8"))
-        except (DesiredError, UnicodeDecodeError) as error:
+            wanted = read_topics(read_text(file))
+        except DesiredError as error:
             raise click.UsageError(f"{file}: {error}") from None
         session.run(_diff_with_file, wanted, patterns)
     session.run(_diff_with_cluster, Reach(other_bootstrap, other_profile), patterns)

@@ -17,6 +17,7 @@ from ottla.client.admin.groups.descriptions import (
     CLASSIC,
     CONSUMER,
     DEAD,
+    EMPTY,
     GroupDescription,
     GroupMember,
     delete_groups,
@@ -246,6 +247,9 @@ async def _show_lag(client: Client, patterns: Sequence[str], out: Output, moment
     listed = {each.group_id: each for each in await list_groups(client) if _has_offsets(each.protocol_type, each.type)}
     names = chosen(listed, patterns)
     out.begin(*columns, "group", "state", "partitions", "lag", "lag_seconds", *ERROR)
+    plain = [each for each in patterns if not is_pattern(each) and each not in listed]
+    for name, error in (await _missing(client, plain)).items():
+        out.item(error, **row, group=name)
     offsets = await _offsets(client, names, out, row)
     for name, positions in (await group_positions(client, offsets, {}, _now_ms())).items():
         behind = total(each.lag for each in positions)
@@ -284,10 +288,33 @@ async def _delete(client: Client, session: Session, patterns: Sequence[str], is_
     names = await _matching(client, patterns)
     if names and not session.dry_run(is_dry_run):
         session.confirm(f"Delete {', '.join(names)} with all offsets?", yes=yes)
-    results = dict.fromkeys(names) if is_dry_run or not names else await delete_groups(client, names)
+    results = await _deletable(client, names) if is_dry_run else await delete_groups(client, names) if names else {}
     session.out.begin("group", "deleted", *ERROR)
     for name, error in results.items():
         session.out.item(error, group=name, deleted=error is None and not is_dry_run)
+
+
+async def _deletable(client: Client, names: Sequence[str]) -> dict[str, KafkaError | None]:
+    """Return why groups, of any type, cannot be deleted."""
+    states = {each.group_id: each.state for each in await list_groups(client)}
+    results: dict[str, KafkaError | None] = {}
+    for name in names:
+        has_members = states.get(name) not in (None, EMPTY, DEAD)
+        results[name] = KafkaError(ErrorCode.NON_EMPTY_GROUP, "it has members") if has_members else None
+    return results | await _missing(client, [each for each in names if each not in states])
+
+
+async def _missing(client: Client, names: Sequence[str]) -> dict[str, KafkaError]:
+    """Return errors for groups that are not listed: they do not exist, are none of consumers, or nobody may know."""
+    results: dict[str, KafkaError] = {}
+    for name, group in (await describe_groups(client, names) if names else {}).items():
+        if isinstance(group, KafkaError):
+            results[name] = group
+        elif group.state == DEAD:
+            results[name] = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {name} not found.")
+        else:
+            results[name] = KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "it is no group of consumers")
+    return results
 
 
 @groups.command("delete-offsets")

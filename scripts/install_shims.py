@@ -13,6 +13,7 @@ from typing import Final
 import click
 
 from ottla.scripts.kafka import TOOLS
+from ottla.scripts.kafka.absent import ABSENT
 from ottla.scripts.terminal.options import prints_rows
 from ottla.scripts.terminal.session import Session
 
@@ -41,7 +42,7 @@ def install_shims(session: Session, directory: Path, release: str, overwrite: bo
 
     Each script takes the flags of Kafka's tool, prints its lines and ends with its codes, without Java. Put DIR first
     on the PATH, and scripts that call Kafka's tools run unchanged. Each tool has its script under both of its names,
-    kafka-topics and kafka-topics.sh.
+    kafka-topics and kafka-topics.sh. Tools that are not imitated say so, and end with 1.
     """
     session.run_local(_install, directory, release, overwrite)
 
@@ -64,7 +65,7 @@ def _install(session: Session, directory: Path, release: str, overwrite: bool) -
 
 
 def _paths(directory: Path) -> Iterator[Path]:
-    for tool in TOOLS:
+    for tool in (*TOOLS, *ABSENT):
         yield directory / f"{tool}.sh"
         yield directory / tool
 

@@ -3,8 +3,10 @@
 Counterparts: kafka-console-producer.sh; elsewhere kcat -P, rpk topic produce.
 """
 
+import math
 import sys
 from collections.abc import Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -14,17 +16,21 @@ import trio
 from ottla.client.cluster import Client
 from ottla.client.errors import ClientError
 from ottla.client.producing.producer import Delivery, Producer, open_producer
+from ottla.client.tasks import background
 from ottla.scripts.terminal.names import TOPIC_NAME
 from ottla.scripts.terminal.options import asks_cluster
-from ottla.scripts.terminal.output import ERROR
+from ottla.scripts.terminal.output import ERROR, explained
 from ottla.scripts.terminal.records.json_lines import record_of_json
 from ottla.scripts.terminal.records.reading import FormatReader, InputError, LineReader, Reader, ReadRecord
 from ottla.scripts.terminal.session import Session, describe
+from ottla.scripts.terminal.signals import ending_by_signal
 from ottla.scripts.terminal.standard_input import pieces
 from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import ErrorCode, KafkaError
 
 _LOOK_SECONDS: Final = 0.2
+_FAREWELL_SECONDS: Final = 5.0
+"""How long records that were read may take to arrive after Ctrl-C."""
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 """Choices of --compression."""
 
@@ -84,7 +90,7 @@ def produce(
     exactly, and their partition, unless --partition says another one or `any`.
 
     The rows name each partition that got records, and each error with the count of records that it kept out; any
-    error makes the exit code 1.
+    error makes the exit code 1. After Ctrl-C what was read until then is written.
     """
     if sum((key_separator is not None, text is not None, source == "ndjson")) > 1:
         raise click.UsageError("--key-separator, --format and --input ndjson are three ways to read: choose one")
@@ -133,7 +139,7 @@ class _Results:
         self._session = session
         self._topic = topic
         self._written: dict[int, tuple[int, int, int]] = {}
-        self._failed: dict[tuple[int | None, str, str], int] = {}
+        self._failed: dict[tuple[int | None, str, str | None], int] = {}
         self.written = 0
 
     def add(self, delivery: Delivery) -> None:
@@ -148,7 +154,7 @@ class _Results:
     def fail(self, error: Exception, partition: int | None = None) -> None:
         """Count a record that failed."""
         code, text, _ = describe(error)
-        message = error.detail if isinstance(error, KafkaError) else text
+        message = explained(error) if isinstance(error, KafkaError) else text
         where = (partition, code, message)
         self._failed[where] = self._failed.get(where, 0) + 1
 
@@ -170,17 +176,20 @@ async def _produce(client: Client, session: Session, options: _Options, reader: 
     results = _Results(session, options.topic)
     wrong: InputError | None = None
     count = await _partition_count(client, options)
-    async with open_producer(client) as producer, trio.open_nursery() as nursery:
+    async with ending_by_signal() as ending, open_producer(client) as producer, background() as nursery:
         if sys.stderr.isatty() and not sys.stdin.isatty():
             nursery.start_soon(_show_progress, results)
         try:
-            await _send_all(producer, options, reader, results, count)
+            with ending.interruptible():
+                await _send_all(producer, options, reader, results, count)
         except InputError as error:
             # What was read before is written.
             wrong = error
-        await producer.flush()
-        nursery.cancel_scope.cancel()
+        with trio.move_on_after(_FAREWELL_SECONDS if ending.signal else math.inf):
+            await producer.flush()
     results.print()
+    if ending.signal:
+        raise KeyboardInterrupt
     if wrong is not None:
         raise ClientError(f"the input cannot be read: {wrong}")
 
@@ -198,12 +207,13 @@ async def _send_all(
     producer: Producer, options: _Options, reader: Reader, results: _Results, count: int | None
 ) -> None:
     begun, sent = trio.current_time(), 0
-    async for piece in pieces(options.files):
-        for record in reader.end() if piece is None else reader.feed(piece):
-            if options.rate is not None:
-                await trio.sleep_until(begun + sent / options.rate)
-            await _send(producer, options, record, results, count)
-            sent += 1
+    async with aclosing(pieces(options.files)) as source:
+        async for piece in source:
+            for record in reader.end() if piece is None else reader.feed(piece):
+                if options.rate is not None:
+                    await trio.sleep_until(begun + sent / options.rate)
+                await _send(producer, options, record, results, count)
+                sent += 1
 
 
 async def _send(

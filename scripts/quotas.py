@@ -25,6 +25,7 @@ from ottla.client.admin.quotas import (
     describe_quotas,
 )
 from ottla.client.cluster import Client
+from ottla.scripts.terminal.files import read_text
 from ottla.scripts.terminal.options import DRY_RUN, asks_cluster, pairs
 from ottla.scripts.terminal.output import ERROR, SCHEMA
 from ottla.scripts.terminal.session import Session
@@ -181,9 +182,7 @@ def apply(session: Session, file: Path, is_dry_run: bool) -> None:
     Afterwards each entity in FILE has the quotas that are there, and no others. Entities that are not in FILE keep
     theirs. Only what differs is changed, and printed.
     """
-    with click.open_file(str(file), encoding="utf-8") as opened:
-        wanted = read_quotas(opened.read())
-    session.run(_apply, wanted, is_dry_run)
+    session.run(_apply, read_quotas(read_text(file)), is_dry_run)
 
 
 def read_quotas(text: str) -> dict[Entity, dict[str, float]]:

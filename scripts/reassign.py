@@ -4,7 +4,6 @@ Counterpart in Kafka: kafka-reassign-partitions.sh.
 """
 
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +29,7 @@ from ottla.client.admin.reassignments import (
 )
 from ottla.client.cluster import Client
 from ottla.scripts.reassignment_plans import Plan, read_plan, with_log_dirs, write_way_back
+from ottla.scripts.terminal.files import read_text
 from ottla.scripts.terminal.names import TOPIC_NAME
 from ottla.scripts.terminal.options import DRY_RUN, YES, asks_cluster
 from ottla.scripts.terminal.output import ERROR
@@ -194,8 +194,7 @@ def start(
     FILE holds what `ottla reassign plan --output json` printed, or is one of Kafka's tool; - stands for stdin. The way
     back is written to $XDG_STATE_HOME/ottla/undo, which is ~/.local/state/ottla/undo unless set.
     """
-    text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
-    wanted = with_log_dirs(read_plan(text, str(file)), log_dirs)
+    wanted = with_log_dirs(read_plan(read_text(file), str(file)), log_dirs)
     session.run(_start, wanted, throttle, is_dry_run, yes)
 
 
@@ -308,7 +307,7 @@ async def _begin(
 async def _alter(client: Client, changes: Mapping[Resource, Sequence[Change]]) -> None:
     for resource, error in (await alter_configs(client, changes)).items():
         if error is not None:
-            raise KafkaError(error.code, f"the throttle of {resource.name}: {error.detail}")
+            raise KafkaError(error.code, f"the throttle of {resource.name}: {error.detail}".removesuffix(": "))
 
 
 # Watch and cancel

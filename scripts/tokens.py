@@ -21,10 +21,11 @@ from ottla.client.admin.tokens import (
 )
 from ottla.client.cluster import Client
 from ottla.scripts.terminal.durations import duration_ms
-from ottla.scripts.terminal.options import YES, asks_cluster
+from ottla.scripts.terminal.options import DRY_RUN, YES, asks_cluster
 from ottla.scripts.terminal.principals import read_principal
 from ottla.scripts.terminal.secrets import takes_secret
 from ottla.scripts.terminal.session import Session
+from ottla.wire.errors import ErrorCode, KafkaError
 
 _COLUMNS: Final = (
     "token_id", "owner", "requester", "renewers", "issue_timestamp", "expiry_timestamp", "max_timestamp",
@@ -135,18 +136,33 @@ async def _renew(client: Client, session: Session, hmac: bytes, period_ms: int) 
     help="Let it expire so long from now, such as 1h. The default is now.",
 )
 @_HMAC
+@DRY_RUN
 @YES
 @asks_cluster
-def expire(session: Session, period: int, yes: bool, hmac: str) -> None:
-    """Let a token expire: nobody can authenticate with it any more. It takes the token's HMAC."""
-    session.run(_expire, _bytes(hmac), period, yes)
+def expire(session: Session, period: int, is_dry_run: bool, yes: bool, hmac: str) -> None:
+    """Let a token expire: nobody can authenticate with it any more. It takes the token's HMAC.
+
+    A dry run prints when the token expires as it is.
+    """
+    session.run(_expire, _bytes(hmac), period, is_dry_run, yes)
 
 
-async def _expire(client: Client, session: Session, hmac: bytes, period_ms: int, yes: bool) -> None:
-    session.confirm("Let the token expire for all who use it?", yes=yes)
-    expiry = await expire_token(client, hmac, period_ms)
+async def _expire(client: Client, session: Session, hmac: bytes, period_ms: int, is_dry_run: bool, yes: bool) -> None:
+    if session.dry_run(is_dry_run):
+        expiry = await _expiry(client, hmac)
+    else:
+        session.confirm("Let the token expire for all who use it?", yes=yes)
+        expiry = await expire_token(client, hmac, period_ms)
     session.out.begin("expiry_timestamp")
     session.out.row(expiry_timestamp=expiry)
+
+
+async def _expiry(client: Client, hmac: bytes) -> int:
+    """Return when a token expires as it is. KafkaError if there is none that you may see."""
+    for each in await describe_tokens(client):
+        if each.hmac == hmac:
+            return each.expiry_timestamp
+    raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
 
 
 def _principal(text: str) -> Principal:

@@ -23,9 +23,10 @@ from ottla.client.admin.topics import (
 from ottla.client.cluster import Client
 from ottla.scripts.terminal.names import TOPIC_NAME
 from ottla.scripts.terminal.options import DRY_RUN, YES, asks_cluster, pairs
-from ottla.scripts.terminal.output import ERROR
+from ottla.scripts.terminal.output import ERROR, TABLE, TSV
 from ottla.scripts.terminal.patterns import chosen, is_pattern
 from ottla.scripts.terminal.session import Session
+from ottla.scripts.terminal.session import describe as describe_error
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 from ottla.wire.uuids import uuid_text
@@ -138,13 +139,30 @@ async def _matching(
 @_REGEX
 @asks_cluster
 def export(session: Session, patterns: Sequence[str], regex: bool) -> None:
-    """Write topics with their partitions, replicas and configs as the TOML that `ottla apply` reads."""
+    """Write topics with their partitions, replicas and configs as the TOML that `ottla apply` reads.
+
+    --output json, ndjson, yaml and csv have a row for each topic instead.
+    """
     session.run(_export, patterns, regex)
 
 
 async def _export(client: Client, session: Session, patterns: Sequence[str], regex: bool) -> None:
     found = await actual_topics(client)
-    session.out.text(write_topics({name: found[name] for name in chosen(found, patterns, regex=regex)}))
+    missing = [] if regex else [each for each in patterns if not is_pattern(each) and each not in found]
+    refused = await describe_topics(client, missing) if missing else {}
+    errors = {name: each for name, each in refused.items() if isinstance(each, KafkaError)}
+    wanted = {name: found[name] for name in chosen(found, patterns, regex=regex)}
+    if session.out.form in (TABLE, TSV):
+        for name, error in errors.items():
+            session.say(f"{name}: {describe_error(error)[1]}")
+        session.out.text(write_topics(wanted))
+        session.out.has_failed = bool(errors)
+        return
+    session.out.begin("topic", "partitions", "replication_factor", "configs", *ERROR)
+    for name, error in errors.items():
+        session.out.item(error, topic=name)
+    for name, (partitions, factor, configs) in wanted.items():
+        session.out.row(topic=name, partitions=partitions, replication_factor=factor, configs=dict(configs))
 
 
 @topics.command()
@@ -213,7 +231,10 @@ async def _create(
             exists = result.code == ErrorCode.TOPIC_ALREADY_EXISTS
             session.out.item(None if exists and if_not_exists else result, topic=name, created=False)
         else:
-            session.out.row(created=not is_dry_run, **_as_row(result))
+            row = _as_row(result)
+            if is_dry_run:
+                row["topic_id"] = None  # a broker that only checks makes one up, and forgets it
+            session.out.row(**row, created=not is_dry_run)
 
 
 def _as_row(topic: CreatedTopic) -> dict[str, Any]:
@@ -232,7 +253,7 @@ async def _like(client: Client, model: str, wanted: NewTopic) -> NewTopic:
     configs = (await describe_configs(client, [resource]))[resource]
     for each in (described, configs):
         if isinstance(each, KafkaError):
-            raise KafkaError(each.code, f"--like {model}: {each.detail or each.code.name}")
+            raise KafkaError(each.code, f"--like {model}: {each.detail}".removesuffix(": "))
     assert not isinstance(described, KafkaError)
     assert not isinstance(configs, KafkaError)
     own = {each.name: each.value for each in configs if each.source.name == "DYNAMIC_TOPIC_CONFIG"}

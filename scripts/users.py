@@ -22,6 +22,7 @@ from ottla.client.admin.users import (
     describe_users,
 )
 from ottla.client.cluster import Client
+from ottla.scripts.terminal.files import read_text
 from ottla.scripts.terminal.options import DRY_RUN, YES, asks_cluster
 from ottla.scripts.terminal.output import ERROR
 from ottla.scripts.terminal.patterns import chosen, is_pattern
@@ -117,7 +118,7 @@ def _password(user: str, file: Path | None, variable: str | None) -> str:
     if file is not None and variable is not None:
         raise click.UsageError("--password-file and --password-env exclude each other")
     if file is not None:
-        return file.read_text("utf-8").rstrip("\r\n")
+        return read_text(file).rstrip("\r\n")
     if variable is not None:
         if variable not in os.environ:
             raise click.UsageError(f"the environment has no {variable}")

@@ -28,6 +28,7 @@ AREAS = (
     "leader_election",
     "log_dirs",
     "metadata_quorum",
+    "perf",
     "quotas",
     "reassign",
     "reassign_controllers",
@@ -38,4 +39,5 @@ AREAS = (
     "topics",
     "transactions",
     "users",
+    "verifiable",
 )

@@ -28,14 +28,19 @@ TOOLS: Final[Mapping[str, str]] = {
     "kafka-configs": "configs",
     "kafka-console-consumer": "console_consumer",
     "kafka-console-producer": "console_producer",
+    "kafka-consumer-perf-test": "consumer_perf_test",
+    "kafka-e2e-latency": "e2e_latency",
     "kafka-features": "features",
     "kafka-groups": "groups",
     "kafka-metadata-quorum": "metadata_quorum",
+    "kafka-producer-perf-test": "producer_perf_test",
     "kafka-share-groups": "share_groups",
     "kafka-storage": "storage",
     "kafka-streams-groups": "streams_groups",
     "kafka-consumer-groups": "consumer_groups",
     "kafka-topics": "topics",
     "kafka-transactions": "transactions",
+    "kafka-verifiable-consumer": "verifiable_consumer",
+    "kafka-verifiable-producer": "verifiable_producer",
 }
-"""The module of each tool."""
+"""The module of each tool. `absent` has those of which there is none."""

@@ -4,6 +4,7 @@ import sys
 from importlib import import_module
 
 from ottla.scripts.kafka import TOOLS
+from ottla.scripts.kafka.absent import ABSENT, refuse
 from ottla.scripts.kafka.face import Face, JavaError, Release, ToolExit
 
 
@@ -12,6 +13,8 @@ def run(arguments: list[str]) -> int:
     release = Release.V4_3
     if arguments[:1] == ["--as"]:
         release, arguments = Release(arguments[1]), arguments[2:]
+    if arguments and arguments[0] in ABSENT:
+        return refuse(arguments[0], Face(release))
     if not arguments or arguments[0] not in TOOLS:
         sys.stderr.write(f"usage: python -m ottla.scripts.kafka [--as 3.9|4.3] {'|'.join(sorted(TOOLS))} ...\n")
         return 2

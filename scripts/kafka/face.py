@@ -32,8 +32,12 @@ class Release(Enum):
     @property
     def build(self) -> str:
         """Return what `--version` of tools with sub-commands prints."""
-        commit = {"3.9": "5e9866f43ab8e7e4", "4.3": "26b251a451ce941d"}[self.value]
-        return f"{self.version} (Commit:{commit})"
+        return f"{self.version} (Commit:{self.commit})"
+
+    @property
+    def commit(self) -> str:
+        """Return the commit of Kafka's repository that the release was made from."""
+        return {"3.9": "5e9866f43ab8e7e4", "4.3": "26b251a451ce941d"}[self.value]
 
 
 class ToolExit(Exception):  # noqa: N818

@@ -1,13 +1,16 @@
 """A group of commands that are imported when they are used, so that `ottla --help` imports none of them.
 
-Owns the loading. Must not know a command.
+Owns the loading, and the end of a command line that is wrong. Must not know a command.
 """
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
+
+from ottla.scripts.terminal.endings import end_aborted, end_wrongly
 
 
 class Late(NamedTuple):
@@ -28,6 +31,26 @@ class LateGroup(click.Group):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self.late = dict(late or {})
         self.heading = heading
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command that the arguments name, and end the process unless `standalone_mode` is off."""
+        arguments = sys.argv[1:] if args is None else list(args)
+        if not standalone_mode:
+            return super().main(arguments, prog_name, complete_var, standalone_mode=False, **extra)
+        try:
+            code = super().main(arguments, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.ClickException as error:
+            end_wrongly(error, arguments)
+        except click.Abort as error:
+            end_aborted(error)
+        sys.exit(code)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all names."""

@@ -12,6 +12,7 @@ import click
 
 from ottla.scripts.terminal.output import FORMATS
 from ottla.scripts.terminal.session import Reach, Session
+from ottla.wire.config_def import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,8 +61,14 @@ def asks_cluster(command: F) -> F:
         form: str | None,
         **options: Any,
     ) -> None:
-        reach = Reach(bootstrap, profile, command_config, timeout_seconds)
-        command(Session(_command_name(), reach, form), **options)
+        session = Session(_command_name(), Reach(bootstrap, profile, command_config, timeout_seconds), form)
+        # Whatever becomes of the command, its document says it.
+        session.out.is_dry_run = options.get("is_dry_run")
+        try:
+            command(session, **options)
+        except ConfigError as error:
+            # Of a file that the command line names.
+            raise click.UsageError(str(error)) from None
 
     wrapped: Any = with_session
     for option in reversed(_SHARED):

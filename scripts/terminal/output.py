@@ -7,11 +7,12 @@ YAML keep null, empty, numbers, lists and objects apart.
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TextIO
 
-from ottla.wire.errors import KafkaError
+from ottla.wire.errors import ErrorCode, KafkaError
 
 SCHEMA: Final = 1
 """The version of the JSON envelope and of all rows: a key that goes or changes its meaning raises it."""
@@ -20,11 +21,30 @@ ERROR: Final = ("error", "message")
 """The last columns of a command whose items can fail one by one."""
 UNKNOWN: Final = "-"
 Row = Mapping[str, Any]
+_DENIED: Final = {
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "the cluster",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "the topic",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "the group",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the transactional id",
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "the delegation token",
+}
+# How Kafka says which permission is missing: with all that its request object prints.
+_REQUEST: Final = re.compile(r"Request .*\b(needs \w+ permission|is not authorized)\.", re.DOTALL)
 
 
 def default_format(stream: TextIO) -> str:
     """Return the format without `--output`: a table on a terminal, tab-separated rows elsewhere."""
     return TABLE if stream.isatty() else TSV
+
+
+def explained(error: KafkaError) -> str | None:
+    """Return what is to be said of an error beside its code, if anything is."""
+    request = _REQUEST.fullmatch(error.detail)
+    if request is not None:
+        return f"the request {request[1]}"
+    if not error.detail and error.code in _DENIED:
+        return f"this user may not do this to {_DENIED[error.code]}"
+    return error.detail or None
 
 
 class Output:
@@ -61,7 +81,7 @@ class Output:
         if error is None:
             self.row(**values)
         else:
-            self.row(**values, error=error.code.name, message=error.detail)
+            self.row(**values, error=error.code.name, message=explained(error))
 
     def rows(self, rows: Iterable[Row]) -> None:
         """Add rows."""
@@ -90,6 +110,14 @@ class Output:
 
     def flush(self) -> None:
         """Bring rows that are printed at once to whoever reads them."""
+        self._stream.flush()
+
+    def interrupt(self) -> None:
+        """Print what there is of a command that is broken off; a document says so."""
+        if self.form in (JSON, YAML):
+            self.fail("Interrupted", "the command was interrupted", "")
+        elif self._columns:
+            self.end()
         self._stream.flush()
 
     def fail(self, code: str, text: str, hint: str) -> None:

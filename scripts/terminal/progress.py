@@ -63,16 +63,25 @@ def _bar(counts_bytes: bool) -> "Bar":
         DownloadColumn,
         MofNCompleteColumn,
         ProgressColumn,
+        Task,
         TaskProgressColumn,
         TextColumn,
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
     from rich.progress import Progress as Bar
+    from rich.text import Text
+
+    class RateColumn(ProgressColumn):
+        """How many a second."""
+
+        def render(self, task: Task) -> Text:
+            """Return the rate; nothing while it is not known."""
+            return Text("" if task.speed is None else f"{task.speed:,.0f}/s", style="progress.data.speed")
 
     columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()]
     if counts_bytes:
         columns += [DownloadColumn(), TransferSpeedColumn()]
     else:
-        columns += [MofNCompleteColumn(), TaskProgressColumn(show_speed=True)]
+        columns += [MofNCompleteColumn(), RateColumn()]
     return Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import click
 
+from ottla.scripts.terminal.files import read_text
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -41,7 +43,7 @@ def _read(name: str, what: str, file: Path | None, variable: str | None) -> str:
     if file is not None and variable is not None:
         raise click.UsageError(f"--{name}-file and --{name}-env exclude each other")
     if file is not None:
-        return file.read_text("utf-8").strip()
+        return read_text(file).strip()
     if variable is not None:
         if variable not in os.environ:
             raise click.UsageError(f"the environment has no {variable}")

@@ -1,6 +1,6 @@
 """One run of a command: its connection, its output, its questions, and the exit code that its end comes to.
 
-Owns the way from an exception to a line on stderr and a code. Must not know what the command does.
+Owns the way from a cluster's exception to a line on stderr and a code. Must not know what the command does.
 """
 
 import os
@@ -13,16 +13,31 @@ import click
 
 from ottla.client.config import ClientConfig, read_properties
 from ottla.client.errors import ClientError
-from ottla.scripts.terminal.output import NDJSON, TABLE, TSV, Output, default_format
+from ottla.scripts.terminal.endings import (
+    BROKEN_PIPE,
+    FAILED,
+    INTERRUPTED,
+    OK,
+    WRONG_USAGE,
+    discard_output,
+    is_interrupt,
+    say,
+    usage_texts,
+)
+from ottla.scripts.terminal.output import NDJSON, TABLE, TSV, Output, default_format, explained
 from ottla.scripts.terminal.profiles import read_profile
 from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import KafkaError
 
-OK: Final = 0
-FAILED: Final = 1
-WRONG_USAGE: Final = 2
-INTERRUPTED: Final = 130
-_BROKEN_PIPE: Final = 141
+_TOLD: Final = (ClientError, KafkaError, ConfigError, OSError, click.UsageError)
+"""What a line tells of."""
+
+
+class DeclinedError(ClientError):
+    """Whoever was asked said no."""
+
+    def __init__(self) -> None:
+        super().__init__("nothing was changed")
 
 
 class Reach(NamedTuple):
@@ -86,28 +101,39 @@ class Session:
 
     def _ended(self, work: Callable[[], None]) -> int:
         try:
-            try:
-                work()
-                self.out.end()
-            except (ClientError, KafkaError, ConfigError, OSError) as error:
-                return self._failed(error)
-            except click.UsageError as error:
-                self.out.fail("Usage", error.message, "")
-                raise
-            except BaseExceptionGroup as group:
-                # A nursery of a command's own wraps what happened in it.
-                first = _first(group)
-                if isinstance(first, (ClientError, KafkaError, ConfigError, OSError)):
-                    return self._failed(first)
-                raise first from None
-        except KeyboardInterrupt:
-            self.out.flush()
-            return INTERRUPTED
+            return self._outcome(work)
         except BrokenPipeError:
-            # Whoever read the output has seen enough. Python would complain at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return _BROKEN_PIPE
+            # Whoever read the output has seen enough.
+            discard_output()
+            return BROKEN_PIPE
+
+    def _outcome(self, work: Callable[[], None]) -> int:
+        try:
+            work()
+            self.out.end()
+        except _TOLD as error:
+            return self._failed(error)
+        except click.Abort as error:
+            return self._interrupted() if is_interrupt(error) else self._failed(DeclinedError())
+        except KeyboardInterrupt:
+            return self._interrupted()
+        except BaseExceptionGroup as group:
+            # A nursery of a command's own wraps what happened in it.
+            first = _first(group)
+            if isinstance(first, KeyboardInterrupt):
+                return self._interrupted()
+            if isinstance(first, _TOLD):
+                return self._failed(first)
+            raise first from None
         return FAILED if self.out.has_failed else OK
+
+    def _interrupted(self) -> int:
+        try:
+            self.out.interrupt()
+        except BrokenPipeError:
+            # Ctrl-C ends all that a pipe connects.
+            discard_output()
+        return INTERRUPTED
 
     def _failed(self, error: Exception) -> int:
         if isinstance(error, BrokenPipeError):
@@ -115,14 +141,13 @@ class Session:
         code, text, hint = describe(error)
         self.out.fail(code, text, hint)
         self.say(f"{text}\n{hint}" if hint else text)
-        return WRONG_USAGE if isinstance(error, ConfigError) else FAILED
+        return WRONG_USAGE if isinstance(error, ConfigError | click.UsageError) else FAILED
 
     # Beside the data
 
     def say(self, text: str) -> None:
         """Print lines on stderr."""
-        for line in text.splitlines():
-            click.echo(f"ottla: {line}", err=True)
+        say(text)
 
     def confirm(self, question: str, *, yes: bool) -> None:
         """Ask on the terminal before harm is done. End with WRONG_USAGE where nobody can answer."""
@@ -131,8 +156,7 @@ class Session:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise click.UsageError(f"{question} Nobody can answer here: give --yes.")
         if not click.confirm(question, err=True):
-            self.say("nothing was changed")
-            sys.exit(FAILED)
+            raise DeclinedError
 
     def dry_run(self, is_dry_run: bool) -> bool:
         """Note whether this is a dry run, for the output, and return it."""
@@ -150,11 +174,14 @@ class Session:
 def describe(error: Exception) -> tuple[str, str, str]:
     """Return the code, the text and the hint for an error that ends a command."""
     if isinstance(error, KafkaError):
-        return error.code.name, f"{error.code.name}: {error.detail}" if error.detail else error.code.name, ""
+        more = explained(error)
+        return error.code.name, error.code.name if more is None else f"{error.code.name}: {more}", ""
     if isinstance(error, ClientError):
         return type(error).__name__.removesuffix("Error"), str(error), error.hint
     if isinstance(error, ConfigError):
         return "Configuration", str(error), ""
+    if isinstance(error, click.UsageError):
+        return "Usage", usage_texts(error)[0], ""
     return type(error).__name__, str(error), ""
 
 

@@ -5,7 +5,7 @@ Owns the reading. Must not know what the bytes are.
 
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +15,7 @@ _PIECE: Final = 1 << 18
 _STDIN: Final = Path("-")
 
 
-async def pieces(files: Sequence[Path] = ()) -> AsyncIterator[bytes | None]:
+async def pieces(files: Sequence[Path] = ()) -> AsyncGenerator[bytes | None, None]:
     """Yield pieces of the files one after the other, with None behind each file; of stdin if there are none."""
     for path in files or (_STDIN,):
         descriptor = sys.stdin.fileno() if path == _STDIN else os.open(path, os.O_RDONLY)

@@ -12,7 +12,7 @@ from typing import NoReturn
 import click
 import trio
 
-from ottla.scripts.terminal.output import TABLE, Output
+from ottla.scripts.terminal.output import NDJSON, TABLE, TSV, Output
 from ottla.scripts.terminal.session import Session
 
 WATCH = click.option("--watch", is_flag=True, help="Show it again and again, until Ctrl-C.")
@@ -34,6 +34,8 @@ async def show(session: Session, collect: Collect, interval: float | None) -> No
         await collect(session.out, None)
     elif session.out.form == TABLE and sys.stdout.isatty():
         await _live(collect, interval)
+    elif session.out.form not in (TABLE, TSV, NDJSON):
+        raise click.UsageError(f"--watch has no end, and --output {session.out.form} is one document: use ndjson")
     else:
         while True:
             await collect(session.out, datetime.now(UTC).isoformat(timespec="milliseconds"))

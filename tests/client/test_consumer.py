@@ -297,6 +297,20 @@ async def test_what_was_fetched_for_another_assignment_is_dropped() -> None:
         assert await read(consumer, 2) == {0: [], 1: values(1, 4, 6)}
 
 
+async def test_what_is_there_already_comes_without_waiting() -> None:
+    cluster = Cluster()
+    async with cluster.consumer() as consumer:
+        assert consumer.ready() is None
+        consumer.assign({ONE: 0})
+        first = await consumer.next()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        second = consumer.ready()
+        assert second is not None
+        assert (second.start, second.partition) == (first.next_offset, ONE)
+        consumer.assign({})
+        assert consumer.ready() is None
+
+
 async def test_no_more_is_fetched_than_the_caller_takes() -> None:
     cluster = Cluster()
     cluster.logs[0] = 100

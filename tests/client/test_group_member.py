@@ -126,6 +126,31 @@ async def test_without_auto_commit_only_the_caller_commits(group: Group) -> None
         assert await group.committed(client) == {0: 4}
 
 
+async def test_a_member_is_told_what_it_gets_and_what_is_taken_away(group: Group) -> None:
+    async with group.client() as client:
+        await group.create(client, 2)
+        told: list[tuple[str, list[int]]] = []
+        async with group.member(client) as member:
+            member.on_assigned = lambda given: told.append(("given", [each.partition for each in given]))
+            member.on_revoked = lambda taken: told.append(("taken", [each.partition for each in taken]))
+            assert await member.next(0.01) is None
+            assert told == [("given", [0, 1])]
+            await create_partitions(client, {group.name: 3})
+            while told[-1] != ("given", [0, 1, 2]):
+                await member.next(0.01)
+        assert told == [("given", [0, 1]), ("taken", [0, 1]), ("given", [0, 1, 2]), ("taken", [0, 1, 2])]
+
+
+async def test_the_caller_says_what_to_commit(group: Group) -> None:
+    async with group.client(enable_auto_commit="false") as client:
+        await group.create(client, 2)
+        async with group.member(client) as member:
+            await member.next(0.01)
+            await member.commit({TopicPartition(group.name, 1): (7, -1)})
+            await member.commit({})
+        assert await group.committed(client) == {1: 7}
+
+
 async def test_offsets_are_committed_while_the_member_reads(group: Group) -> None:
     async with group.client(auto_commit_interval_ms="20") as client:
         await group.create(client, 1)

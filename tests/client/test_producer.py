@@ -1,5 +1,6 @@
 """A producer appends each record once and in order, whatever its brokers answer."""
 
+import contextlib
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -201,6 +202,35 @@ async def test_an_error_that_does_not_pass_is_the_records_own() -> None:
     assert error.code == ErrorCode.INVALID_RECORD
     assert [each.error for each in found[1:]] == [None] * 3
     assert cluster.log.values == numbers(4)[1:]
+
+
+async def test_what_was_sent_is_counted_with_what_was_sent_again_and_what_failed() -> None:
+    codes = iter([None, ErrorCode.NOT_ENOUGH_REPLICAS, None, ErrorCode.INVALID_RECORD])
+    cluster = Cluster(lambda: next(codes, None))
+    async with cluster.producer() as producer:
+        room = producer.free_memory
+        for value in numbers(3):
+            with contextlib.suppress(KafkaError):
+                await producer.deliver(TOPIC, value)
+        counts = producer.counts
+        assert (counts.records, counts.batches, counts.requests, counts.responses) == (4, 4, 4, 4)
+        assert (counts.retried, counts.failed) == (1, 1)
+        assert counts.largest_batch <= counts.batch_bytes <= 4 * counts.largest_batch
+        assert 0 < counts.longest <= counts.latency
+        assert (producer.free_memory, producer.requests_in_flight) == (room, 0)
+
+
+async def test_what_waits_for_its_response_takes_room() -> None:
+    cluster = Cluster()
+    cluster.gate = trio.Event()
+    async with cluster.producer() as producer:
+        room = producer.free_memory
+        await producer.send(TOPIC, b"x")
+        while not cluster.broker.asked(ProduceRequest):
+            await trio.sleep(0)
+        assert producer.free_memory < room
+        assert producer.requests_in_flight == 1
+        cluster.gate.set()
 
 
 async def test_a_record_fails_when_its_time_is_over() -> None:

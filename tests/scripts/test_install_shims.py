@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla.scripts.kafka import TOOLS
+from ottla.scripts.kafka.absent import ABSENT
 from tests.scripts.running import PATIENCE_S, ottla
 
 
@@ -15,11 +16,14 @@ def test_a_script_finds_the_tools_under_kafkas_names(tmp_path: Path, release: st
     bin_folder = tmp_path / "bin of mine"
     ended = ottla("install-shims", str(bin_folder), "--as", release, "-o", "json")
     assert ended.code == 0
-    assert {item["tool"] for item in ended.items} == set(TOOLS)
+    assert {item["tool"] for item in ended.items} == {*TOOLS, *ABSENT}
     path = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}"}
     for name in ("kafka-topics.sh", "kafka-topics"):
         done = subprocess.run([name, "--version"], env=path, capture_output=True, text=True, timeout=PATIENCE_S)
         assert (done.returncode, done.stdout) == (0, f"{version}\n")
+    absent = subprocess.run(["kafka-jmx.sh"], env=path, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (absent.returncode, absent.stdout) == (1, "")
+    assert absent.stderr.startswith("kafka-jmx: not imitated: ")
 
 
 def test_what_something_else_wrote_is_not_replaced_unasked(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def test_a_stock_client_reads_what_was_produced(commands: Commands, broker: Brok
     consumer.subscribe(["produced"])
     found: dict[str, int | None] = {}
     while len(found) < len(keys):
-        for message in consumer.consume(100, PATIENCE_S):
+        for message in consumer.consume(len(keys), PATIENCE_S):
             assert message.headers() == [("a", b"b")]
             found[(message.key() or b"").decode()] = message.partition()
     consumer.close()
@@ -336,7 +336,7 @@ def test_avro_is_decoded(commands: Commands, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [("--from", "x"), ("--offset", "1:x"), ("--from", "1", "--offset", "2"), ("--follow",), ("-p", "a"), ("-f", "%q"),
-     ("-f", "%v", "-o", "json"), ("--decode", "avro"), ("--key", "/(/"), ("-g", "g", "-p", "1"),
+     ("-f", "%v", "-o", "csv"), ("--decode", "avro"), ("--key", "/(/"), ("-g", "g", "-p", "1"),
      ("-g", "g", "--from", "3"), ("-g", "g", "--last", "3")],
 )  # fmt: skip
 def test_wrong_usage_of_consume_prints_nothing(commands: Commands, options: tuple[str, ...]) -> None:

@@ -111,15 +111,22 @@ class Consumer:
         """Wait for the next batches of any partition, and return them. Raises why a partition cannot be read."""
         await trio.lowlevel.checkpoint()
         while True:
-            while self._ready:
-                partition, chunk = self._ready.popleft()
-                partition.queued -= 1
-                self._changed.notify()
-                if self._partitions.get(partition.name) is partition:
-                    return chunk
+            chunk = self.ready()
+            if chunk is not None:
+                return chunk
             if self._failure is not None:
                 raise self._failure
             await self._arrived.wait()
+
+    def ready(self) -> Chunk | None:
+        """Return the next batches of any partition if they are there already."""
+        while self._ready:
+            partition, chunk = self._ready.popleft()
+            partition.queued -= 1
+            self._changed.notify()
+            if self._partitions.get(partition.name) is partition:
+                return chunk
+        return None
 
     # Leaders and positions
 

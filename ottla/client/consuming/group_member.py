@@ -7,7 +7,7 @@ Counterparts in Kafka: ClassicKafkaConsumer, AbstractCoordinator, ConsumerCoordi
 
 import math
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -42,6 +42,11 @@ _LEAVE_SECONDS: Final = 5.0
 _JOIN_AGAIN: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION})
 _PASSING: Final = ASK_ELSEWHERE | {ErrorCode.REQUEST_TIMED_OUT}
 _RESETS: Final[Mapping[str, int]] = {"earliest": EARLIEST, "latest": LATEST}
+OnPartitions = Callable[[Sequence[TopicPartition]], object]
+
+
+def _ignore(partitions: Sequence[TopicPartition]) -> None:
+    pass
 
 
 class GroupMember:
@@ -53,6 +58,10 @@ class GroupMember:
         config = client.config
         self.group_id: str = config["group.id"]
         self.assigned: list[TopicPartition] = []
+        self.on_assigned: OnPartitions = _ignore
+        """Called with the partitions that a rebalance gave to this member."""
+        self.on_revoked: OnPartitions = _ignore
+        """Called before a rebalance, or the end, takes partitions away; never with none."""
         self._client = client
         self._consumer = consumer
         self._wanted = topics
@@ -101,34 +110,44 @@ class GroupMember:
         """Note where to read on; that is what is committed, now and then if enable.auto.commit says so."""
         self._processed[partition] = (next_offset, leader_epoch)
 
-    async def commit(self) -> None:
-        """Commit what was processed since the last time. KafkaError if the group does not take it."""
+    async def commit(self, places: Positions | None = None) -> None:
+        """Commit these places, or what was processed since the last time. KafkaError if the group does not take it."""
+        if places is None:
+            places = self._news()
+        if places:
+            await commit(self._client, self.group_id, places, self._generation, self._member_id, self._instance_id)
+            self._committed.update(places)
+
+    def _news(self) -> Positions:
         # A partition without records is committed, too: the group goes on there if it is not told another time.
         begun = {each: (offset, -1) for each, offset in self._consumer.begun().items() if each not in self._committed}
         places = {**begun, **self._processed}
-        news = {each: place for each, place in places.items() if self._committed.get(each) != place}
-        if news:
-            await commit(self._client, self.group_id, news, self._generation, self._member_id, self._instance_id)
-            self._committed.update(news)
+        return {each: place for each, place in places.items() if self._committed.get(each) != place}
 
     # Joining
 
     async def _rejoin(self) -> None:
         """Give up the partitions, join the next generation, and begin where the group has committed."""
         await self._commit_if_possible()
-        self._consumer.assign({})
-        self.assigned = []
+        self._revoke()
         while True:
             assignment = await self._join_once()
             if assignment is not None:
                 break
             await trio.sleep(self._client.config.seconds("retry.backoff.ms"))
         self.assigned = assigned_partitions(assignment)
+        self.on_assigned(self.assigned)
         found = await fetch_committed(self._client, self.group_id, self.assigned)
         self._processed = {}
         self._committed = dict(found)
         self._must_join = False
         self._consumer.assign({each: found[each][0] if each in found else self._reset(each) for each in self.assigned})
+
+    def _revoke(self) -> None:
+        if self.assigned:
+            self.on_revoked(self.assigned)
+        self._consumer.assign({})
+        self.assigned = []
 
     def _reset(self, partition: TopicPartition) -> int:
         policy = self._client.config["auto.offset.reset"]
@@ -316,6 +335,7 @@ class GroupMember:
         """Commit, if that is done now and then, and leave the group. A static member stays until its session ends."""
         with trio.move_on_after(_LEAVE_SECONDS, shield=True):
             await self._commit_if_possible()
+            self._revoke()
             if self._generation >= 0 and self._instance_id is None:
                 member = MemberIdentity(member_id=self._member_id, reason="the member ends")
                 request = LeaveGroupRequest(group_id=self.group_id, member_id=self._member_id, members=[member])

@@ -16,6 +16,7 @@ import trio
 from ottla.client.cluster import Client, kafka_error
 from ottla.client.errors import ClientError, OperationTimedOutError
 from ottla.client.producing.batches import Completion, Delivery, PartitionQueue, size_alone, size_of
+from ottla.client.producing.counts import Counts
 from ottla.client.producing.partitioner import StickyPartition, partition_of_key
 from ottla.client.producing.sender import Sender
 from ottla.client.producing.settings import ProducerSettings
@@ -134,6 +135,21 @@ class Producer:
         if found[0].error is not None:
             raise found[0].error
         return found[0]
+
+    @property
+    def counts(self) -> Counts:
+        """Return what was sent so far."""
+        return self._sender.counts
+
+    @property
+    def free_memory(self) -> int:
+        """Return how many bytes of records there is room for."""
+        return self._settings.memory - self._sender.used
+
+    @property
+    def requests_in_flight(self) -> int:
+        """Return how many requests wait for their response."""
+        return self._sender.requests_in_flight
 
     async def flush(self) -> None:
         """Wait until no record waits or is in flight; nothing lingers meanwhile."""

@@ -15,6 +15,7 @@ from ottla.client.cluster import ANY, ASK_ELSEWHERE, Client, kafka_error
 from ottla.client.connection import Connection, Pending
 from ottla.client.errors import ClientError, ConnectionFailedError, OperationTimedOutError
 from ottla.client.producing.batches import Batch, PartitionQueue
+from ottla.client.producing.counts import Counts
 from ottla.client.producing.settings import ProducerSettings
 from ottla.client.tasks import Latch, Signal
 from ottla.wire.config_def import ConfigError
@@ -73,6 +74,7 @@ class Sender:
         """Batches that wait or are in flight."""
         self.hurry = 0
         """How many callers wait for room or for the end: nothing lingers while there are any."""
+        self.counts = Counts()
         self.completed = Signal()
         self.wake = Latch()
         self._client = client
@@ -87,6 +89,11 @@ class Sender:
         nursery.start_soon(self._dispatch_forever)
         if settings.is_idempotent:
             nursery.start_soon(self._get_producer_id)
+
+    @property
+    def requests_in_flight(self) -> int:
+        """Return how many requests are handed to the tasks of brokers and have not landed."""
+        return sum(broker.in_flight for broker in self._brokers.values())
 
     def begin_batch(self, queue: PartitionQueue) -> Batch:
         """Add an empty batch to a queue, to which records can be added until it is sent."""
@@ -226,7 +233,9 @@ class Sender:
                 producer_epoch=queue.epoch(self._producer_epoch) if self._settings.is_idempotent else -1,
                 base_sequence=batch.sequence,
             )
+            self.counts.sent(len(batch.records), len(data))
             by_topic.setdefault(queue.topic, []).append(PartitionProduceData(index=queue.index, records=data))
+        self.counts.requests += 1
         return ProduceRequest(
             acks=self._settings.acks,
             timeout_ms=round(self._settings.request_timeout * 1000),
@@ -239,10 +248,12 @@ class Sender:
         self, broker: _Broker, sent: list[_Sent], connection: Connection, pending: Pending
     ) -> None:
         outcome: ProduceResponse | Exception
+        posted = trio.current_time()
         try:
             with trio.fail_after(self._settings.request_timeout):
                 response = await pending.result()
             assert isinstance(response, ProduceResponse)
+            self.counts.answered(trio.current_time() - posted)
             outcome = response
         except trio.TooSlowError:
             await connection.close()
@@ -310,6 +321,7 @@ class Sender:
 
     def _send_again(self, queue: PartitionQueue, batch: Batch) -> None:
         batch.attempts += 1
+        self.counts.retried += len(batch.records)
         queue.not_before = trio.current_time() + self._settings.backoff
         queue.send_again(batch)
 
@@ -323,6 +335,8 @@ class Sender:
     ) -> None:
         self.used -= batch.size - HEADER_SIZE
         self.unfinished -= 1
+        if error is not None:
+            self.counts.failed += len(batch.records)
         self.completed.notify()
         batch.complete(queue.topic, queue.index, offset, append_time, error)
 

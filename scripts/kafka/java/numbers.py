@@ -1,10 +1,12 @@
-"""Numbers as Java reads them, with its words for what is none.
+"""Numbers as Java reads and prints them, with its words for what is none.
 
-PURE. Counterparts: Integer.valueOf and its like.
+PURE. Counterparts: Integer.valueOf and its like, java.util.Formatter.
 """
 
+import math
 import re
 from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final, NamedTuple
 
 
@@ -41,3 +43,19 @@ SHORT: Final = JavaType("Short", _whole(16, 'Value out of range. Value:"{}" Radi
 INTEGER: Final = JavaType("Integer", _whole(32))
 LONG: Final = JavaType("Long", _whole(64))
 DOUBLE: Final = JavaType("Double", _double)
+
+
+def fixed(value: float, digits: int) -> str:
+    """Return a number as `%.Nf` of Java's formatter prints it."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return str(Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
+
+
+def quotient(dividend: float, divisor: float) -> float:
+    """Return what dividing doubles gives in Java, where a divisor of 0 is no error."""
+    if divisor:
+        return dividend / divisor
+    return math.copysign(math.inf, dividend) if dividend else math.nan

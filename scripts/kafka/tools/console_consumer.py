@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import sys
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
@@ -21,7 +20,8 @@ from ottla.client.consuming.group_member import open_member
 from ottla.client.errors import AuthenticationError, ClientError
 from ottla.client.tasks import background
 from ottla.scripts.kafka.client_properties import client_config
-from ottla.scripts.kafka.face import Face, JavaError, as_java
+from ottla.scripts.kafka.face import Face, JavaError
+from ottla.scripts.kafka.records.client_errors import consumer_error, log_error
 from ottla.scripts.kafka.records.console_consumer_flags import ConsumerOptions, read_options
 from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import KafkaError
@@ -49,9 +49,9 @@ def main(arguments: Sequence[str], face: Face) -> int:
     try:
         return consuming.run()
     except AuthenticationError as error:
-        _log(face, "Authentication failed: terminating consumer process", _as_java(error))
+        _log(face, "Authentication failed: terminating consumer process", consumer_error(error))
     except (JavaError, KafkaError, ClientError, ConfigError) as error:
-        _log(face, "Unknown error when running consumer: ", _as_java(error))
+        _log(face, "Unknown error when running consumer: ", consumer_error(error))
     return 1
 
 
@@ -125,7 +125,7 @@ class _Consuming:
                 _log(self._face, "Error processing message, terminating consumer process: ", error)
                 return
             except (KafkaError, ClientError) as failed:
-                _log(self._face, "Error processing message, terminating consumer process: ", _as_java(failed))
+                _log(self._face, "Error processing message, terminating consumer process: ", consumer_error(failed))
                 return
             try:
                 self._print(chunk, most, processed)
@@ -164,18 +164,5 @@ class _Consuming:
         processed(chunk.partition, chunk.next_offset, chunk.leader_epoch)
 
 
-def _as_java(error: Exception) -> JavaError:
-    if isinstance(error, JavaError):
-        return error
-    if isinstance(error, KafkaError):
-        return as_java(error)
-    return JavaError("org.apache.kafka.common.KafkaException", str(error))
-
-
 def _log(face: Face, text: str, error: JavaError) -> None:
-    """Write what Kafka's tool logs."""
-    now = time.time()
-    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now)) + f",{int(now * 1000) % 1000:03}"
-    face.complain(f"[{stamp}] ERROR {text} ({_CLASS})")
-    for line in error.trace():
-        face.complain(line)
+    log_error(face, text, _CLASS, error)

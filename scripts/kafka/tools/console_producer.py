@@ -4,12 +4,11 @@ Counterparts: org.apache.kafka.tools.ConsoleProducer, and kafka.tools.ConsolePro
 """
 
 import sys
-import time
 from collections.abc import Sequence
 from typing import Final
 
 from ottla.client.cluster import Client
-from ottla.client.errors import ClientError, OperationTimedOutError
+from ottla.client.errors import ClientError
 from ottla.client.producing.batches import Delivery
 from ottla.client.producing.producer import Producer, open_producer
 from ottla.scripts.kafka.client_properties import (
@@ -19,7 +18,7 @@ from ottla.scripts.kafka.client_properties import (
     merge_flags,
     properties_of,
 )
-from ottla.scripts.kafka.face import Face, JavaError, as_java, execution
+from ottla.scripts.kafka.face import Face, JavaError, execution
 from ottla.scripts.kafka.flags import (
     HELP,
     VERSION,
@@ -32,15 +31,15 @@ from ottla.scripts.kafka.flags import (
     print_usage_and_exit,
 )
 from ottla.scripts.kafka.java.numbers import INTEGER, LONG
+from ottla.scripts.kafka.records.client_errors import log_error, producer_error
 from ottla.scripts.kafka.records.line_reader import LineMessageReader, LineRecord, Lines
 from ottla.scripts.terminal.standard_input import pieces
 from ottla.wire.config_def import ConfigError
-from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.errors import KafkaError
 
 _READER: Final = "org.apache.kafka.tools.LineMessageReader"
 _OLD_READER: Final = "kafka.tools.ConsoleProducer$LineMessageReader"
 _CALLBACK: Final = "org.apache.kafka.clients.producer.internals.ErrorLoggingCallback"
-_TIMEOUT: Final = "org.apache.kafka.common.errors.TimeoutException"
 _ABOUT: Final = "This tool helps to read data from standard input and publish it to Kafka."
 _COMMON: Final[Sequence[Flag]] = (
     HELP,
@@ -232,31 +231,13 @@ async def _send(producer: Producer, topic: str, record: LineRecord, is_sync: boo
             await producer.send(topic, record.value, record.key, record.headers, on_completion=on_completion)
     except (KafkaError, ClientError) as error:
         if is_sync:
-            raise execution(_as_java(error, topic)) from None
+            raise execution(producer_error(error, topic)) from None
         _log(face, topic, record, error)
-
-
-def _as_java(error: Exception, topic: str) -> JavaError:
-    if isinstance(error, KafkaError):
-        if error.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
-            error = KafkaError(error.code, f"Invalid topics: [{topic}]")
-        elif error.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            error = KafkaError(error.code, f"Not authorized to access topics: [{topic}]")
-        return as_java(error)
-    if isinstance(error, OperationTimedOutError):
-        return JavaError(_TIMEOUT, str(error))
-    return JavaError("org.apache.kafka.common.KafkaException", str(error))
 
 
 def _log(face: Face, topic: str, record: LineRecord, error: Exception) -> None:
     """Write what Kafka's callback logs for a record that failed."""
     key = "null" if record.key is None else f"{len(record.key)} bytes"
     value = "null" if record.value is None else f"{len(record.value)} bytes"
-    now = time.time()
-    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now)) + f",{int(now * 1000) % 1000:03}"
-    face.complain(
-        f"[{stamp}] ERROR Error when sending message to topic {topic} with key: {key}, value: {value} with error: "
-        f"({_CALLBACK})"
-    )
-    for line in _as_java(error, topic).trace():
-        face.complain(line)
+    text = f"Error when sending message to topic {topic} with key: {key}, value: {value} with error: "
+    log_error(face, text.rstrip(), _CALLBACK, producer_error(error, topic))

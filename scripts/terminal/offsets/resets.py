@@ -17,7 +17,7 @@ from ottla.client.errors import ClientError
 from ottla.scripts.terminal.offsets import undo_files
 from ottla.scripts.terminal.output import ERROR, TABLE, Output
 from ottla.scripts.terminal.partitions import place
-from ottla.scripts.terminal.session import Session
+from ottla.scripts.terminal.session import Session, describe
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 
@@ -84,7 +84,7 @@ async def carry_out(
     """Show a plan, ask, change the offsets and print a row for each; return whether all of it worked."""
     for group, partition, error in plan.refused:
         if partition is None:
-            session.say(f"group {group} is left as it is: {error.detail or error.code.name}")
+            session.say(f"group {group} is left as it is: {describe(error)[1]}")
     name = None
     if not session.dry_run(is_dry_run) and plan.changes:
         _preview(plan)

@@ -180,7 +180,7 @@ async def offsets_of(client: Client, group: str) -> Offsets:
     """Return the committed offsets of a group. KafkaError if they cannot be read."""
     found = (await committed_offsets(client, [group]))[group]
     if isinstance(found, KafkaError):
-        raise found
+        raise KafkaError(found.code, f"group {group}: {found.detail}".removesuffix(": "))
     return found
 
 

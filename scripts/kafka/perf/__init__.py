@@ -1,0 +1,1 @@
+"""What the tools that measure share: statistics of a producer, and tables of metrics."""

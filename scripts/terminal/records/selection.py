@@ -1,0 +1,45 @@
+"""Which records of which partitions a command reads, as its options say: partitions, and a range of offsets or times.
+
+Owns the reading of these options. Must not know what becomes of the records.
+"""
+
+import time
+from collections.abc import Sequence
+
+import click
+
+from ottla.client.cluster import check
+from ottla.scripts.terminal.records.ranges import BEGINNING, Range, read_point, read_range
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.metadata import MetadataResponseTopic
+from ottla.wire.types import TopicPartition
+
+
+def read_numbers(text: str | None) -> list[int]:
+    """Return the partitions that `--partition` names; none for all of them. UsageError for what is no number."""
+    numbers = [] if text is None else text.split(",")
+    if not all(each.isascii() and each.isdigit() for each in numbers):
+        raise click.UsageError(f"--partition {text}: it is a number, or several with commas")
+    return sorted(set(map(int, numbers)))
+
+
+def read_bounds(first: str | None, until: str | None, offset: str | None) -> Range:
+    """Return the range that `--from` and `--until`, or `--offset`, name. UsageError for options that contradict."""
+    now_ms = time.time_ns() // 1_000_000
+    if offset is None:
+        start = BEGINNING if first is None else read_point(first, now_ms)
+        return Range(start, None if until is None else read_point(until, now_ms))
+    if first is not None or until is not None:
+        raise click.UsageError(f"{'--until' if first is None else '--from'} and --offset contradict each other")
+    return read_range(offset, now_ms)
+
+
+def some_partitions(topic: MetadataResponseTopic, numbers: Sequence[int]) -> list[TopicPartition]:
+    """Return these partitions of a topic, or all. KafkaError for a topic or a partition that does not exist."""
+    name = topic.name or ""
+    check(topic.error_code, name)
+    known = sorted(each.partition_index for each in topic.partitions)
+    for number in numbers:
+        if number not in known:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name} has no partition {number}")
+    return [TopicPartition(name, number) for number in numbers or known]

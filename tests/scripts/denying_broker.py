@@ -1,0 +1,53 @@
+"""A broker in a process of its own that allows everything to everybody but the client `nobody`, which may do nothing.
+
+`python -m tests.scripts.denying_broker FOLDER` prints where it is, and serves until SIGTERM.
+"""
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from ottla.broker.authorizer import Operation, ResourceType
+from ottla.broker.config import BrokerConfig
+from ottla.broker.node import Node
+from ottla.broker.process import serve
+from ottla.broker.request_context import RequestContext
+from tests.scripts.running import PATIENCE_S
+
+NOBODY = "nobody"
+
+
+class _Denial:
+    """Denies by the name that a client gives itself, because Ottla knows no other of it."""
+
+    def authorize(self, context: RequestContext, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        return context.client_id != NOBODY
+
+    def authorize_any(self, context: RequestContext, operation: Operation, resource_type: ResourceType) -> bool:
+        return context.client_id != NOBODY
+
+
+@contextlib.contextmanager
+def denying(folder: Path) -> Iterator[str]:
+    """Run the broker; return where clients connect."""
+    command = [sys.executable, "-m", "tests.scripts.denying_broker", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.terminate()
+        process.wait(PATIENCE_S)
+
+
+if __name__ == "__main__":
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "log.dirs": sys.argv[1],
+        "broker.id": "1",
+        "offsets.topic.num.partitions": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        "auto.create.topics.enable": "false",
+    }
+    config = BrokerConfig.load(None, settings, {})[0]
+    serve(lambda: Node(config, authorizer=_Denial()), ready=lambda bootstrap: print(bootstrap, flush=True))
