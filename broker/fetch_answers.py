@@ -119,14 +119,11 @@ class FetchAnswers:
             partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=aborted, records=records
         )
         if code in _MOVED and self._version >= _LEADERS_FROM_VERSION and topic is not None:
-            known = self._metadata.partition(topic, index)
-            if known is not None:
-                data.current_leader = LeaderIdAndEpoch(leader_id=known.leader, leader_epoch=known.leader_epoch)
-                node = self._metadata.node(known.leader, self._listener)
-                if node is not None:
-                    endpoints[known.leader] = NodeEndpoint(
-                        node_id=known.leader, host=node.host, port=node.port, rack=node.rack
-                    )
+            leader, epoch = self._replicas.current_leader(topic, index)
+            data.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+            node = self._metadata.node(leader, self._listener)
+            if node is not None:
+                endpoints[leader] = NodeEndpoint(node_id=leader, host=node.host, port=node.port, rack=node.rack)
         return data
 
     def _is_zstd(self, topic: str, index: int) -> bool:

@@ -24,7 +24,7 @@ from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import AbortedTransaction
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrPartitionState
 from ottla.wire.record_batch import ProducedBatch, RecordRules
-from ottla.wire.types import TopicPartition
+from ottla.wire.types import ZERO_UUID, TopicPartition
 
 logger = logging.getLogger("kafka.cluster.Partition")
 
@@ -87,6 +87,20 @@ class Partition:
         self.is_throttled_follower = is_throttled(config.values["follower.replication.throttled.replicas"], *here)
 
     # Roles
+
+    def check_role(self, topic_id: bytes, state: LeaderAndIsrPartitionState) -> ErrorCode | None:
+        """Return what ends a change of role before it begins; None if nothing does."""
+        if self.is_offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if topic_id != ZERO_UUID and self.log.topic_id not in (None, topic_id):
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        if state.leader_epoch > self.leader_epoch:
+            return None
+        if state.leader_epoch == self.leader_epoch and self.log.topic_id is None and topic_id != ZERO_UUID:
+            # A controller that learned topic ids gives one to an old topic.
+            self.log.set_topic_id(topic_id)
+            return ErrorCode.NONE
+        return ErrorCode.STALE_CONTROLLER_EPOCH
 
     def make_leader(self, state: LeaderAndIsrPartitionState, now_ms: int) -> int:
         """Lead, as the controller says; returns what moved."""
@@ -300,7 +314,10 @@ class Partition:
         if offset < log.segments.active.base_offset and result.size:
             segments = log.segments
             result.is_of_older_segment = segments.floor_slot(offset) < segments.floor_slot(bound)
-        if how_far == TO_LAST_STABLE_OFFSET and result.size:
+        if not result.size and max_bytes > 0:
+            # The first batch is larger than `max_bytes`. Kafka looks for no transactions then.
+            result.aborted_transactions = None
+        elif how_far == TO_LAST_STABLE_OFFSET and result.size:
             with log.storage():
                 found = log.segments.aborted_transactions(offset, result.size, end)
             result.aborted_transactions = [

@@ -69,8 +69,8 @@ class ReadResult:
         self.diverging_epoch = diverging_epoch
         # Whom the reader is to ask instead, if anybody.
         self.preferred_read_replica = preferred_read_replica
-        # Whose records a reader that wants only committed ones passes over.
-        self.aborted_transactions: Sequence[AbortedTransaction] = ()
+        # Whose records a reader that wants only committed ones passes over. None: nothing was read.
+        self.aborted_transactions: Sequence[AbortedTransaction] | None = ()
 
     @property
     def is_diverging(self) -> bool:

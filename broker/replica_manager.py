@@ -21,7 +21,7 @@ from ottla.broker.log_dir_failures import LogDirFailures
 from ottla.broker.loggers import level_of_each, names
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.offset_signal import EVERYTHING, ISR_PROPOSED, OffsetSignal
-from ottla.broker.partition import Partition
+from ottla.broker.partition import NO_LEADER, Partition
 from ottla.broker.partition_wait import PartitionWait
 from ottla.broker.reader import NO_REPLICA, Asked, Reader, ReadResult
 from ottla.broker.record_rules import record_rules
@@ -127,6 +127,14 @@ class ReplicaManager:
         if self._metadata.contains(topic, index):
             return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is not on broker {self.broker_id}")
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {topic}-{index}")
+
+    def current_leader(self, topic: str, index: int) -> tuple[int, int]:
+        """Return who leads a partition, and in which epoch: as the hosted one knows it, which is told of that first."""
+        hosted = self.partitions.get((topic, index))
+        if hosted is not None and not hosted.is_offline:
+            return hosted.leader_id, hosted.leader_epoch
+        known = self._metadata.partition(topic, index)
+        return (NO_LEADER, _NO_EPOCH) if known is None else (known.leader, known.leader_epoch)
 
     # Appending
 
@@ -340,6 +348,7 @@ class ReplicaManager:
                 topic_id=topic.topic_id, partition_errors=list(islice(grouped, len(topic.partition_states)))
             )
             for topic in request.topic_states
+            if topic.partition_states
         ]
         return LeaderAndIsrResponse(error_code=ErrorCode.NONE, partition_errors=errors, topics=by_id)
 
@@ -363,15 +372,19 @@ class ReplicaManager:
             return ErrorCode.KAFKA_STORAGE_ERROR
         partition = self.partitions.get(key)
         if partition is not None:
-            error = self._check_role(partition, topic_id, state)
+            error = partition.check_role(topic_id, state)
             if error is not None:
                 return error
+        elif state.leader_epoch <= _NO_EPOCH:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
         if self.broker_id not in state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
             if partition is None:
                 leader_epoch = state.leader_epoch if state.leader == self.broker_id else _NO_EPOCH
                 partition = self._host(key, topic_id, config, leader_epoch, level, is_new=state.is_new)
+            elif topic_id != ZERO_UUID and partition.log.topic_id is None:
+                partition.log.set_topic_id(topic_id)
             if state.leader == self.broker_id:
                 moved = partition.make_leader(state, self.clock.now_ms())
             else:
@@ -399,21 +412,6 @@ class ReplicaManager:
         if topic in self.role_listeners:
             self.role_listeners[topic](key.partition, partition.leader_epoch, partition.is_leader)
         return ErrorCode.NONE
-
-    def _check_role(self, partition: Partition, topic_id: bytes, state: LeaderAndIsrPartitionState) -> ErrorCode | None:
-        """What ends a change of role before it begins; None if nothing does."""
-        if partition.is_offline:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        log = partition.log
-        if topic_id != ZERO_UUID and log.topic_id not in (None, topic_id):
-            return ErrorCode.INCONSISTENT_TOPIC_ID
-        if state.leader_epoch > partition.leader_epoch:
-            return None
-        if state.leader_epoch == partition.leader_epoch and log.topic_id is None and topic_id != ZERO_UUID:
-            # A controller that learned topic ids gives one to an old topic.
-            log.set_topic_id(topic_id)
-            return ErrorCode.NONE
-        return ErrorCode.STALE_CONTROLLER_EPOCH
 
     def _tell_other_topic(self, key: TopicPartition, topic_id: bytes) -> None:
         log = self.logs.logs[key]

@@ -32,7 +32,7 @@ NOON: Final = (int(time.time()) // 3600 - 1) * 3_600_000
 PATIENCE_S: Final = 120.0
 _TIMEOUT_S: Final = 20.0
 LINE: Final = "both"
-_UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _API_VERSIONS: Final = 18
 _MODULES: Final = (kafka.protocol.admin, kafka.protocol.consumer, kafka.protocol.metadata, kafka.protocol.producer)
 
@@ -41,7 +41,7 @@ _BROKER_IDS: Final = frozenset({"node_id", "leader_id", "controller_id", "broker
 _IDENTITY: Final = (
     *("group_id", "member_id", "group_instance_id", "name", "topic", "topic_name", "api_key", "resource_type"),
     *("resource_name", "config_name", "log_dir", "partition_index", "partition", "partition_id", "index", "key"),
-    *("node_id", "broker_id"),
+    *("node_id", "broker_id", "producer_id"),
 )
 
 
@@ -83,23 +83,17 @@ TEXT: Final = Text()
 
 
 class Deviation(NamedTuple):
-    """A difference that is meant: where (a regular expression), both values, and why. `...` stands for any value.
-
-    With `when` it is one only after requests of which that function says so.
-    """
+    """A difference that is meant: where (a regular expression), both values, and why. `...` stands for any value."""
 
     where: str
     ottla: Any
     kafka: Any
     reason: str
-    when: Callable[[Answer], bool] | None = None
 
-    def covers(self, found: Difference, request: Answer | None = None) -> bool:
+    def covers(self, found: Difference) -> bool:
         """Whether this is the difference that was found."""
         values = ((self.ottla, found.ottla), (self.kafka, found.kafka))
-        if not re.search(self.where, found.where) or not all(a is ... or a == b for a, b in values):
-            return False
-        return self.when is None or (request is not None and self.when(request))
+        return bool(re.search(self.where, found.where)) and all(a is ... or a == b for a, b in values)
 
 
 class Names:
@@ -108,7 +102,7 @@ class Names:
     def __init__(
         self, broker: Broker, more: Mapping[str, Callable[[Any], Any]] | None = None, repeats: bool = False
     ) -> None:
-        """Fields named in `more` become what its functions return. If something `repeats`, its elements are numbered."""
+        """Fields named in `more` become what its functions return. With `repeats`, elements of a name are numbered."""
         self.broker = broker
         self.topics: dict[str, str] = {}
         self.cluster_id = ""
@@ -146,8 +140,8 @@ class Names:
             "usable_bytes": lambda: value > 0,
             "resource_name": lambda: "the broker" if value == str(self.broker_id) else value,
             # A member's id is its client's, or that of its instance, and a number of its own.
-            "member_id": lambda: _UUID.sub("ID", value),
-            "leader": lambda: _UUID.sub("ID", value),
+            "member_id": lambda: UUID.sub("ID", value),
+            "leader": lambda: UUID.sub("ID", value),
         }
         if name in self._more:
             return self._more[name](value)

@@ -154,7 +154,10 @@ class GroupShard:
             ]
             decision.reply(send, OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=topics))
 
-        self._forget(decision, group, going, stored)
+        if going:
+            self._forget(decision, group, going, stored)
+        else:
+            stored(decision, ErrorCode.NONE)
 
     def topics_deleted(self, decision: Decision, names: frozenset[str]) -> None:
         """Forget the offsets for topics that are no more, and all groups that have nothing, as Kafka does then."""

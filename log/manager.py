@@ -47,8 +47,7 @@ KRAFT_METADATA_TOPIC = "__cluster_metadata"
 FUTURE_SUFFIX = "-future"
 STRAY_SUFFIX = "-stray"
 LONGEST_NAME = 255
-# What Kafka lets a topic be called, but for its length, which the file system minds.
-_LEGAL_NAME = re.compile("[a-zA-Z0-9._-]+")
+_LEGAL_NAME = re.compile("[a-zA-Z0-9._-]+")  # Kafka's rule for topics, but for the length
 _FUTURE = re.compile(r"(.+-\d+)\.\w+" + FUTURE_SUFFIX)
 
 logger = logging.getLogger("kafka.log.LogManager")
@@ -325,11 +324,12 @@ class LogManager:
 
         `leader_epoch`: of this broker, if it leads. Where a partition is not new, its log may be in a directory that
         failed: no other is made then. KafkaError INCONSISTENT_TOPIC_ID if there is one of a topic of the same name,
-        INVALID_TOPIC_EXCEPTION for a name that could lead out of the directory.
+        INVALID_TOPIC_EXCEPTION for a name that could lead out of the directory, or is too long for one.
         """
         log = self.logs.get(topic_partition)
         if log is None:
-            if not _LEGAL_NAME.fullmatch(topic_partition.topic) or topic_partition.partition < 0:
+            is_too_long = len(str(topic_partition)) > LONGEST_NAME  # for any file system, which would fail like a disk
+            if is_too_long or not _LEGAL_NAME.fullmatch(topic_partition.topic) or topic_partition.partition < 0:
                 raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"no log can be named {topic_partition}")
             if not is_new or not self.online:
                 self.check_none_offline(topic_partition)

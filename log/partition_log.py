@@ -115,6 +115,9 @@ class PartitionLog:
         last_offset = first_offset + header.last_offset_delta
         size = header.batch_length + LOG_OVERHEAD
         max_timestamp = batch.max_timestamp
+        if size > self.config.segment_bytes:
+            # Whatever its producer may do, as in Kafka.
+            raise self._too_large(size)
         try:
             if header.producer_id >= 0:
                 duplicate = self.producers.check(header, self.segments.headers_before)
@@ -124,7 +127,7 @@ class PartitionLog:
                 self.leader_epochs.assign(leader_epoch, first_offset)
             segment = self.segments.active
             if segment.should_roll(self.config, size, max_timestamp, last_offset, now_ms):
-                segment = self._roll(first_offset, size, now_ms)
+                segment = self.roll(now_ms, first_offset)
         except OSError as error:
             raise self.disk_error(error) from error
         place(batch.data, first_offset, leader_epoch)
@@ -154,7 +157,9 @@ class PartitionLog:
         try:
             segment = self.segments.active
             if segment.should_roll(self.config, first.size, first.max_timestamp, first.last_offset, now_ms):
-                segment = self._roll(first.base_offset, first.size, now_ms)
+                if first.size > self.config.segment_bytes:
+                    raise self._too_large(first.size)
+                segment = self.roll(now_ms, first.base_offset)
             together, size = batches_for(segment, batches, self.config, now_ms)
             for each in together:
                 if each.header.partition_leader_epoch > self.leader_epochs.latest:
@@ -242,15 +247,12 @@ class PartitionLog:
         self.log_end_offset = self.producers.end_offset = end_offset
         self.segments.remember(end_offset, self.segments.active, position)
 
-    def _roll(self, base_offset: int, size: int, now_ms: int) -> Segment:
-        """Begin a new active segment for batches of `size` bytes in all."""
-        if size > self.config.segment_bytes:
-            raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"Message batch size is {size} bytes in append to partition {self.topic_partition}, "
-                f"which exceeds the maximum configured segment size of {self.config.segment_bytes}.",
-            )
-        return self.roll(now_ms, base_offset)
+    def _too_large(self, size: int) -> KafkaError:
+        return KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"Message batch size is {size} bytes in append to partition {self.topic_partition}, "
+            f"which exceeds the maximum configured segment size of {self.config.segment_bytes}.",
+        )
 
     def roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
         """Begin a new active segment, at the log end unless the next records start behind it."""

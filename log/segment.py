@@ -16,7 +16,7 @@ from ottla.log.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, CorruptIndexError
 from ottla.log.open_files import RWF_NOWAIT, LazyFile, OpenFile, OpenFiles
 from ottla.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, TimestampType, iter_records, parse_header
+from ottla.wire.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, iter_records, parse_header
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -354,8 +354,6 @@ class Segment:
         for position, header in self.headers(self.offset_index.position_for(self.offset_of_max_timestamp)):
             if header.max_timestamp != largest:
                 continue
-            if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
-                return TimestampAndOffset(largest, header.last_offset, header.partition_leader_epoch)
             for record in iter_records(self.read_batch(position, header)):
                 if record.timestamp == largest:
                     return TimestampAndOffset(largest, record.offset, header.partition_leader_epoch)

@@ -34,6 +34,7 @@ from ottla.wire.record_validation import (
     UnreadableStartError,
     check_start,
     needs_offload,
+    size_of_one_batch,
     validate_produced,
 )
 
@@ -68,5 +69,6 @@ __all__ = [
     "place",
     "recompressed",
     "recompression_needs_offload",
+    "size_of_one_batch",
     "validate_produced",
 ]

@@ -165,8 +165,11 @@ def _invalid(detail: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_RECORD, detail)
 
 
-def _only_batch(records: memoryview | None, api_version: int) -> BatchHeader:
-    """The header of the only batch. Half a batch behind it does not count: Kafka cuts it off."""
+def size_of_one_batch(records: memoryview | None, api_version: int) -> int:
+    """Return the size of the only batch; NotOneBatchError, or UnreadableStartError, if there is not one.
+
+    Half a batch behind it does not count: Kafka cuts it off.
+    """
     size = 0 if records is None else _batch_size(records, 0)
     if records is None or not size:
         detail = "Produce requests must have at least one record batch per partition"
@@ -180,6 +183,12 @@ def _only_batch(records: memoryview | None, api_version: int) -> BatchHeader:
     if size < len(records) and _batch_size(records, size):
         detail = "Produce requests are only allowed to contain exactly one record batch per partition"
         raise NotOneBatchError(ErrorCode.INVALID_RECORD, detail)
+    return size
+
+
+def _only_batch(records: memoryview | None, api_version: int) -> BatchHeader:
+    size = size_of_one_batch(records, api_version)
+    assert records is not None
     if size < HEADER_SIZE:
         if any(records[:LENGTH_POSITION]):
             raise _invalid("The baseOffset of the record batch should be 0")

@@ -204,9 +204,8 @@ class ConfigAdmin:
                 ErrorCode.INVALID_REQUEST,
                 f"Unexpected node id. Expected {self._broker_id}, but received {wanted.name}",
             )
+        # `change` has checked them, one after the other.
         levels = wanted.change({})
-        for name in wanted.keys:
-            loggers.check_level(name, levels.get(name))
         if not validate_only:
             for name in wanted.keys:
                 loggers.set_level(name, levels.get(name))

@@ -26,11 +26,14 @@ _NO_LOW_WATERMARK: Final = -1
 def handle(
     request: DeleteRecordsRequest, context: RequestContext, *, replicas: ReplicaManager, metadata: MetadataCache
 ) -> DeleteRecordsResponse | Deferred[DeleteRecordsResponse]:
-    """Delete from each partition; of one that is named several times the last offset counts."""
+    """Delete from each partition; of one that is named several times the last offset counts.
+
+    The response leaves out topics of which the request names no partition.
+    """
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.topics:
-        offsets = wanted.setdefault(topic.name, {})
-        offsets.update((each.partition_index, each.offset) for each in topic.partitions)
+        for each in topic.partitions:
+            wanted.setdefault(topic.name, {})[each.partition_index] = each.offset
     results: dict[str, dict[int, DeleteRecordsPartitionResult]] = {}
     deleted: list[tuple[Partition, int]] = []
     for name, offsets in wanted.items():

@@ -35,6 +35,8 @@ from ottla.wire.messages.describe_configs import (
 )
 
 MOST_RESOURCES: Final = 10
+# One of another kind fails the whole request, as in Kafka.
+_KINDS: Final = frozenset({Resource.TOPIC, Resource.BROKER, Resource.BROKER_LOGGER, Resource.CLIENT_METRICS})
 
 Configs = Mapping[str, Mapping[str, str]]
 
@@ -54,9 +56,8 @@ def handle(
     """
     if len(request.resources) > MOST_RESOURCES:
         raise ManyElements(f"{len(request.resources)} resources")
-    kinds = set(Resource)
     for resource in request.resources:
-        if resource.resource_type not in kinds:
+        if resource.resource_type not in _KINDS:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource.resource_type}")
 
     def respond(own: Configs) -> DescribeConfigsResponse:

@@ -249,8 +249,10 @@ class _Fetch:
             result = self._read(partition, limit, nothing_yet, is_first_look, may_copy > 0)
             if result.size:
                 nothing_yet = False
-                limit = max(0, limit - result.size)
                 may_copy -= result.size
+            if result.error not in _UNKNOWN:
+                # A negative limit is one for the first partition that is read alone, as in Kafka.
+                limit = max(0, limit - result.size)
             readings.append((partition, result))
         return readings
 

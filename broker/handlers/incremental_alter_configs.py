@@ -6,10 +6,12 @@ Counterparts in Kafka: KafkaApis.handleIncrementalAlterConfigsRequest, ConfigAdm
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from typing import Final
 
 from ottla.broker.config import BROKER_CONFIG
 from ottla.broker.controller.config_admin import Alteration, Altered, ConfigAdmin, altered
 from ottla.broker.controller.config_entries import Resource
+from ottla.broker.loggers import check_level
 from ottla.broker.request_context import Deferred, RequestContext
 from ottla.log.config import TOPIC_CONFIG
 from ottla.wire.config_def import ConfigType, render
@@ -30,6 +32,9 @@ class _Operation(IntEnum):
     SUBTRACT = 3
 
 
+_OPERATIONS: Final = frozenset(_Operation)
+
+
 def handle(
     request: IncrementalAlterConfigsRequest, context: RequestContext, *, config_admin: ConfigAdmin
 ) -> Deferred[IncrementalAlterConfigsResponse]:
@@ -41,8 +46,15 @@ def handle(
 def _alteration(resource: AlterConfigsResource) -> Alteration:
     def change(old: Mapping[str, str]) -> Mapping[str, str]:
         new = dict(old)
+        if resource.resource_type == Resource.BROKER:
+            # As in Kafka, all operations of a broker's configs are known before the first is looked at.
+            for config in resource.configs:
+                _check_operation(config.config_operation)
         for config in resource.configs:
             _apply(config, new, resource.resource_type)
+            if resource.resource_type == Resource.BROKER_LOGGER:
+                # The first operation that is wrong is the answer, as in Kafka.
+                check_level(config.name, new.get(config.name))
         return new
 
     keys = [config.name for config in resource.configs]
@@ -50,6 +62,11 @@ def _alteration(resource: AlterConfigsResource) -> Alteration:
         each.name for each in resource.configs if each.value is None and each.config_operation != _Operation.DELETE
     ]
     return Alteration(resource.resource_type, resource.resource_name, keys, nulls, change)
+
+
+def _check_operation(operation: int) -> None:
+    if operation not in _OPERATIONS:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
 
 
 def _apply(config: AlterableConfig, configs: dict[str, str], kind: int) -> None:
@@ -69,7 +86,7 @@ def _apply(config: AlterableConfig, configs: dict[str, str], kind: int) -> None:
                     old.remove(item)
             configs[name] = ",".join(old)
         case operation:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
+            _check_operation(operation)
 
 
 def _items(name: str, configs: Mapping[str, str], kind: int, operation: _Operation) -> list[str]:

@@ -40,6 +40,7 @@ from ottla.wire.record_batch import (
     needs_offload,
     recompressed,
     recompression_needs_offload,
+    size_of_one_batch,
     validate_produced,
 )
 
@@ -60,6 +61,8 @@ _INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"
 _ATTRIBUTES_AT: Final = 22
 _TRANSACTIONAL: Final = 0x10
 _PRODUCER: Final = slice(43, 53)
+# Kafka flushes before the time of a request begins to count: so a wait for this broker's disk alone has no end in time.
+_UNTIL_FLUSHED: Final = 2**31 - 1
 _NO_COORDINATOR: Final = (
     "Unable to verify the partition has been added to the transaction. Underlying error: COORDINATOR_NOT_AVAILABLE"
 )
@@ -115,14 +118,14 @@ def handle(
         info = replicas.append(found, batch, acks, now_ms)
     except KafkaError as error:
         answer = _refused(index, error, found)
-        return _Answers(context, metadata, acks).response({(topic, index): answer})
+        return _Answers(context, replicas, metadata, acks).response({(topic, index): answer})
     if acks == 0:
         return None
     answer = _appended(index, info)
     if found.flushes_by_count or (found.followers and acks == -1):
-        answers = _Answers(context, metadata, acks)
+        answers = _Answers(context, replicas, metadata, acks)
         wait = [(found, info.last_offset + 1)]
-        return answers.acknowledged({(topic, index): answer}, wait, replicas, request.timeout_ms)
+        return answers.acknowledged({(topic, index): answer}, wait, request.timeout_ms)
     return ProduceResponse(responses=[TopicProduceResponse(name=topic, partition_responses=[answer])])
 
 
@@ -189,10 +192,11 @@ def _refused(index: int, error: KafkaError, partition: Partition) -> PartitionPr
 class _Answers:
     """Makes the response. It knows nothing of the records: they must not be kept while a reply waits."""
 
-    __slots__ = ("_acks", "_client_id", "_listener", "_metadata", "_version")
+    __slots__ = ("_acks", "_client_id", "_listener", "_metadata", "_replicas", "_version")
 
-    def __init__(self, context: RequestContext, metadata: MetadataCache, acks: int) -> None:
+    def __init__(self, context: RequestContext, replicas: ReplicaManager, metadata: MetadataCache, acks: int) -> None:
         self._acks = acks
+        self._replicas = replicas
         self._client_id = context.client_id
         self._listener = context.listener_name
         self._version = context.api_version
@@ -217,7 +221,6 @@ class _Answers:
         self,
         answers: Mapping[Key, PartitionProduceResponse],
         appended: Sequence[tuple[Partition, int]],
-        replicas: ReplicaManager,
         timeout_ms: int,
     ) -> Deferred[ProduceResponse]:
         """The response once all that was appended is acknowledged."""
@@ -228,20 +231,20 @@ class _Answers:
             deferred.complete(self.response(answers))
 
         deferred: Deferred[ProduceResponse] = Deferred(applied=True)
-        wait = replicas.await_acks(appended, self._acks, timeout_ms, done)
+        if self._acks != -1 or not any(partition.followers for partition, _ in appended):
+            timeout_ms = _UNTIL_FLUSHED
+        wait = self._replicas.await_acks(appended, self._acks, timeout_ms, done)
         deferred.on_abandon = wait.cancel
         return deferred
 
     def _point_to_leader(
         self, topic: str, index: int, answer: PartitionProduceResponse, endpoints: dict[int, NodeEndpoint]
     ) -> None:
-        known = self._metadata.partition(topic, index)
-        if known is None:
-            return
-        answer.current_leader = LeaderIdAndEpoch(leader_id=known.leader, leader_epoch=known.leader_epoch)
-        node = self._metadata.node(known.leader, self._listener)
+        leader, epoch = self._replicas.current_leader(topic, index)
+        answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+        node = self._metadata.node(leader, self._listener)
         if node is not None:
-            endpoints[known.leader] = NodeEndpoint(node_id=known.leader, host=node.host, port=node.port, rack=node.rack)
+            endpoints[leader] = NodeEndpoint(node_id=leader, host=node.host, port=node.port, rack=node.rack)
 
 
 class _Produce:
@@ -274,7 +277,7 @@ class _Produce:
         self._from_admin = context.client_id == _ADMIN_CLIENT_ID
         self._replicas = replicas
         self._offload = offload
-        self._maker = _Answers(context, metadata, request.acks)
+        self._maker = _Answers(context, replicas, metadata, request.acks)
         # The later of two entries for one partition counts, as in Kafka. This object dies with the append: the
         # records must not be kept while a reply waits.
         self._entries = {
@@ -318,12 +321,29 @@ class _Produce:
         return response if self._acks or isinstance(response, Deferred) else None
 
     def _refusal(self, key: Key, records: memoryview | None) -> PartitionProduceResponse | None:
-        """The answer where it does not depend on the records' validity."""
+        """The answer where it does not depend on the records' validity, but on their being one batch."""
         topic, index = key
+        not_here: PartitionProduceResponse | None = None
         try:
             self._replicas.partition(topic, index)
         except KafkaError as error:
-            return _failed(index, error.code)
+            not_here = _failed(index, error.code)
+            if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return not_here
+        answer = self._refusal_of_sound_records(topic, index, records) or not_here
+        if answer is not None:
+            try:
+                size_of_one_batch(records, self._version)
+            except UnreadableStartError as error:
+                return _unreadable(index, error)
+            except KafkaError as error:
+                # That is what Kafka looks at first.
+                return _failed(index, error.code)
+        return answer
+
+    def _refusal_of_sound_records(
+        self, topic: str, index: int, records: memoryview | None
+    ) -> PartitionProduceResponse | None:
         if not -1 <= self._acks <= 1:
             return _failed(index, ErrorCode.INVALID_REQUIRED_ACKS)
         if topic in _INTERNAL_TOPICS and not self._from_admin:
@@ -411,7 +431,7 @@ class _Produce:
         answers = {key: self._answers[key] for key in self._entries}
         may_wait = any(p.flushes_by_count or (p.followers and self._acks == -1) for p, _ in waiting)
         if may_wait and self._acks != 0:
-            return self._maker.acknowledged(answers, waiting, self._replicas, self._timeout_ms)
+            return self._maker.acknowledged(answers, waiting, self._timeout_ms)
         return self._maker.response(answers)
 
 

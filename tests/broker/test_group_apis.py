@@ -300,6 +300,23 @@ async def test_offsets_are_forgotten_partition_by_partition(tmp_path: Path) -> N
         assert (unknown.error_code, list(unknown.topics)) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
 
 
+async def test_what_is_to_be_forgotten_twice_is_answered_once_and_an_unknown_topic_without_partitions_too(
+    tmp_path: Path,
+) -> None:
+    twice = OffsetDeleteRequestTopic(name="t", partitions=[OffsetDeleteRequestPartition(partition_index=0)] * 2)
+    nothing = OffsetDeleteRequestTopic(name="u", partitions=())
+    async with running(quick(tmp_path)) as bootstrap, client(bootstrap) as one:
+        await create(one, "t")
+        await find(one)
+        await commit(one, ("t", 0, 7))
+        request = OffsetDeleteRequest(group_id="g", topics=[twice, nothing, twice])
+        response = await ask(one, request, 0, OffsetDeleteResponse)
+        assert [
+            (topic.name, [(each.partition_index, each.error_code) for each in topic.partitions])
+            for topic in response.topics
+        ] == [("u", []), ("t", [(0, ErrorCode.NONE)])]
+
+
 async def test_the_offsets_of_a_deleted_topic_are_gone_for_good(tmp_path: Path) -> None:
     settings = quick(tmp_path)
     async with running(settings) as bootstrap, client(bootstrap) as one:

@@ -166,6 +166,36 @@ def test_an_old_topic_gets_its_id_without_a_new_epoch(house: House) -> None:
     assert house.replicas.partition(TOPIC, 0).log.topic_id == topic_id(TOPIC)
 
 
+def test_an_old_topic_gets_its_id_with_a_new_epoch(house: House) -> None:
+    house.lead(topic_id=ZERO_UUID)
+    assert errors(house.lead(epoch=1)) == [0]
+    assert house.replicas.partition(TOPIC, 0).log.topic_id == topic_id(TOPIC)
+
+
+@pytest.mark.parametrize("epoch", [-1, -2, -(2**31)])
+def test_nobody_leads_a_new_partition_without_an_epoch(house: House, epoch: int) -> None:
+    assert errors(house.lead(epoch=epoch)) == [ErrorCode.STALE_CONTROLLER_EPOCH]
+    assert not house.replicas.partitions
+    assert errors(house.lead(epoch=0)) == [ErrorCode.NONE]
+
+
+def test_a_topic_without_partitions_is_not_answered(house: House) -> None:
+    request = house.request(partitions=())
+    request.topic_states = [*request.topic_states, *house.request("other").topic_states]
+    response = house.now(house.replicas.become_leader_or_follower(request))
+    assert [(topic.topic_id, len(topic.partition_errors)) for topic in response.topics] == [(topic_id("other"), 1)]
+
+
+def test_who_leads_is_said_by_the_partition_that_is_hosted_and_else_by_the_controller(house: House) -> None:
+    house.lead(epoch=5)
+    house.tell(TOPIC, [0, 1], leader=1, epoch=4)
+    assert house.replicas.current_leader(TOPIC, 0) == (BROKER, 5)
+    assert house.replicas.current_leader(TOPIC, 1) == (1, 4)
+    assert house.replicas.current_leader("nowhere", 0) == (-1, -1)
+    house.replicas.partition(TOPIC, 0).make_offline()
+    assert house.replicas.current_leader(TOPIC, 0) == (1, 4)
+
+
 def test_high_watermarks_outlive_a_restart(house: House) -> None:
     house.lead(isr=[BROKER, 1], replicas=[BROKER, 1])
     partition = house.replicas.partition(TOPIC, 0)

@@ -150,6 +150,18 @@ def test_a_static_member_is_let_in_at_once_under_an_id_of_its_own(coordinating: 
     assert answer.response.members[0].group_instance_id == "one"
 
 
+def test_an_instance_without_a_name_is_one_that_leaves_by_its_name_alone(coordinating: Coordinating) -> None:
+    coordinating.join(instance="")
+    assert coordinating.leave(("", None)) == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert coordinating.leave(("", "")) == [ErrorCode.NONE]
+
+
+def test_a_protocol_without_a_name_is_told_as_none(coordinating: Coordinating) -> None:
+    answer = coordinating.join(instance="one", protocols={"": b"meta"})
+    coordinating.pass_time(DELAY_MS)
+    assert answer.response.protocol_name is None
+
+
 def test_a_static_member_that_comes_back_causes_no_rebalance(coordinating: Coordinating) -> None:
     leader, old = coordinating.enter(instance="one")[0], coordinating.enter(instance="two")[0]
     coordinating.pass_time(2 * DELAY_MS)

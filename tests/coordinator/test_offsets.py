@@ -199,6 +199,23 @@ def test_with_its_last_offset_a_group_without_members_goes(coordinating: Coordin
     assert delete(coordinating, A).error == ErrorCode.GROUP_ID_NOT_FOUND
 
 
+def test_where_nothing_is_to_be_deleted_a_group_that_has_nothing_stays(coordinating: Coordinating) -> None:
+    coordinating.failing = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    coordinating.commit({A: 1})
+    coordinating.failing = ErrorCode.NONE
+    assert delete(coordinating).error == ErrorCode.NONE
+    assert list(coordinating.shard.groups) == [GROUP]
+    delete(coordinating, A)
+    assert not coordinating.shard.groups
+
+
+def test_with_a_topic_all_groups_that_have_nothing_go(coordinating: Coordinating) -> None:
+    (member,) = coordinating.stable_group()
+    coordinating.leave((member, None))
+    coordinating.decide(coordinating.shard.topics_deleted, frozenset({"another"}))
+    assert not coordinating.shard.groups
+
+
 def test_offsets_of_topics_that_members_subscribe_to_stay(coordinating: Coordinating) -> None:
     (member,) = coordinating.stable_group(protocols={"range": TO_A})
     coordinating.commit({A: 1, B: 1}, member, 1)

@@ -384,6 +384,21 @@ def test_a_log_that_cannot_be_closed_costs_its_directory_the_marker(tmp_path: Pa
     assert (tmp_path / "b" / ".kafka_cleanshutdown").exists()
 
 
+def test_a_name_that_is_too_long_for_a_directory_is_refused_and_no_sign_of_a_broken_disk(tmp_path: Path) -> None:
+    manager = _manager(tmp_path / "logs")
+    for partition, is_taken in ((0, True), (99_999, True), (100_000, False), (2**31 - 1, False)):
+        wanted = TopicPartition("t" * 249, partition)
+        if is_taken:
+            manager.get_or_create(wanted, TOPIC_ID, LogConfig(), NOW_MS)
+        else:
+            with pytest.raises(KafkaError) as caught:
+                manager.get_or_create(wanted, TOPIC_ID, LogConfig(), NOW_MS)
+            assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert not manager.failures.offline
+    assert len(manager.logs) == 2
+    manager.shutdown()
+
+
 def test_logs_are_opened_with_the_configuration_of_their_topic(tmp_path: Path) -> None:
     manager = _manager(tmp_path)
     _create(manager)

@@ -112,11 +112,14 @@ def test_what_was_sent_before_a_truncation_is_known_behind_it(tmp_path: Path) ->
 
 def test_a_batch_larger_than_a_segment_is_refused(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=200)
-    append(log)
+    append(log, produced(producer_id=9))
     for _ in range(2):
         with pytest.raises(KafkaError) as refused:
             append(log, produced(value=bytes(300)))
         assert refused.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
+    with pytest.raises(KafkaError) as out_of_order:
+        append(log, produced(value=bytes(300), producer_id=9, sequence=5))
+    assert out_of_order.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
     assert log.log_end_offset == 1
     assert len(log.segments) == 1
 

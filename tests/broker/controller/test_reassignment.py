@@ -69,7 +69,7 @@ async def reassign(cluster: Cluster, *replicas: int, index: int = 0) -> None:
 
 
 def codes(response: AlterPartitionReassignmentsResponse) -> dict[tuple[str, int], ErrorCode]:
-    assert response.error_code == ErrorCode.NONE
+    assert (response.error_code, response.error_message) == (ErrorCode.NONE, "")
     return {
         (topic.name, each.partition_index): ErrorCode(each.error_code)
         for topic in response.responses

@@ -135,6 +135,16 @@ def test_of_a_partition_that_is_named_twice_the_last_offset_counts(house: House)
     assert send(house, (TOPIC, 0, 3), (TOPIC, 0, 1)) == [(TOPIC, 0, 0, 1)]
 
 
+def test_a_topic_without_partitions_is_not_answered(house: House) -> None:
+    nothing = DeleteRecordsTopic(name=TOPIC, partitions=())
+    request = DeleteRecordsRequest(topics=[nothing], timeout_ms=1000)
+    reply = delete_records.handle(
+        request, context(ApiKey.DELETE_RECORDS, 2), replicas=house.replicas, metadata=house.metadata
+    )
+    assert isinstance(reply, Deferred)
+    assert reply.response.topics == []
+
+
 def test_the_start_outlives_the_broker_also_where_nothing_is_left(house: House) -> None:
     for offset in (1, 3):
         send(house, (TOPIC, 0, offset))

@@ -9,7 +9,7 @@ from ottla.broker.handlers import describe_configs
 from ottla.broker.request_context import RequestContext
 from ottla.log.config import TOPIC_CONFIG
 from ottla.wire.api_keys import ApiKey
-from ottla.wire.errors import ErrorCode
+from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -20,7 +20,7 @@ from ottla.wire.messages.describe_configs import (
 from tests.broker.controller.cluster import LONG_MS, Broker, running, topic, wait_for
 
 LATEST = 4
-TOPIC, BROKER, LOGGERS, GROUP = 2, 4, 8, 32
+TOPIC, BROKER, LOGGERS, METRICS, GROUP = 2, 4, 8, 16, 32
 
 
 def resource(kind: int, name: str, keys: Sequence[str] | None = None) -> DescribeConfigsResource:
@@ -188,7 +188,7 @@ async def test_what_cannot_be_described_is_told_resource_by_resource(tmp_path: P
             resource(TOPIC, "bad name"),
             resource(BROKER, "1"),
             resource(BROKER, "x"),
-            resource(GROUP, "0"),
+            resource(METRICS, "0"),
             resource(LOGGERS, ""),
             resource(LOGGERS, "1"),
             resource(BROKER, "0"),
@@ -202,12 +202,26 @@ async def test_what_cannot_be_described_is_told_resource_by_resource(tmp_path: P
             ),
             (ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 0 or empty string, but received 1"),
             (ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is: x"),
-            (ErrorCode.INVALID_REQUEST, "Unsupported resource type: GROUP"),
+            (ErrorCode.INVALID_REQUEST, "Unsupported resource type: CLIENT_METRICS"),
             (ErrorCode.INVALID_REQUEST, "Broker id must not be empty"),
             (ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 0 but received 1"),
             (ErrorCode.NONE, ""),
         ]
         assert [bool(result.configs) for result in results] == [False] * 7 + [True]
+
+
+@pytest.mark.parametrize("kind", [GROUP, 3, 0, -1])
+async def test_a_kind_of_resource_that_has_no_configs_here_fails_the_whole_request(tmp_path: Path, kind: int) -> None:
+    async with running(tmp_path, 0) as cluster:
+        with pytest.raises(KafkaError) as caught:
+            await describe(cluster.brokers[0], resource(BROKER, "0"), resource(kind, "0"))
+        assert caught.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_an_error_of_the_whole_request_is_every_resources_with_a_message() -> None:
+    request = DescribeConfigsRequest(resources=[resource(TOPIC, "a"), resource(BROKER, "0")])
+    response = describe_configs.error_response(request, LATEST, ErrorCode.INVALID_REQUEST)
+    assert [(each.error_code, bool(each.error_message)) for each in response.results] == [(42, True)] * 2
 
 
 async def test_the_configs_of_a_topic_that_is_hosted_elsewhere_are_read(tmp_path: Path) -> None:

@@ -155,6 +155,14 @@ def test_a_fenced_reader_is_pointed_to_the_leader_from_version_16_on(house: Hous
         assert [node.node_id for node in response.node_endpoints] == ([1] if version == 16 else [])
 
 
+def test_the_leader_of_a_partition_is_told_before_the_controller_has_told_of_it(house: House) -> None:
+    house.lead(epoch=5)
+    house.tell(TOPIC, [0], epoch=4, topic_id=topic_id(TOPIC))
+    (data,) = told(now(house, request(topic(TOPIC, position(0, 0, epoch=4))), 16))
+    assert data.error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (BROKER, 5)
+
+
 def test_an_old_consumer_reads_from_leaders_only(house: House) -> None:
     append(house, b"a")
     house.lead(leader=1, isr=[1], replicas=[BROKER, 1], epoch=1)
@@ -207,6 +215,53 @@ def test_the_first_batch_comes_whole_and_the_rest_as_far_as_it_fits(house: House
     assert len(values(data)) == 1
 
 
+def test_a_negative_number_of_bytes_fails_the_first_partition_that_is_read_alone(house: House) -> None:
+    for index in (0, 1):
+        append(house, b"a", index=index)
+    nobodys = topic("nobodys", position(0, 0))
+    asked = request(nobodys, topic(TOPIC, position(0, 0), position(1, 0)), max_bytes=-1, max_wait_ms=0)
+    assert [data.error_code for data in told(now(house, asked))] == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.NONE,
+    ]
+    at_the_end = request(topic(TOPIC, position(0, 1), position(1, 0)), max_bytes=-1, max_wait_ms=0)
+    assert [len(data.records or b"") > 0 for data in told(now(house, at_the_end))] == [False, True]
+
+
+def test_who_reads_committed_records_is_told_of_no_transactions_where_no_batch_fits(house: House) -> None:
+    for index in (0, 1):
+        append(house, b"a", index=index)
+    asked = request(topic(TOPIC, position(0, 0), position(1, 0, max_bytes=1)), isolation_level=1)
+    first, second = told(now(house, asked))
+    assert (first.aborted_transactions, second.aborted_transactions) == ([], None)
+    assert len(second.records or b"") == 0
+    (nothing_asked,) = told(now(house, request(topic(TOPIC, position(0, 0, max_bytes=0)), isolation_level=1)))
+    assert nothing_asked.aborted_transactions == []
+
+
+def test_an_error_of_a_partition_that_was_not_read_comes_with_no_transactions_rather_than_null(house: House) -> None:
+    house.configs["packed"] = {"compression.type": "zstd"}
+    for name in ("packed", "diverging"):
+        house.lead(name)
+        append(house, b"a", name=name)
+    house.lead("diverging", epoch=2)
+    append(house, b"b", name="diverging")
+    asked = request(
+        topic("packed", position(0, 0)),
+        topic("nowhere", position(0, 0)),
+        topic(TOPIC, position(0, 9)),
+        topic("diverging", position(0, 2, last_epoch=0)),
+        isolation_level=1,
+    )
+    packed, nowhere, out_of_range, _ = told(now(house, asked, 9))
+    assert (packed.error_code, packed.aborted_transactions, packed.records) == (76, (), None)
+    assert (nowhere.error_code, nowhere.aborted_transactions, nowhere.records) == (3, (), b"")
+    assert (out_of_range.error_code, out_of_range.aborted_transactions, out_of_range.records) == (1, None, b"")
+    *_, diverging = told(now(house, asked, NAMES))
+    assert (diverging.diverging_epoch.end_offset, diverging.aborted_transactions) == (1, None)
+
+
 def test_no_more_is_sent_than_the_broker_allows(house: House) -> None:
     for _ in range(3):
         append(house, b"a" * 1000)
@@ -243,7 +298,9 @@ def test_who_asks_for_nothing_gets_it_at_once(house: House) -> None:
 def test_an_error_of_the_whole_request_names_partitions_before_version_13(version: int, topics: int) -> None:
     response = fetch.error_response(request(topic(TOPIC, position(3, 0))), version, ErrorCode.UNKNOWN_SERVER_ERROR)
     assert response.error_code == -1
-    assert codes(response) == [(3, -1)] * topics
+    assert [(data.partition_index, data.error_code, data.records) for data in told(response)] == [
+        (3, -1, None)
+    ] * topics
 
 
 # Followers

@@ -228,6 +228,29 @@ async def test_a_broker_keeps_what_cannot_be_changed_or_is_only_validated(tmp_pa
         assert broker.dynamic.current is broker.config
 
 
+async def test_an_operation_that_does_not_exist_is_wrong_first_for_a_broker_and_in_its_turn_for_a_topic(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, 0) as cluster:
+        broker = cluster.brokers[0]
+        await create(broker, "t")
+        changes: list[Wanted] = [("no.such.config", APPEND, "x"), ("retention.ms", 9, "1")]
+        assert await alter(broker, resource("0", *changes, kind=BROKER), resource("t", *changes)) == [
+            (ErrorCode.INVALID_REQUEST, "Unknown operations type 9"),
+            (ErrorCode.INVALID_CONFIG, "Unknown config name: no.such.config"),
+        ]
+
+
+async def test_an_operation_that_a_config_does_not_have_is_wrong_before_a_topic_that_does_not_exist(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, 0) as cluster:
+        broker = cluster.brokers[0]
+        assert await alter(broker, resource("gone", ("retention.ms", APPEND, "1"))) == [
+            (ErrorCode.INVALID_CONFIG, "Config value append is not allowed for config key: retention.ms")
+        ]
+
+
 @pytest.fixture
 def noisy() -> Iterator[logging.Logger]:
     """A logger of Kafka's that is there, and back to what it was."""
@@ -267,6 +290,12 @@ async def test_a_level_that_no_logger_can_have_is_refused_and_leaves_the_others_
             ("1", [(noisy.name, SET, "INFO")], (bad, "Unexpected node id. Expected 0, but received 1")),
             ("", [(noisy.name, SET, "INFO")], (bad, "Node id must be an integer, but it is: ")),
             ("0", [(noisy.name, SET, "INFO"), ("no.logger", SET, "INFO")], (wrong, "Logger no.logger does not exist!")),
+            (
+                "0",
+                [("no.logger", SET, "INFO"), (noisy.name, APPEND, "INFO")],
+                (wrong, "Logger no.logger does not exist!"),
+            ),
+            ("0", [(noisy.name, APPEND, "INFO"), ("no.logger", SET, "INFO")], (bad, f"APPEND {not_allowed}")),
         ):
             wanted = resource(name, *changes, kind=LOGGERS)
             assert await alter(cluster.brokers[0], wanted) == [answer]

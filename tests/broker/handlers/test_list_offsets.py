@@ -29,8 +29,8 @@ def house(tmp_path: Path) -> Iterator[House]:
     house.close()
 
 
-def append(house: House, *values: bytes, timestamp: int = NOW_MS, **options: object) -> None:
-    partition = house.replicas.partition(TOPIC, 0)
+def append(house: House, *values: bytes, timestamp: int = NOW_MS, topic: str = TOPIC, **options: object) -> None:
+    partition = house.replicas.partition(topic, 0)
     records = batch(*values, timestamp=timestamp, **options)
     house.replicas.append(
         partition, validate_produced(records, api_version=9, rules=partition.rules, now_ms=NOW_MS), 1, NOW_MS
@@ -91,6 +91,20 @@ def test_a_timestamp_finds_the_first_record_that_is_not_older(house: House) -> N
     assert send(house, (TOPIC, 0, 1500)) == [(0, 3000, 1, 4)]
     assert send(house, (TOPIC, 0, 3001)) == [(0, -1, -1, -1)]
     assert send(house, (TOPIC, 0, MAX_TIMESTAMP)) == [(0, 3000, 1, 4)]
+
+
+def test_of_records_with_the_time_of_their_append_the_first_has_the_largest_timestamp(house: House) -> None:
+    house.configs["stamped"] = {"message.timestamp.type": "LogAppendTime"}
+    house.lead("stamped")
+    append(house, b"a", b"b", topic="stamped")
+    assert send(house, ("stamped", 0, MAX_TIMESTAMP)) == [(0, NOW_MS, 0, 0)]
+
+
+def test_a_topic_without_partitions_is_answered(house: House) -> None:
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=TOPIC, partitions=())])
+    response = list_offsets.handle(request, context(ApiKey.LIST_OFFSETS, VERSION), replicas=house.replicas)
+    assert isinstance(response, ListOffsetsResponse)
+    assert [(topic.name, list(topic.partitions)) for topic in response.topics] == [(TOPIC, [])]
 
 
 def test_nothing_is_found_in_tiered_storage(house: House) -> None:

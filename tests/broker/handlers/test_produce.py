@@ -3,6 +3,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+import trio
+import trio.testing
 
 from ottla.broker.handlers import produce
 from ottla.broker.request_context import CloseConnection, Deferred
@@ -237,6 +239,21 @@ def test_internal_topics_are_for_the_admin_client(house: House) -> None:
     assert codes(house, request(("__consumer_offsets", 0, batch(b"a"))), client_id="__admin_client") == [0]
 
 
+def test_records_that_are_not_one_batch_are_refused_before_anything_else_is_looked_at(house: House) -> None:
+    old = damaged(batch(b"a"), 16, b"\1")
+    house.tell("elsewhere", [0], leader=1)
+    for topic, acks in ((TOPIC, 7), ("__consumer_offsets", -1), ("elsewhere", -1), ("elsewhere", 7)):
+        house.lead("__consumer_offsets")
+        assert codes(house, request((topic, 0, old), acks=acks)) == [ErrorCode.INVALID_RECORD]
+    assert codes(house, request(("nowhere", 0, old), acks=7)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_an_impossible_number_of_acks_is_refused_before_a_partition_that_is_elsewhere(house: House) -> None:
+    house.tell("elsewhere", [0], leader=1)
+    assert codes(house, request(("elsewhere", 0, batch(b"a")), acks=7)) == [ErrorCode.INVALID_REQUIRED_ACKS]
+    assert codes(house, request(("elsewhere", 0, batch(b"a")))) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
 # Leadership
 
 
@@ -334,6 +351,26 @@ async def test_a_reply_waits_for_the_fsync_where_every_message_is_flushed(tmp_pa
     await house.run_tasks()
     assert all(isinstance(each, Deferred) and each.done for each in waiting)
     assert len(house.offloaded) == 1
+    house.close()
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize("several", [False, True])
+async def test_no_time_is_too_short_for_the_fsync(
+    tmp_path: Path, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock, acks: int, several: bool
+) -> None:
+    house = House(tmp_path, flush_messages="1")
+    house.lead(partitions=[0, 1])
+    nursery.start_soon(house.clock.run)
+    more = [(TOPIC, 1, batch(b"b"))] if several else []
+    waiting = send(house, request((TOPIC, 0, batch(b"a")), *more, acks=acks, timeout_ms=-1))
+    await trio.sleep(60)
+    assert isinstance(waiting, Deferred)
+    assert not waiting.done
+    await house.run_tasks()
+    assert isinstance(waiting.response, ProduceResponse)
+    assert {found.error_code for found in answers(waiting.response)} == {0}
+    nursery.cancel_scope.cancel()
     house.close()
 
 
