@@ -85,7 +85,7 @@ compat: $(VENV)/classes.stamp $(VENV)/clients.stamp ## Stock clients with Ottla 
 	$(BIN)/python -m pytest --compat -m compat compat_tests
 
 docs: $(VENV)/run.stamp ## Write the documents that derive from the code.
-	$(BIN)/python -m ottla.broker.config_docs > docs/configuration.md
+	$(BIN)/python -m ottla.broker.config.document > docs/configuration.md
 	$(BIN)/python -m ottla.pipeline.transform_docs > docs/transforms.md
 
 $(VENV)/run.stamp: pyproject.toml constraints.txt
@@ -99,7 +99,7 @@ $(VENV)/run.stamp: pyproject.toml constraints.txt
 	@$(PIP) install --no-build-isolation --editable '.$(NATIVE)'
 	@touch $@
 
-$(VENV)/native.stamp: $(VENV)/run.stamp ottla/native.py ottla/build_native.py $(wildcard wire/*.py log/*.py coordinator/*.py broker/*.py broker/handlers/*.py pipeline/*.py)
+$(VENV)/native.stamp: $(VENV)/run.stamp ottla/native.py ottla/build_native.py $(wildcard $(foreach room,wire log coordinator broker pipeline,$(room)/*.py $(room)/*/*.py))
 	@$(BIN)/python -m ottla.build_native --if-possible
 	@touch $@
 

@@ -11,37 +11,37 @@ from typing import Any, Final, NamedTuple
 
 import trio
 
-from ottla.broker.apis import build_apis
-from ottla.broker.authorizer import Access
 from ottla.broker.bindings import Parts, client_handlers, control_handlers, controller_handlers
-from ottla.broker.cleaning import CLEANER_KEYS, Cleaning
-from ottla.broker.clock import Clock, Offload
-from ottla.broker.config import BrokerConfig
-from ottla.broker.connection_limits import CONNECTION_CONFIG, ConnectionLimits
-from ottla.broker.controller.broker_configs import BrokerConfigs
-from ottla.broker.controller.config_changes import ConfigChanges
-from ottla.broker.controller.event_loop import Controller
-from ottla.broker.controller.peers import LocalPeer, RemotePeer
-from ottla.broker.controller.peers import Peer as ControlPeer
-from ottla.broker.controller.steps import UNCLEAN_KEY
-from ottla.broker.controller.topic_configs import TopicConfigs
-from ottla.broker.controller_channel import ControllerChannel
-from ottla.broker.departure import hand_over
-from ottla.broker.dynamic_config import DynamicConfig
-from ottla.broker.group_partitions import group_coordinator
-from ottla.broker.housekeeping import Housekeeping
-from ottla.broker.isr_changes import IsrChanges
-from ottla.broker.large_requests import LargeRequests
-from ottla.broker.log_dir_moves import LogDirMoves
-from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.offline_notice import OfflineNotice
-from ottla.broker.old_segments import OldSegments
-from ottla.broker.peer import Connect, Peer
-from ottla.broker.protocol_versions import protocol_versions
-from ottla.broker.replica_fetcher import ReplicaFetchers
-from ottla.broker.replica_manager import ReplicaManager
-from ottla.broker.replication_quota import FOLLOWER_RATE, LEADER_RATE, MOVE_RATE, THROTTLE_CONFIG, ReplicationQuota
-from ottla.broker.server import Server, resolve_overrides
+from ottla.broker.cluster.broker_configs import BrokerConfigs
+from ottla.broker.cluster.config_notifications import ConfigChanges
+from ottla.broker.cluster.controlled_shutdown import hand_over
+from ottla.broker.cluster.controller_channel import ControllerChannel
+from ottla.broker.cluster.log_dir_notice import OfflineNotice
+from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.cluster.topic_configs import TopicConfigs
+from ottla.broker.config.broker_config import BrokerConfig
+from ottla.broker.config.connection_limits import CONNECTION_CONFIG, ConnectionLimits
+from ottla.broker.config.dynamic import DynamicConfig
+from ottla.broker.config.protocol_versions import protocol_versions
+from ottla.broker.config.throttle import FOLLOWER_RATE, LEADER_RATE, MOVE_RATE, THROTTLE_CONFIG, ReplicationQuota
+from ottla.broker.controller.actions import UNCLEAN_KEY
+from ottla.broker.controller.broker_queues import LocalPeer, RemotePeer
+from ottla.broker.controller.broker_queues import Peer as ControlPeer
+from ottla.broker.controller.controller import Controller
+from ottla.broker.groups.offsets_log import group_coordinator
+from ottla.broker.loop.clock import Clock, Offload
+from ottla.broker.net.broker_client import Connect, Peer
+from ottla.broker.net.server import Server, resolve_overrides
+from ottla.broker.replicas.manager import ReplicaManager
+from ottla.broker.replication.fetchers import ReplicaFetchers
+from ottla.broker.replication.isr_proposals import IsrChanges
+from ottla.broker.replication.log_dir_moves import LogDirMoves
+from ottla.broker.requests.authorizer import Access
+from ottla.broker.requests.dispatch import build_apis
+from ottla.broker.requests.large_requests import LargeRequests
+from ottla.broker.upkeep.compaction import CLEANER_KEYS, Cleaning
+from ottla.broker.upkeep.retention import OldSegments
+from ottla.broker.upkeep.schedule import Housekeeping
 from ottla.log.config import BROKER_LOG_CONFIG
 from ottla.log.manager import LogManager
 from ottla.wire.api_keys import ApiKey
@@ -264,8 +264,10 @@ class Assembly:
 
     def _server(self, parts: Parts, limits: ConnectionLimits) -> Server:
         config = self._config
+        large_requests = LargeRequests(self.replicas.offload, self._start_soon)
+        apis = build_apis(client_handlers(parts), parts.access, large_requests)
         return Server(
-            build_apis(client_handlers(parts), parts.access, LargeRequests(self.replicas.offload, self._start_soon)),
+            apis.dispatch,
             self._clock,
             self._offload,
             self.replicas.turn,

@@ -6,29 +6,27 @@ Counterpart in Kafka: the constructor of KafkaApis.
 
 import logging
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from ottla.broker.apis import ErrorResponse, Handler
-from ottla.broker.authorizer import Access
-from ottla.broker.client_warnings import ClientWarnings
-from ottla.broker.clock import Offload, StartSoon
-from ottla.broker.config import RACK_AWARE
-from ottla.broker.controller.config_admin import ConfigAdmin
-from ottla.broker.controller.config_changes import ConfigChanges
-from ottla.broker.controller.event_loop import Controller
-from ottla.broker.controller.producer_ids import ProducerIds
-from ottla.broker.controller.topic_configs import TopicConfigs
-from ottla.broker.dynamic_config import DynamicConfig
-from ottla.broker.fetch_session import FetchSessionCache
+from ottla.broker.cluster.config_alteration import ConfigAdmin
+from ottla.broker.cluster.config_notifications import ConfigChanges
+from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.cluster.producer_ids import ProducerIds
+from ottla.broker.cluster.topic_configs import TopicConfigs
+from ottla.broker.config.broker_config import RACK_AWARE
+from ottla.broker.config.dynamic import DynamicConfig
+from ottla.broker.controller.controller import Controller
+from ottla.broker.fetch.sessions import FetchSessionCache
 from ottla.broker.handlers import (
     allocate_producer_ids,
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    api_versions,
     controlled_shutdown,
     create_partitions,
     create_topics,
@@ -63,10 +61,13 @@ from ottla.broker.handlers import (
     sync_group,
     update_metadata,
 )
-from ottla.broker.log_dir_moves import LogDirMoves
-from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.replica_manager import ReplicaManager
-from ottla.broker.request_context import RequestContext
+from ottla.broker.loop.clock import Offload, StartSoon
+from ottla.broker.net.client_warnings import ClientWarnings
+from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.manager import ReplicaManager
+from ottla.broker.replication.log_dir_moves import LogDirMoves
+from ottla.broker.requests.authorizer import Access
+from ottla.broker.requests.table import Bound, Handler, advertised
 from ottla.coordinator.runtime import GroupCoordinator
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -77,8 +78,6 @@ from ottla.wire.messages.stop_replica import StopReplicaRequest
 from ottla.wire.messages.update_metadata import UpdateMetadataRequest
 from ottla.wire.schema import Request
 from ottla.zk.store import Session
-
-Bound = tuple[Handler, ErrorResponse]
 
 
 class Parts(NamedTuple):
@@ -104,7 +103,14 @@ class Parts(NamedTuple):
 def client_handlers(parts: Parts) -> dict[ApiKey, Bound]:
     """The handlers that are reached by network, also by the controllers of other brokers."""
     of_clients = _of_data(parts) | _of_groups(parts) | _of_configs(parts) | _describing(parts) | _controlling(parts)
-    return of_clients | _controlled(parts)
+    return with_api_versions(of_clients | _controlled(parts))
+
+
+def with_api_versions(handlers: Mapping[ApiKey, Bound]) -> dict[ApiKey, Bound]:
+    """Return these handlers, and that of ApiVersions, which offers them all."""
+    offered = advertised([*handlers, ApiKey.API_VERSIONS])
+    own = (partial(api_versions.handle, offered=offered), partial(api_versions.error_response, offered=offered))
+    return {**handlers, ApiKey.API_VERSIONS: own}
 
 
 def _of_data(parts: Parts) -> dict[ApiKey, Bound]:

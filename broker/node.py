@@ -23,16 +23,17 @@ from typing import Final
 import trio
 
 from ottla.broker.assembly import Assembly, BeginSession, Identity
-from ottla.broker.authorizer import Access, Authorizer
-from ottla.broker.clock import Clock, Offload, thread_offload
-from ottla.broker.config import BrokerConfig
-from ottla.broker.connection_limits import ConnectionLimits
-from ottla.broker.controller.broker_configs import BrokerConfigs
-from ottla.broker.dynamic_config import DynamicConfig
-from ottla.broker.listeners import Listener
-from ottla.broker.peer import Connect, open_socket
-from ottla.broker.server import AddressInUse, listen, resolve_overrides
-from ottla.broker.stray_logs import find_strays
+from ottla.broker.cluster.broker_configs import BrokerConfigs
+from ottla.broker.config.broker_config import BrokerConfig
+from ottla.broker.config.connection_limits import ConnectionLimits
+from ottla.broker.config.dynamic import DynamicConfig
+from ottla.broker.config.listeners import Listener
+from ottla.broker.controller.store import ClusterStore
+from ottla.broker.loop.clock import Clock, Offload, thread_offload
+from ottla.broker.net.broker_client import Connect, open_socket
+from ottla.broker.net.server import AddressInUse, listen, resolve_overrides
+from ottla.broker.requests.authorizer import Access, Authorizer
+from ottla.broker.upkeep.stray_logs import find_strays
 from ottla.log.directory_failures import NoLogDirectoryError, metadata_failed
 from ottla.log.manager import LogManager
 from ottla.log.meta_properties import DirectoryLocks, read_meta_properties
@@ -186,7 +187,10 @@ class Node:
 
     async def _find_strays(self, begin: BeginSession, logs: LogManager) -> None:
         session = await begin(lambda event: None)
-        await find_strays(session, logs, self._config.log_dirs[0] / STORE_FILE)
+        store = ClusterStore(session)
+        names = await store.topic_names()
+        topics = {name: assignment for name, (assignment, _) in (await store.topics(names)).items()}
+        find_strays(names, topics, logs, self._config.log_dirs[0] / STORE_FILE)
         await session.close()
 
     async def _run_broker(

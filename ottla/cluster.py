@@ -15,10 +15,10 @@ from pathlib import Path
 
 import trio
 
-from ottla.broker.clock import thread_offload
-from ottla.broker.config import BrokerConfig
+from ottla.broker.config.broker_config import BrokerConfig
+from ottla.broker.loop.clock import thread_offload
+from ottla.broker.net.broker_client import open_socket
 from ottla.broker.node import Node, run_store
-from ottla.broker.peer import open_socket
 from ottla.embed import DONE, HOST, reserved_port
 from ottla.log.directory_failures import NoLogDirectoryError
 from ottla.zk.embedded import EmbeddedLink, EmbeddedStore

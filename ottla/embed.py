@@ -255,7 +255,10 @@ def _settings(keywords: Mapping[str, Any]) -> dict[str, str]:
     """Return Kafka's keys and the text of their values; TypeError for a keyword that names no key."""
     settings = {keyword.replace("_", "."): render(value) for keyword, value in keywords.items()}
     if settings:
-        from ottla.broker.config import is_known, similar_key  # 25 ms that a broker without keywords need not pay
+        from ottla.broker.config.broker_config import (  # 25 ms that a broker without keywords need not pay
+            is_known,
+            similar_key,
+        )
 
         for keyword in keywords:
             if not is_known(name := keyword.replace("_", ".")):

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.broker.config import BrokerConfig
+from ottla.broker.config.broker_config import BrokerConfig
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import DecodeError, ErrorCode

@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.live import Live
 
 from ottla import zookeeper_process
-from ottla.broker.clock import thread_offload
-from ottla.broker.peer import Peer
+from ottla.broker.loop.clock import thread_offload
+from ottla.broker.net.broker_client import Peer
 from ottla.embed import HOST, READY, reserved_port
 from ottla.status_table import Process, table
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse

@@ -14,9 +14,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import trio
 
-from ottla.broker.clock import Clock, thread_offload
-from ottla.broker.config import BrokerConfig
-from ottla.broker.controller.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, topic_by_name
+from ottla.broker.cluster.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from ottla.broker.config.broker_config import BrokerConfig
+from ottla.broker.controller.topic_plans import topic_by_name
+from ottla.broker.loop.clock import Clock, thread_offload
 from ottla.broker.node import STORE_FILE, open_store
 from ottla.log.checkpoint import replace_file
 from ottla.log.config import LogConfig

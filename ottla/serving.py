@@ -11,10 +11,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ottla import loggers, native
-from ottla.broker.config import BrokerConfig
-from ottla.broker.listeners import Address
+from ottla.broker.config.broker_config import BrokerConfig
+from ottla.broker.config.listeners import Address
+from ottla.broker.loop.process import Server, serve
 from ottla.broker.node import AddressInUse, Node
-from ottla.broker.process import Server, serve
 from ottla.log.directory_failures import NoLogDirectoryError
 from ottla.log.manager import DuplicateLogError
 from ottla.log.meta_properties import DirectoryInUse, InconsistentMetaPropertiesError

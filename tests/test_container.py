@@ -20,7 +20,7 @@ from ruamel.yaml import YAML
 
 from compat_tests.jars import require
 from ottla import native
-from ottla.broker.config import BrokerConfig
+from ottla.broker.config.broker_config import BrokerConfig
 from ottla.embed import reserved_port
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import trio
 
 from ottla.broker.controller import broker_requests, elections, reassignment, topic_deletion
-from ottla.broker.controller.admin import DeleteTopics
+from ottla.broker.controller.actions import Settings, Steps
 from ottla.broker.controller.assignment import BrokerPlace
-from ottla.broker.controller.cluster_store import ClusterStore, ControllerMovedError
+from ottla.broker.controller.broker_queues import BrokerQueues
+from ottla.broker.controller.client_requests import DeleteTopics
 from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
-from ottla.broker.controller.peers import BrokerQueues
 from ottla.broker.controller.state_machines import (
     begin_partitions,
     begin_replicas,
@@ -23,8 +23,8 @@ from ottla.broker.controller.state_machines import (
     replicas_offline,
     replicas_online,
 )
-from ottla.broker.controller.steps import Settings, Steps
-from ottla.broker.controller.topics import NewTopic, plan_partitions
+from ottla.broker.controller.store import ClusterStore, ControllerMovedError
+from ottla.broker.controller.topic_plans import NewTopic, plan_partitions
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_partition import AlterPartitionResponse
 from ottla.wire.messages.create_partitions import CreatePartitionsTopic

@@ -6,13 +6,13 @@ Counterparts in Kafka: KafkaController's processAlterPartition, doControlledShut
 
 import logging
 
+from ottla.broker.cluster.producer_ids import claim_block
 from ottla.broker.controller import isr_updates
-from ottla.broker.controller.admin import Asked
+from ottla.broker.controller.actions import Steps
+from ottla.broker.controller.client_requests import Asked
 from ottla.broker.controller.context import Replica
-from ottla.broker.controller.election import before_shutdown
-from ottla.broker.controller.producer_ids import claim_block
+from ottla.broker.controller.leader_choice import before_shutdown
 from ottla.broker.controller.state_machines import replicas_offline
-from ottla.broker.controller.steps import Steps
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse

@@ -10,8 +10,8 @@ from typing import Final
 
 import trio
 
-from ottla.broker.controller.election import after_failure, out_of_balance, preferred
-from ottla.broker.controller.steps import Steps
+from ottla.broker.controller.actions import Steps
+from ottla.broker.controller.leader_choice import after_failure, out_of_balance, preferred
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 from ottla.zk.znodes import NO_LEADER, PREFERRED_REPLICA_ELECTION

@@ -14,9 +14,10 @@ from itertools import groupby
 import trio
 
 from ottla.broker.controller import reassignment_rules, topic_deletion
-from ottla.broker.controller.admin import Asked
+from ottla.broker.controller.actions import Steps
+from ottla.broker.controller.client_requests import Asked
 from ottla.broker.controller.context import ControllerContext, Replica, ReplicaPhase
-from ottla.broker.controller.election import for_reassignment
+from ottla.broker.controller.leader_choice import for_reassignment
 from ottla.broker.controller.request_batch import RequestBatch
 from ottla.broker.controller.state_machines import (
     StateWrite,
@@ -25,8 +26,7 @@ from ottla.broker.controller.state_machines import (
     replicas_offline,
     replicas_online,
 )
-from ottla.broker.controller.steps import Steps
-from ottla.broker.request_context import Deferred
+from ottla.broker.loop.deferred import Deferred
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 from ottla.zk.store import BadVersionError, StoreError, StoreFailedError

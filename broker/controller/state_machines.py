@@ -10,10 +10,10 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from ottla.broker.config.log_levels import level_of_each, names
 from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
-from ottla.broker.controller.election import first_leader, without_replica
+from ottla.broker.controller.leader_choice import first_leader, without_replica
 from ottla.broker.controller.request_batch import RequestBatch
-from ottla.broker.loggers import level_of_each, names
 from ottla.wire.types import TopicPartition
 from ottla.zk.znodes import PartitionState
 

@@ -1,1 +1,4 @@
-"""One file per API key; a handler is a plain function and knows no other handler."""
+"""One file per API: `handle` answers a request, `error_response` answers one that failed as a whole.
+
+Handlers are plain functions that do not know each other. `bindings` gives them what they work on.
+"""

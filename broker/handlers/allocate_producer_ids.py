@@ -4,8 +4,9 @@ Counterpart in Kafka: KafkaApis.handleAllocateProducerIdsRequest.
 """
 
 from ottla.broker.controller.broker_requests import BrokersResponse, refusal
-from ottla.broker.controller.event_loop import Controller
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.controller.controller import Controller
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 

@@ -5,9 +5,10 @@ Counterpart in Kafka: KafkaApis.handleAlterConfigsRequest.
 
 from collections.abc import Mapping, Sequence
 
-from ottla.broker.controller.config_admin import Alteration, Altered, ConfigAdmin, altered
-from ottla.broker.controller.config_entries import Resource
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.cluster.config_alteration import Alteration, Altered, ConfigAdmin, altered
+from ottla.broker.cluster.config_description import Resource
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_configs import (
     AlterConfigsRequest,

@@ -6,8 +6,9 @@ Counterpart in Kafka: KafkaApis.handleAlterPartitionReassignmentsRequest.
 
 from collections.abc import Mapping
 
-from ottla.broker.controller.event_loop import Controller
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.controller.controller import Controller
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -6,8 +6,8 @@ Counterpart in Kafka: KafkaApis.handleAlterReplicaLogDirsRequest.
 
 import logging
 
-from ottla.broker.log_dir_moves import LogDirMoves
-from ottla.broker.request_context import RequestContext
+from ottla.broker.net.session import RequestContext
+from ottla.broker.replication.log_dir_moves import LogDirMoves
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,

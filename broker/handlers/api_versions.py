@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.broker.request_context import RequestContext
+from ottla.broker.net.session import RequestContext
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -36,18 +36,13 @@ def handle(
     )
 
 
-def unsupported_version(offered: Mapping[ApiKey, VersionRange]) -> ApiVersionsResponse:
-    """Answer, in version 0, a request of a version that this broker does not know."""
-    return ApiVersionsResponse(
-        error_code=ErrorCode.UNSUPPORTED_VERSION,
-        api_keys=[_range(ApiKey.API_VERSIONS, offered[ApiKey.API_VERSIONS])],
-    )
-
-
 def _range(key: ApiKey, versions: VersionRange) -> ApiVersion:
     return ApiVersion(api_key=key, min_version=versions.lowest, max_version=versions.highest)
 
 
-def error_response(request: ApiVersionsRequest, version: int, code: ErrorCode) -> ApiVersionsResponse:
-    """Answer a request that failed as a whole."""
-    return ApiVersionsResponse(error_code=code, api_keys=())
+def error_response(
+    request: ApiVersionsRequest | None, version: int, code: ErrorCode, *, offered: Mapping[ApiKey, VersionRange]
+) -> ApiVersionsResponse:
+    """Answer a request that failed as a whole. None is one of an unknown version: its client learns the known ones."""
+    own = [_range(ApiKey.API_VERSIONS, offered[ApiKey.API_VERSIONS])]
+    return ApiVersionsResponse(error_code=code, api_keys=own if code is ErrorCode.UNSUPPORTED_VERSION else ())

@@ -10,9 +10,10 @@ Counterpart in Kafka: KafkaApis.handleCreatePartitionsRequest.
 from collections import Counter
 from collections.abc import Mapping
 
-from ottla.broker.controller.admin import TopicOutcome
-from ottla.broker.controller.event_loop import Controller
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.controller.client_requests import TopicOutcome
+from ottla.broker.controller.controller import Controller
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsRequest,

@@ -11,12 +11,13 @@ Counterpart in Kafka: KafkaApis.handleCreateTopicsRequest.
 from collections import Counter
 from collections.abc import Mapping
 
-from ottla.broker.controller.admin import TopicOutcome
-from ottla.broker.controller.config_entries import topic_entries
-from ottla.broker.controller.event_loop import Controller
-from ottla.broker.controller.topics import CLUSTER_METADATA_TOPIC
-from ottla.broker.dynamic_config import DynamicConfig
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.cluster.config_description import topic_entries
+from ottla.broker.cluster.topic_names import CLUSTER_METADATA_TOPIC
+from ottla.broker.config.dynamic import DynamicConfig
+from ottla.broker.controller.client_requests import TopicOutcome
+from ottla.broker.controller.controller import Controller
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_topics import (
     CreatableTopicConfigs,

@@ -7,11 +7,12 @@ Counterpart in Kafka: KafkaApis.handleDeleteRecordsRequest, ReplicaManager.delet
 
 from typing import Final
 
-from ottla.broker.controller.topics import is_internal
-from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.partition import Partition
-from ottla.broker.replica_manager import ReplicaManager
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.cluster.topic_names import is_internal
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.manager import ReplicaManager
+from ottla.broker.replicas.partition import Partition
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,

@@ -11,10 +11,11 @@ Counterpart in Kafka: KafkaApis.handleDeleteTopicsRequest.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ottla.broker.authorizer import EVERYBODY, Access, Operation, ResourceType
-from ottla.broker.controller.event_loop import Controller
-from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.controller.controller import Controller
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
+from ottla.broker.requests.authorizer import EVERYBODY, Access, Operation, ResourceType
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.delete_topics import (
     DeletableTopicResult,

@@ -6,9 +6,9 @@ Counterpart in Kafka: KafkaApis.handleDescribeCluster, AuthHelper.computeDescrib
 
 from typing import Final
 
-from ottla.broker.authorizer import EVERYBODY, Access
-from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.request_context import RequestContext
+from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.net.session import RequestContext
+from ottla.broker.requests.authorizer import EVERYBODY, Access
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_cluster import (
     DescribeClusterBroker,

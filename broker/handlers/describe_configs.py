@@ -8,7 +8,7 @@ Counterpart in Kafka: ConfigHelper.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from ottla.broker.controller.config_entries import (
+from ottla.broker.cluster.config_description import (
     Entry,
     Resource,
     Source,
@@ -18,11 +18,12 @@ from ottla.broker.controller.config_entries import (
     logger_entries,
     topic_entries,
 )
-from ottla.broker.controller.topic_configs import TopicConfigs
-from ottla.broker.controller.topics import check_name
-from ottla.broker.dynamic_config import DynamicConfig
-from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.cluster.topic_configs import TopicConfigs
+from ottla.broker.cluster.topic_names import check_name
+from ottla.broker.config.dynamic import DynamicConfig
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.large_arrays import ManyElements
 from ottla.wire.messages.describe_configs import (

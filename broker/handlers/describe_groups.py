@@ -3,9 +3,10 @@
 Counterpart in Kafka: KafkaApis.handleDescribeGroupsRequest.
 """
 
-from ottla.broker.authorizer import EVERYBODY, Access, ResourceType
-from ottla.broker.group_requests import ask
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.groups.group_requests import ask
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
+from ottla.broker.requests.authorizer import EVERYBODY, Access, ResourceType
 from ottla.coordinator.runtime import GroupCoordinator
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse

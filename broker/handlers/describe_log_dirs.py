@@ -9,8 +9,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from ottla.broker.replica_manager import ReplicaManager
-from ottla.broker.request_context import RequestContext
+from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.manager import ReplicaManager
 from ottla.log.partition_log import PartitionLog
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_log_dirs import (

@@ -4,10 +4,10 @@ A replica tells its own memory, whether it leads or not.
 Counterpart in Kafka: KafkaApis.handleDescribeProducersRequest, Partition.activeProducerState.
 """
 
-from ottla.broker.controller.topics import check_name
-from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.replica_manager import ReplicaManager
-from ottla.broker.request_context import RequestContext
+from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.cluster.topic_names import check_name
+from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.manager import ReplicaManager
 from ottla.log.producer_state import ProducerEntry
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.describe_producers import (

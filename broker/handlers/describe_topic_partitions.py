@@ -9,10 +9,10 @@ Counterpart in Kafka: DescribeTopicPartitionsRequestHandler, KRaftMetadataCache.
 
 from typing import Final
 
-from ottla.broker.authorizer import EVERYBODY, Access, Operation, ResourceType
-from ottla.broker.controller.topics import is_internal, name_fault
-from ottla.broker.metadata_cache import MetadataCache, PartitionMetadata
-from ottla.broker.request_context import RequestContext
+from ottla.broker.cluster.metadata_cache import MetadataCache, PartitionMetadata
+from ottla.broker.cluster.topic_names import is_internal, name_fault
+from ottla.broker.net.session import RequestContext
+from ottla.broker.requests.authorizer import EVERYBODY, Access, Operation, ResourceType
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.describe_topic_partitions import (
     Cursor,

@@ -10,9 +10,10 @@ Counterpart in Kafka: KafkaApis.handleElectLeaders, ReplicaManager.electLeaders.
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.broker.controller.event_loop import Controller
-from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.controller.controller import Controller
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.elect_leaders import (
     ElectLeadersRequest,

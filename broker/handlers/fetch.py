@@ -14,10 +14,9 @@ from typing import Final
 
 import trio
 
-from ottla.broker.authorizer import Access, Operation, ResourceType
-from ottla.broker.clock import Timer
-from ottla.broker.fetch_answers import FetchAnswers
-from ottla.broker.fetch_session import (
+from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.fetch.responses import FetchAnswers
+from ottla.broker.fetch.sessions import (
     FINAL_EPOCH,
     NO_SESSION,
     TOPIC_IDS_FROM_VERSION,
@@ -26,11 +25,13 @@ from ottla.broker.fetch_session import (
     FetchSessionCache,
     SessionPartition,
 )
-from ottla.broker.large_requests import Cut, batched, join, parts
-from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.reader import NO_REPLICA, TO_LOG_END, Reader, ReadResult, consumer
-from ottla.broker.replica_manager import ReplicaManager
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.loop.clock import Timer
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.manager import ReplicaManager
+from ottla.broker.replicas.reads import NO_REPLICA, TO_LOG_END, Reader, ReadResult, consumer
+from ottla.broker.requests.authorizer import Access, Operation, ResourceType
+from ottla.broker.requests.large_requests import Cut, batched, join, parts
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.large_arrays import LargeArray
 from ottla.wire.messages.fetch import (

@@ -13,10 +13,10 @@ Counterpart in Kafka: KafkaApis.handleFindCoordinatorRequest.
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ottla.broker.client_warnings import ClientWarnings
-from ottla.broker.controller.topics import GROUP_METADATA_TOPIC
-from ottla.broker.metadata_cache import MetadataCache, Node
-from ottla.broker.request_context import RequestContext
+from ottla.broker.cluster.metadata_cache import MetadataCache, Node
+from ottla.broker.cluster.topic_names import GROUP_METADATA_TOPIC
+from ottla.broker.net.client_warnings import ClientWarnings
+from ottla.broker.net.session import RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Final
 
-from ottla.broker.config import BROKER_CONFIG
-from ottla.broker.controller.config_admin import Alteration, Altered, ConfigAdmin, altered
-from ottla.broker.controller.config_entries import Resource
-from ottla.broker.loggers import check_level
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.cluster.config_alteration import Alteration, Altered, ConfigAdmin, altered
+from ottla.broker.cluster.config_description import Resource
+from ottla.broker.config.broker_config import BROKER_CONFIG
+from ottla.broker.config.log_levels import check_level
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
 from ottla.log.config import TOPIC_CONFIG
 from ottla.wire.config_def import ConfigType, render
 from ottla.wire.errors import ErrorCode, KafkaError

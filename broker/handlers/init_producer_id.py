@@ -9,8 +9,9 @@ Counterpart in Kafka: KafkaApis.handleInitProducerIdRequest, TransactionCoordina
 
 from typing import Final
 
-from ottla.broker.controller.producer_ids import ProducerIds
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.cluster.producer_ids import ProducerIds
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 

@@ -7,10 +7,11 @@ Counterpart in Kafka: KafkaApis.handleLeaderAndIsrRequest.
 
 from collections.abc import Callable
 
-from ottla.broker.controller.topic_configs import TopicConfigs
-from ottla.broker.controller.topics import name_fault
-from ottla.broker.replica_manager import ReplicaManager
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.cluster.topic_configs import TopicConfigs
+from ottla.broker.cluster.topic_names import name_fault
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.manager import ReplicaManager
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,

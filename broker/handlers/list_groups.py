@@ -4,9 +4,10 @@ Who may not describe the cluster is told of those groups alone that it may descr
 Counterpart in Kafka: KafkaApis.handleListGroupsRequest.
 """
 
-from ottla.broker.authorizer import EVERYBODY, Access, Operation, ResourceType
-from ottla.broker.group_requests import ask
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.groups.group_requests import ask
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
+from ottla.broker.requests.authorizer import EVERYBODY, Access, Operation, ResourceType
 from ottla.coordinator.runtime import GroupCoordinator
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse

@@ -6,7 +6,10 @@ Counterpart in Kafka: KafkaApis.handleListOffsetRequest.
 
 from typing import Final
 
-from ottla.broker.partition import (
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.manager import ReplicaManager
+from ottla.broker.replicas.partition import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
@@ -14,9 +17,7 @@ from ottla.broker.partition import (
     MAX_TIMESTAMP,
     Partition,
 )
-from ottla.broker.reader import TO_HIGH_WATERMARK, TO_LAST_STABLE_OFFSET, TO_LOG_END
-from ottla.broker.replica_manager import ReplicaManager
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.replicas.reads import TO_HIGH_WATERMARK, TO_LAST_STABLE_OFFSET, TO_LOG_END
 from ottla.log.segments import UncheckedSegmentError
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.list_offsets import (

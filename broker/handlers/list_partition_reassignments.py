@@ -4,8 +4,8 @@ The controller tells what the store says of the replicas that come and go.
 Counterpart in Kafka: KafkaApis.handleListPartitionReassignmentsRequest, KafkaController.listPartitionReassignments.
 """
 
-from ottla.broker.controller.event_loop import Controller
-from ottla.broker.request_context import RequestContext
+from ottla.broker.controller.controller import Controller
+from ottla.broker.net.session import RequestContext
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,

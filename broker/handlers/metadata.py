@@ -13,10 +13,10 @@ Counterpart in Kafka: KafkaApis.handleTopicMetadataRequest, ZkMetadataCache.getT
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
-from ottla.broker.authorizer import EVERYBODY, Access, Operation, ResourceType
-from ottla.broker.controller.topics import is_internal, name_fault
-from ottla.broker.metadata_cache import MetadataCache, PartitionMetadata
-from ottla.broker.request_context import RequestContext
+from ottla.broker.cluster.metadata_cache import MetadataCache, PartitionMetadata
+from ottla.broker.cluster.topic_names import is_internal, name_fault
+from ottla.broker.net.session import RequestContext
+from ottla.broker.requests.authorizer import EVERYBODY, Access, Operation, ResourceType
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.metadata import (
     OPERATIONS_OMITTED,

@@ -7,9 +7,10 @@ Counterpart in Kafka: KafkaApis.handleOffsetCommitRequest.
 import copy
 from collections.abc import Iterable
 
-from ottla.broker.group_requests import ask, sift
-from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.groups.group_requests import ask, sift
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
 from ottla.coordinator.runtime import GroupCoordinator
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.offset_commit import (

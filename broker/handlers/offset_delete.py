@@ -7,10 +7,11 @@ alone. Counterpart in Kafka: KafkaApis.handleOffsetDeleteRequest.
 import copy
 from collections.abc import Iterable
 
-from ottla.broker.authorizer import EVERYBODY, Access, Operation, ResourceType
-from ottla.broker.group_requests import ask, sift
-from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.groups.group_requests import ask, sift
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
+from ottla.broker.requests.authorizer import EVERYBODY, Access, Operation, ResourceType
 from ottla.coordinator.runtime import GroupCoordinator
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.offset_delete import (

@@ -8,9 +8,10 @@ import copy
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ottla.broker.authorizer import EVERYBODY, Access, Operation, ResourceType
-from ottla.broker.group_requests import ask
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.groups.group_requests import ask
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
+from ottla.broker.requests.authorizer import EVERYBODY, Access, Operation, ResourceType
 from ottla.coordinator.runtime import GroupCoordinator
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.offset_fetch import (

@@ -3,8 +3,8 @@
 Counterpart in Kafka: KafkaApis.handleOffsetForLeaderEpochRequest, ReplicaManager.lastOffsetForLeaderEpoch.
 """
 
-from ottla.broker.replica_manager import ReplicaManager
-from ottla.broker.request_context import RequestContext
+from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.manager import ReplicaManager
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,

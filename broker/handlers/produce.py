@@ -14,11 +14,12 @@ import logging
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final
 
-from ottla.broker.clock import Offload
-from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.partition import Partition
-from ottla.broker.replica_manager import ReplicaManager
-from ottla.broker.request_context import CloseConnection, Deferred, RequestContext
+from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.loop.clock import Offload
+from ottla.broker.loop.deferred import CloseConnection, Deferred
+from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.manager import ReplicaManager
+from ottla.broker.replicas.partition import Partition
 from ottla.log.append_info import LogAppendInfo
 from ottla.wire.errors import DecodeError, ErrorCode, KafkaError
 from ottla.wire.messages.produce import (

@@ -6,8 +6,9 @@ Counterpart in Kafka: KafkaApis.handleStopReplicaRequest.
 from collections.abc import Callable
 from typing import Final
 
-from ottla.broker.replica_manager import ReplicaManager
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.manager import ReplicaManager
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
 

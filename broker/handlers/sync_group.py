@@ -5,8 +5,9 @@ Counterpart in Kafka: KafkaApis.handleSyncGroupRequest.
 
 from typing import Final
 
-from ottla.broker.group_requests import ask
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.groups.group_requests import ask
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
 from ottla.coordinator.runtime import GroupCoordinator
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse

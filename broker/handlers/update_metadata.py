@@ -6,10 +6,10 @@ Counterpart in Kafka: KafkaApis.handleUpdateMetadataRequest, ReplicaManager.mayb
 from collections.abc import Callable, Collection
 from typing import Final
 
-from ottla.broker.controller.topic_configs import TopicConfigs
-from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.replica_manager import ReplicaManager
-from ottla.broker.request_context import RequestContext
+from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.cluster.topic_configs import TopicConfigs
+from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.manager import ReplicaManager
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from ottla.broker.authorizer import Operation, ResourceType
+from ottla.broker.requests.authorizer import Operation, ResourceType
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages import alter_configs, describe_producers, describe_topic_partitions, incremental_alter_configs

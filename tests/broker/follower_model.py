@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ottla.broker.follower_fetch import FetchSettings
+from ottla.broker.replication.decisions import FetchSettings
 from ottla.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from ottla.wire.types import TopicPartition
 

@@ -6,12 +6,13 @@ from typing import Any, TypeVar, TypeVarTuple
 
 import pytest
 
-from ottla.broker.clock import Clock, Offload
-from ottla.broker.fetch_session import FetchSessionCache
-from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.replica_manager import ReplicaManager
-from ottla.broker.replication_quota import ReplicationQuota
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.config.throttle import ReplicationQuota
+from ottla.broker.fetch.sessions import FetchSessionCache
+from ottla.broker.loop.clock import Clock, Offload
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.manager import ReplicaManager
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.wire.messages.leader_and_isr import (

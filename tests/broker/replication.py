@@ -7,12 +7,12 @@ from typing import Any
 
 import trio
 
-from ottla.broker.config import BrokerConfig
+from ottla.broker.config.broker_config import BrokerConfig
+from ottla.broker.config.throttle import ReplicationQuota
 from ottla.broker.handlers import fetch, list_offsets
-from ottla.broker.partition import Partition
-from ottla.broker.replica_fetcher import ReplicaFetchers
-from ottla.broker.replication_quota import ReplicationQuota
-from ottla.broker.request_context import Deferred
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replication.fetchers import ReplicaFetchers
 from ottla.log.open_files import FileRegion
 from ottla.wire.codec import Chunk, decode_request, decode_response, encode_request, encode_response
 from ottla.wire.messages.fetch import FetchRequest

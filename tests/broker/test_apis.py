@@ -5,8 +5,12 @@ import struct
 
 import pytest
 
-from ottla.broker.apis import TABLE, Apis, Handler, Owed, build_apis
-from ottla.broker.request_context import ClientSession, CloseConnection, Deferred
+from ottla.broker.bindings import with_api_versions
+from ottla.broker.loop.deferred import CloseConnection, Deferred
+from ottla.broker.net.reply import Owed
+from ottla.broker.net.session import ClientSession
+from ottla.broker.requests.dispatch import Apis, build_apis
+from ottla.broker.requests.table import TABLE, Handler
 from ottla.wire import messages
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import Chunk, decode_response, encode_request
@@ -57,7 +61,7 @@ ALL: dict[ApiKey, tuple[Handler, None]] = {row.key: (nobody, None) for row in TA
 
 
 def test_the_table_is_told_by_api_versions() -> None:
-    told = ask_versions(build_apis(ALL), 3, read_as=3).api_keys
+    told = ask_versions(build_apis(with_api_versions(ALL)), 3, read_as=3).api_keys
     assert {each.api_key: (each.min_version, each.max_version) for each in told} == {
         0: (0, 11),
         1: (4, 17),
@@ -112,19 +116,21 @@ def test_every_version_that_is_served_can_be_decoded_and_answered() -> None:
 
 
 def test_a_row_without_a_handler_is_not_offered() -> None:
-    apis = build_apis({ApiKey.PRODUCE: (nobody, None)})
+    apis = build_apis(with_api_versions({ApiKey.PRODUCE: (nobody, None)}))
     assert [each.api_key for each in ask_versions(apis, 0, read_as=0).api_keys] == [0, 18]
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_old_versions_of_produce_are_told_and_closed(version: int) -> None:
     with pytest.raises(DecodeError):
-        build_apis(ALL).dispatch(ClientSession(), memoryview(struct.pack(">hhih", 0, version, 1, -1) + bytes(100)))
+        build_apis(with_api_versions(ALL)).dispatch(
+            ClientSession(), memoryview(struct.pack(">hhih", 0, version, 1, -1) + bytes(100))
+        )
 
 
 @pytest.mark.parametrize("version", [5, 6, 99, 32767, -1, -32768])
 def test_api_versions_of_an_unknown_version_is_answered_in_version_0(version: int) -> None:
-    response = ask_versions(build_apis(ALL), version, read_as=0)
+    response = ask_versions(build_apis(with_api_versions(ALL)), version, read_as=0)
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert [(each.api_key, each.min_version, each.max_version) for each in response.api_keys] == [(18, 0, 4)]
 
@@ -134,7 +140,7 @@ def test_api_versions_of_an_unknown_version_is_answered_in_version_0(version: in
 )
 def test_a_frame_that_is_shorter_than_a_header_closes(data: bytes) -> None:
     with pytest.raises(DecodeError):
-        build_apis(ALL).dispatch(ClientSession(), memoryview(data))
+        build_apis(with_api_versions(ALL)).dispatch(ClientSession(), memoryview(data))
 
 
 @pytest.mark.parametrize(("key", "version"), [(10, 3), (10, -1), (11, 0), (-1, 0), (999, 0), (32767, 32767)])

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import trio
 
-from ottla.broker.apis import TABLE, ErrorResponse, Handler, Row, build_apis
-from ottla.broker.authorizer import EVERYBODY, Operation, ResourceType
-from ottla.broker.guards import CHOOSE_THEMSELVES, GUARDS
+from ottla.broker.net.session import RequestContext
 from ottla.broker.node import Node
-from ottla.broker.request_context import RequestContext
+from ottla.broker.requests.authorization import CHOOSE_THEMSELVES, GUARDS
+from ottla.broker.requests.authorizer import EVERYBODY, Operation, ResourceType
+from ottla.broker.requests.dispatch import build_apis
+from ottla.broker.requests.table import TABLE, ErrorResponse, Handler, Row
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages import describe_topic_partitions

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from ottla.broker.cleaner_child import CleanerChild, CleanerEnded
+from ottla.broker.upkeep.compaction_process import CleanerChild, CleanerEnded
 from ottla.log.cleaner import CleaningJob, CleaningStats
 
 pytestmark = pytest.mark.slow

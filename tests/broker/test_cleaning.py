@@ -9,8 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.cleaner_child import CleanerEnded
-from ottla.broker.cleaning import Cleaning
+from ottla.broker.upkeep.compaction import Cleaning
+from ottla.broker.upkeep.compaction_process import CleanerEnded
 from ottla.log.checkpoint import CLEANER_OFFSET_FILE, read_offsets, write_offsets
 from ottla.log.cleaner import CleaningJob, CorruptLogError, clean
 from ottla.log.cleaner_process import Outcome

@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from ottla.broker.client_warnings import ClientWarnings
+from ottla.broker.net.client_warnings import ClientWarnings
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.clock import Clock, thread_offload
+from ottla.broker.loop.clock import Clock, thread_offload
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from ottla.broker.closest_replica import closest_replica
-from ottla.broker.isr import InSyncReplicas, Replica
-from ottla.broker.reader import NO_REPLICA
+from ottla.broker.replicas.closest_replica import closest_replica
+from ottla.broker.replicas.in_sync import InSyncReplicas, Replica
+from ottla.broker.replicas.reads import NO_REPLICA
 
 RACKS = {0: "a", 1: "b", 2: "b", 3: "b", 4: None}
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.config import BROKER_CONFIG, BrokerConfig
-from ottla.broker.config_docs import document
-from ottla.broker.connection_limits import UNLIMITED, ConnectionLimits, Limits
-from ottla.broker.listeners import Listener
-from ottla.broker.unused_config import REFUSED, is_refused, without_effect
+from ottla.broker.config.broker_config import BROKER_CONFIG, BrokerConfig
+from ottla.broker.config.connection_limits import UNLIMITED, ConnectionLimits, Limits
+from ottla.broker.config.document import document
+from ottla.broker.config.ignored_keys import REFUSED, is_refused, without_effect
+from ottla.broker.config.listeners import Listener
 from ottla.log.config import TOPIC_CONFIG
 from ottla.wire.config_def import ConfigDef, ConfigError, ConfigKey, render
 

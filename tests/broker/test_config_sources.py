@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.config import BrokerConfig, from_environment
-from ottla.broker.listeners import Address, Listener
+from ottla.broker.config.broker_config import BrokerConfig, from_environment
+from ottla.broker.config.listeners import Address, Listener
 from ottla.wire.config_def import ConfigError
 
 

@@ -8,10 +8,13 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.apis import Api, Row
-from ottla.broker.authorizer import Operation, ResourceType
-from ottla.broker.connection import MAX_FREE_BUFFERS, MAX_OWED, MAX_OWED_BYTES, Connection, RequestMemory
-from ottla.broker.request_context import CloseConnection, RequestContext
+from ottla.broker.loop.deferred import CloseConnection
+from ottla.broker.net.buffers import MAX_FREE_BUFFERS, RequestMemory
+from ottla.broker.net.connection import MAX_OWED, MAX_OWED_BYTES, Connection
+from ottla.broker.net.session import RequestContext
+from ottla.broker.requests.authorizer import Operation, ResourceType
+from ottla.broker.requests.dispatch import Api
+from ottla.broker.requests.table import Row
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import encode_request
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest

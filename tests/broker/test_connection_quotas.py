@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.broker.connection_limits import ConnectionLimits, Limits
-from ottla.broker.connection_quotas import ConnectionQuotas, CreationRate, TooManyConnections
+from ottla.broker.config.connection_limits import ConnectionLimits, Limits
+from ottla.broker.net.connection_counts import ConnectionQuotas, CreationRate, TooManyConnections
 
 
 def quotas(broker: Limits, *, a: Limits = Limits(), b: Limits = Limits(), inter: str = "B") -> ConnectionQuotas:  # noqa: B008

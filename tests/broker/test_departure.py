@@ -3,8 +3,8 @@
 import trio
 import trio.testing
 
-from ottla.broker.config import BROKER_CONFIG
-from ottla.broker.departure import hand_over
+from ottla.broker.cluster.controlled_shutdown import hand_over
+from ottla.broker.config.broker_config import BROKER_CONFIG
 from ottla.wire.schema import Request, Response
 
 VALUES = BROKER_CONFIG.parse_all({})

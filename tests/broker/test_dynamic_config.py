@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.broker.config import BrokerConfig
-from ottla.broker.dynamic_config import DynamicConfig, key_of, synonyms_of
+from ottla.broker.config.broker_config import BrokerConfig
+from ottla.broker.config.dynamic import DynamicConfig, key_of, synonyms_of
 from ottla.wire.config_def import ConfigError
 
 REFUSED_BY_A_PART = (

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ottla.broker.fetch_session import (
+from ottla.broker.fetch.sessions import (
     EVICTION_MS,
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -16,8 +16,8 @@ from ottla.broker.fetch_session import (
     SessionPartition,
     next_epoch,
 )
-from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, OffsetSignal
-from ottla.broker.turns import Turn
+from ottla.broker.loop.turn import Turn
+from ottla.broker.replicas.watchers import EVERYTHING, HIGH_WATERMARK, OffsetSignal
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from ottla.wire.types import TopicPartition

@@ -1,6 +1,6 @@
 import pytest
 
-from ottla.broker.follower_fetch import (
+from ottla.broker.replication.decisions import (
     Append,
     Decision,
     FollowerFetch,

@@ -4,16 +4,16 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.fetch_session import FetchSessionCache, SessionPartition
-from ottla.broker.follower_fetch import (
+from ottla.broker.fetch.sessions import FetchSessionCache, SessionPartition
+from ottla.broker.loop.turn import Turn
+from ottla.broker.replicas.reads import ReadResult
+from ottla.broker.replicas.watchers import EVERYTHING, OffsetSignal
+from ottla.broker.replication.decisions import (
     Append,
     Decision,
     FollowerFetch,
     Question,
 )
-from ottla.broker.offset_signal import EVERYTHING, OffsetSignal
-from ottla.broker.reader import ReadResult
-from ottla.broker.turns import Turn
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import EpochEndOffset, FetchRequest, FetchResponse
 from tests.broker.follower_model import BACKOFF, HERE, SETTINGS, ModelLog, fetched

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker import following
-from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, LOG_END, NOTHING
-from ottla.broker.partition import Partition
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.watchers import EVERYTHING, HIGH_WATERMARK, LOG_END, NOTHING
+from ottla.broker.replication import apply as following
 from ottla.log.append_info import UnexpectedAppendOffsetError
 from ottla.wire.batch_header import place
 from ottla.wire.errors import ErrorCode, KafkaError

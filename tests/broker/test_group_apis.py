@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 import trio
 
-from ottla.broker import server
-from ottla.broker.authorizer import Operation
-from ottla.broker.connection import Connection
+from ottla.broker.net import server
+from ottla.broker.net.connection import Connection
+from ottla.broker.requests.authorizer import Operation
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

@@ -8,8 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.group_partitions import GroupPartitions, OffsetsLog
-from ottla.broker.partition import Partition
+from ottla.broker.groups.offsets_log import GroupPartitions, OffsetsLog
+from ottla.broker.replicas.partition import Partition
 from ottla.wire.compression import Compression
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState

@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from ottla.broker.hindrance import Hindrance
+from ottla.broker.loop.hindrance import Hindrance
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.housekeeping import Housekeeping
-from ottla.broker.old_segments import OldSegments
+from ottla.broker.upkeep.retention import OldSegments
+from ottla.broker.upkeep.schedule import Housekeeping
 from ottla.log.checkpoint import (
     HIGH_WATERMARK_FILE,
     LOG_START_OFFSET_FILE,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker import isr
-from ottla.broker.isr import InSyncReplicas, Replica
+from ottla.broker.replicas import in_sync as isr
+from ottla.broker.replicas.in_sync import InSyncReplicas, Replica
 
 LEADER = 0
 MAX_LAG_MS = 30_000

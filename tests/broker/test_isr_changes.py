@@ -9,11 +9,11 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from ottla.broker.isr import InSyncReplicas
-from ottla.broker.isr_changes import IsrChanges
-from ottla.broker.offset_signal import HIGH_WATERMARK
-from ottla.broker.partition import Partition
-from ottla.broker.reader import Reader
+from ottla.broker.replicas.in_sync import InSyncReplicas
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.reads import Reader
+from ottla.broker.replicas.watchers import HIGH_WATERMARK
+from ottla.broker.replication.isr_proposals import IsrChanges
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.alter_partition import (
     AlterPartitionRequest,

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from ottla.broker.controller import isr_updates
 from ottla.broker.controller.context import ControllerContext, PartitionPhase
-from ottla.broker.controller.election import after_failure, without_replica
-from ottla.broker.isr import InSyncReplicas
-from ottla.broker.offset_signal import ISR_PROPOSED
-from ottla.broker.partition import Partition
+from ottla.broker.controller.leader_choice import after_failure, without_replica
+from ottla.broker.replicas.in_sync import InSyncReplicas
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.watchers import ISR_PROPOSED
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.wire.errors import ErrorCode, KafkaError

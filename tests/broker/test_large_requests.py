@@ -8,11 +8,14 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.apis import Api, Apis, Owed, Row
-from ottla.broker.authorizer import Operation, ResourceType
 from ottla.broker.handlers import leader_and_isr
-from ottla.broker.large_requests import LargeRequests
-from ottla.broker.request_context import ClientSession, CloseConnection, Deferred, RequestContext
+from ottla.broker.loop.deferred import CloseConnection, Deferred
+from ottla.broker.net.reply import Owed
+from ottla.broker.net.session import ClientSession, RequestContext
+from ottla.broker.requests.authorizer import Operation, ResourceType
+from ottla.broker.requests.dispatch import Api, Apis
+from ottla.broker.requests.large_requests import LargeRequests
+from ottla.broker.requests.table import Row
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.errors import DecodeError, ErrorCode, KafkaError

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from ottla.broker.server import AddressInUse, listen
+from ottla.broker.net.server import AddressInUse, listen
 
 
 def test_a_port_that_is_taken_is_one_clear_error() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.handlers import describe_log_dirs
-from ottla.broker.partition import Partition
-from ottla.broker.reader import ReadResult, consumer
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.reads import ReadResult, consumer
 from ottla.log.directory_failures import NoLogDirectoryError
 from ottla.log.open_files import FileRegion
 from ottla.wire.api_keys import ApiKey

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.broker import loggers
+from ottla.broker.config import log_levels as loggers
 from ottla.wire.errors import KafkaError
 
 

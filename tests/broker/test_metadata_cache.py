@@ -1,6 +1,6 @@
 import pytest
 
-from ottla.broker.metadata_cache import MetadataCache, Node
+from ottla.broker.cluster.metadata_cache import MetadataCache, Node
 from ottla.wire.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,

@@ -15,7 +15,7 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.config import BrokerConfig
+from ottla.broker.config.broker_config import BrokerConfig
 from ottla.broker.node import Node
 from ottla.log.meta_properties import read_meta_properties
 from ottla.wire.codec import encode_request
@@ -359,9 +359,9 @@ async def test_a_broker_leaves_no_descriptor_behind(tmp_path: Path) -> None:
 
 SERVE = """
 import sys
-from ottla.broker.config import BrokerConfig
+from ottla.broker.config.broker_config import BrokerConfig
 from ottla.broker.node import Node
-from ottla.broker.process import serve
+from ottla.broker.loop.process import serve
 from tests.harness.measuring import AtMost
 config, _ = BrokerConfig.load(None, {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": sys.argv[1]}, {})
 serve(lambda: Node(config), ready=lambda bootstrap: print(bootstrap, flush=True))

@@ -3,8 +3,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, LOG_END, NOTHING, OffsetSignal
-from ottla.broker.turns import Turn
+from ottla.broker.loop.turn import Turn
+from ottla.broker.replicas.watchers import EVERYTHING, HIGH_WATERMARK, LOG_END, NOTHING, OffsetSignal
 from ottla.wire.types import TopicPartition
 
 A = TopicPartition("a", 0)

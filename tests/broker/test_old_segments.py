@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.old_segments import OldSegments
+from ottla.broker.upkeep.retention import OldSegments
 from ottla.log.removal import remove_files, sync_directories
 from ottla.wire.record_batch import validate_produced
 from tests.broker.replicas import NOW_MS, TOPIC, House, batch

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker import partition as module
-from ottla.broker.offset_signal import EVERYTHING, HIGH_WATERMARK, LOG_END, NOTHING
-from ottla.broker.partition import Partition
-from ottla.broker.reader import TO_HIGH_WATERMARK, TO_LAST_STABLE_OFFSET, TO_LOG_END, ReadResult
+from ottla.broker.replicas import partition as module
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.reads import TO_HIGH_WATERMARK, TO_LAST_STABLE_OFFSET, TO_LOG_END, ReadResult
+from ottla.broker.replicas.watchers import EVERYTHING, HIGH_WATERMARK, LOG_END, NOTHING
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import FetchPartition
 from ottla.wire.record_batch import RecordRules, TimestampType, iter_records, validate_produced

@@ -2,15 +2,17 @@
 
 import socket
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 import pytest
 import trio
 import trio.testing
 
-from ottla.broker.apis import Api, Row
-from ottla.broker.authorizer import Operation, ResourceType
 from ottla.broker.handlers import api_versions
-from ottla.broker.peer import Peer
+from ottla.broker.net.broker_client import Peer
+from ottla.broker.requests.authorizer import Operation, ResourceType
+from ottla.broker.requests.dispatch import Api
+from ottla.broker.requests.table import Row
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import encode_response
 from ottla.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -49,7 +51,10 @@ def offering(version: str) -> Api:
         ],
     )
     row = Row(ApiKey.API_VERSIONS, "0-4", Operation.NONE, ResourceType.NONE)
-    return Api(row, lambda request, context: response, api_versions.error_response)
+    error_response = partial(
+        api_versions.error_response, offered={ApiKey.API_VERSIONS: VersionRange.parse(row.advertised)}
+    )
+    return Api(row, lambda request, context: response, error_response)
 
 
 @pytest.fixture

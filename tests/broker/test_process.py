@@ -9,7 +9,7 @@ import pytest
 SERVER = """
 import sys
 import trio
-from ottla.broker.process import serve
+from ottla.broker.loop.process import serve
 from ottla.log.directory_failures import NoLogDirectoryError
 
 class Server:
@@ -48,9 +48,9 @@ def test_a_failed_directory_is_told_whatever_fails_with_it(failures: list[str], 
 # Tells for each look of the collector through everything whether the watchdog runs already, until the broker is ready.
 PROGRAM = """
 import gc, os, signal, sys, threading
-from ottla.broker.config import BrokerConfig
+from ottla.broker.config.broker_config import BrokerConfig
 from ottla.broker.node import Node
-from ottla.broker.process import serve
+from ottla.broker.loop.process import serve
 
 watched = []
 

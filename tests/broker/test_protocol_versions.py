@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.broker.config import BrokerConfig
-from ottla.broker.protocol_versions import protocol_versions, version_fault
+from ottla.broker.config.broker_config import BrokerConfig
+from ottla.broker.config.protocol_versions import protocol_versions, version_fault
 from ottla.wire import messages
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.config_def import ConfigError

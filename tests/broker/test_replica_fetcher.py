@@ -7,8 +7,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from ottla.broker.config import BrokerConfig
-from ottla.broker.fetch_session import ROUND_MS, FetchSessionCache
+from ottla.broker.config.broker_config import BrokerConfig
+from ottla.broker.fetch.sessions import ROUND_MS, FetchSessionCache
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState

@@ -5,9 +5,9 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.offset_signal import HIGH_WATERMARK
-from ottla.broker.partition import Partition
-from ottla.broker.reader import Reader, consumer
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.reads import Reader, consumer
+from ottla.broker.replicas.watchers import HIGH_WATERMARK
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import FetchPartition
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrResponse

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.broker.replication_quota import ReplicationQuota, is_throttled
-from ottla.broker.sampled_rate import SampledRate
+from ottla.broker.config.throttle import ReplicationQuota, is_throttled
+from ottla.broker.loop.sliding_rate import SampledRate
 
 
 def quota(bytes_per_second: int) -> ReplicationQuota:

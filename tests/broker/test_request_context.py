@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.broker.request_context import CloseConnection, Deferred
+from ottla.broker.loop.deferred import CloseConnection, Deferred
 
 
 @pytest.mark.parametrize("applied", [True, False])

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.apis import build_apis
-from ottla.broker.request_context import ClientSession, CloseConnection, Deferred, RequestContext
-from ottla.broker.request_logger import describe, logged
+from ottla.broker.bindings import with_api_versions
+from ottla.broker.loop.deferred import CloseConnection, Deferred
+from ottla.broker.net.session import ClientSession, RequestContext
+from ottla.broker.requests.dispatch import build_apis
+from ottla.broker.requests.request_log import describe, logged
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import encode_request
 from ottla.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
@@ -121,5 +123,5 @@ def test_values_of_changed_configs_are_not_told() -> None:
 
 def test_what_passes_through_the_table_is_told(told: Callable[[], list[dict[str, Any]]]) -> None:
     request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
-    build_apis({}).dispatch(ClientSession(), memoryview(encode_request(3, 7, "me", request))[4:])
+    build_apis(with_api_versions({})).dispatch(ClientSession(), memoryview(encode_request(3, 7, "me", request))[4:])
     assert told()[0]["request"] == {"clientSoftwareName": "a", "clientSoftwareVersion": "1"}

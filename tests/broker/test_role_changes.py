@@ -7,8 +7,8 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.clock import SLICE_SECONDS
-from ottla.broker.role_changes import RoleChanges
+from ottla.broker.loop.clock import SLICE_SECONDS
+from ottla.broker.replicas.role_queue import RoleChanges
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrResponse
 from ottla.wire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState

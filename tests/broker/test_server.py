@@ -12,13 +12,14 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.apis import Api, Row
-from ottla.broker.authorizer import Operation, ResourceType
-from ottla.broker.clock import Clock
-from ottla.broker.connection_limits import ConnectionLimits, Limits
-from ottla.broker.request_context import RequestContext
-from ottla.broker.server import Server, listen, resolve_overrides
-from ottla.broker.turns import Turn
+from ottla.broker.config.connection_limits import ConnectionLimits, Limits
+from ottla.broker.loop.clock import Clock
+from ottla.broker.loop.turn import Turn
+from ottla.broker.net.server import Server, listen, resolve_overrides
+from ottla.broker.net.session import RequestContext
+from ottla.broker.requests.authorizer import Operation, ResourceType
+from ottla.broker.requests.dispatch import Api
+from ottla.broker.requests.table import Row
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.config_def import ConfigError
@@ -46,7 +47,13 @@ class RunningServer:
         self.addresses = {name: sock.getsockname()[:2] for name, sock in listeners}
         self.address = self.addresses[names[0]]
         self.server = Server(
-            self.toy.apis(*others), self.clock, inline, self.turn, max_frame=MAX_FRAME, idle_seconds=600, **options
+            self.toy.apis(*others).dispatch,
+            self.clock,
+            inline,
+            self.turn,
+            max_frame=MAX_FRAME,
+            idle_seconds=600,
+            **options,
         )
         nursery.start_soon(self.clock.run)
         nursery.start_soon(self.server.run, listeners)

@@ -10,11 +10,11 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker import following
 from ottla.broker.handlers import produce
-from ottla.broker.old_segments import OldSegments
-from ottla.broker.partition import Partition
-from ottla.broker.request_context import CloseConnection, Deferred
+from ottla.broker.loop.deferred import CloseConnection, Deferred
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replication import apply as following
+from ottla.broker.upkeep.retention import OldSegments
 from ottla.log.partition_log import PartitionLog
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode

@@ -7,13 +7,13 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.group_partitions import OffsetsLog
+from ottla.broker.config.throttle import ReplicationQuota
+from ottla.broker.groups.offsets_log import OffsetsLog
 from ottla.broker.handlers import produce
-from ottla.broker.log_dir_moves import LogDirMoves
-from ottla.broker.old_segments import OldSegments
-from ottla.broker.partition import Partition
-from ottla.broker.replication_quota import ReplicationQuota
-from ottla.broker.request_context import CloseConnection, Deferred
+from ottla.broker.loop.deferred import CloseConnection, Deferred
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replication.log_dir_moves import LogDirMoves
+from ottla.broker.upkeep.retention import OldSegments
 from ottla.log.append import Append
 from ottla.log.removal import delete_old_segments
 from ottla.wire.api_keys import ApiKey

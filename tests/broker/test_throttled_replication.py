@@ -8,9 +8,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from ottla.broker.offset_signal import NOTHING
-from ottla.broker.partition import Partition
-from ottla.broker.replication_quota import ReplicationQuota
+from ottla.broker.config.throttle import ReplicationQuota
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.watchers import NOTHING
 from tests.broker.replicas import TOPIC
 from tests.broker.replication import Cluster, cluster
 

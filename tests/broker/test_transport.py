@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.transport import Output, SocketTransport, StreamTransport
+from ottla.broker.net.transport import Output, SocketTransport, StreamTransport
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import trio
 
-from ottla.broker.offset_signal import LOG_END, OffsetSignal
-from ottla.broker.turns import Turn
+from ottla.broker.loop.turn import Turn
+from ottla.broker.replicas.watchers import LOG_END, OffsetSignal
 from ottla.wire.types import TopicPartition
 from tests.broker.test_server import RunningServer
 from tests.broker.toy import frames

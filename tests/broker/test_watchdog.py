@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 import trio
 
-from ottla.broker.watchdog import Watchdog
+from ottla.broker.loop.watchdog import Watchdog
 
 NAME = "ottla.watchdog"
 

@@ -13,13 +13,17 @@ from typing import TypeVar, TypeVarTuple
 import trio
 import trio.testing
 
-from ottla.broker.apis import Api, Apis, Row
-from ottla.broker.authorizer import Operation, ResourceType
-from ottla.broker.clock import Clock
-from ottla.broker.connection import Buffers, Connection, Outbox, RequestMemory
-from ottla.broker.request_context import ClientSession, CloseConnection, Deferred, RequestContext
-from ottla.broker.transport import StreamTransport
-from ottla.broker.turns import Turn
+from ottla.broker.loop.clock import Clock
+from ottla.broker.loop.deferred import CloseConnection, Deferred
+from ottla.broker.loop.turn import Turn
+from ottla.broker.net.buffers import Buffers, RequestMemory
+from ottla.broker.net.connection import Connection
+from ottla.broker.net.outbox import Outbox
+from ottla.broker.net.session import ClientSession, RequestContext
+from ottla.broker.net.transport import StreamTransport
+from ottla.broker.requests.authorizer import Operation, ResourceType
+from ottla.broker.requests.dispatch import Api, Apis
+from ottla.broker.requests.table import Row
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.errors import ErrorCode, KafkaError

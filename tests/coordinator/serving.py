@@ -5,7 +5,7 @@ from typing import Any
 
 import trio
 
-from ottla.broker.clock import Clock
+from ottla.broker.loop.clock import Clock
 from ottla.coordinator.config import GroupConfig
 from ottla.coordinator.effects import Record
 from ottla.coordinator.runtime import Caller, GroupCoordinator

@@ -5,7 +5,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from ottla.broker.clock import Clock
+from ottla.broker.loop.clock import Clock
 from ottla.coordinator.timers import Timers
 
 

@@ -17,7 +17,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from ottla.broker.config import BrokerConfig
+from ottla.broker.config.broker_config import BrokerConfig
 from ottla.cli import main
 from ottla.serving import tell_config
 from ottla.wire.record_batch import NewRecord, build_batch

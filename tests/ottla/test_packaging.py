@@ -50,7 +50,7 @@ def test_the_wheel_holds_every_room_whole_and_no_native_code(built: Path) -> Non
     }
     assert {name for name in names if not name.endswith(".py")} == {
         "ottla/py.typed",
-        "ottla/broker/keys_without_effect.txt",
+        "ottla/broker/config/keys_without_effect.txt",
         *(f"ottla/examples/{name}.toml" for name in example_jobs.names()),
         *(f"ottla/examples/orders/{path.name}" for path in (ROOT / "examples" / "orders").iterdir()),
     }

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from ottla.broker.authorizer import Operation, ResourceType
-from ottla.broker.config import BrokerConfig
+from ottla.broker.config.broker_config import BrokerConfig
+from ottla.broker.loop.process import serve
+from ottla.broker.net.session import RequestContext
 from ottla.broker.node import Node
-from ottla.broker.process import serve
-from ottla.broker.request_context import RequestContext
+from ottla.broker.requests.authorizer import Operation, ResourceType
 from tests.scripts.running import PATIENCE_S
 
 NOBODY = "nobody"

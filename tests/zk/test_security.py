@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.config import BrokerConfig, system_properties
+from ottla.broker.config.broker_config import BrokerConfig, system_properties
 from ottla.wire.config_def import ConfigError
 from ottla.zk.config import ZOOKEEPER_CONFIG
 from ottla.zk.security import Security, openssl_name, read_security

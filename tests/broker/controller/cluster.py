@@ -9,23 +9,24 @@ from typing import Any
 import trio
 import trio.testing
 
-from ottla.broker.clock import Clock, Offload
-from ottla.broker.config import BrokerConfig
-from ottla.broker.controller.broker_configs import BrokerConfigs
-from ottla.broker.controller.config_admin import ConfigAdmin
-from ottla.broker.controller.config_changes import ConfigChanges
-from ottla.broker.controller.event_loop import Controller
-from ottla.broker.controller.peers import LocalPeer, Peer
+from ottla.broker.cluster.broker_configs import BrokerConfigs
+from ottla.broker.cluster.config_alteration import ConfigAdmin
+from ottla.broker.cluster.config_notifications import ConfigChanges
+from ottla.broker.cluster.log_dir_notice import OfflineNotice
+from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.cluster.topic_configs import TopicConfigs
+from ottla.broker.config.broker_config import BrokerConfig
+from ottla.broker.config.dynamic import DynamicConfig
+from ottla.broker.config.throttle import ReplicationQuota
+from ottla.broker.controller.actions import UNCLEAN_KEY
+from ottla.broker.controller.broker_queues import LocalPeer, Peer
+from ottla.broker.controller.controller import Controller
 from ottla.broker.controller.request_batch import ControlRequest
-from ottla.broker.controller.steps import UNCLEAN_KEY
-from ottla.broker.controller.topic_configs import TopicConfigs
-from ottla.broker.dynamic_config import DynamicConfig
 from ottla.broker.handlers import leader_and_isr, stop_replica, update_metadata
-from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.offline_notice import OfflineNotice
-from ottla.broker.replica_manager import ReplicaManager
-from ottla.broker.replication_quota import ReplicationQuota
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.loop.clock import Clock, Offload
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.manager import ReplicaManager
 from ottla.log.config import BROKER_LOG_CONFIG
 from ottla.log.manager import LogManager
 from ottla.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig

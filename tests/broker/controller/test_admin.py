@@ -2,9 +2,9 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.clock import Clock
-from ottla.broker.controller.admin import ElectLeaders, TopicWaits
-from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.controller.client_requests import ElectLeaders, TopicWaits
+from ottla.broker.loop.clock import Clock
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.broker.controller.contexts import P
 

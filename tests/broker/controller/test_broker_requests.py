@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.handlers import allocate_producer_ids, alter_partition, controlled_shutdown
-from ottla.broker.request_context import RequestContext
+from ottla.broker.net.session import RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_partition import (

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.clock import Clock
-from ottla.broker.controller.broker_configs import BrokerConfigs
-from ottla.broker.controller.config_changes import ConfigChanges
+from ottla.broker.cluster.broker_configs import BrokerConfigs
+from ottla.broker.cluster.config_notifications import ConfigChanges
+from ottla.broker.loop.clock import Clock
 from ottla.zk.store import StoreError
 from ottla.zk.znodes import (
     CONFIG_CHANGES,

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.controller import election
+from ottla.broker.controller import leader_choice as election
 from ottla.zk.znodes import NO_LEADER, RECOVERED, RECOVERING, PartitionState, ReplicaAssignment
 from tests.broker.controller.contexts import P, context_of, lead
 

@@ -5,9 +5,9 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.controller.cluster_store import new_topic_id
-from ottla.broker.controller.peers import Peer
+from ottla.broker.controller.broker_queues import Peer
 from ottla.broker.controller.request_batch import ControlRequest
+from ottla.broker.controller.store import new_topic_id
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.messages.stop_replica import StopReplicaRequest

@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.request_context import Deferred
+from ottla.broker.loop.deferred import Deferred
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, PartitionData, TopicData

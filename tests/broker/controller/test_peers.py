@@ -4,9 +4,9 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.controller.peers import BrokerQueues, LocalPeer, Peer
+from ottla.broker.controller.broker_queues import BrokerQueues, LocalPeer, Peer
 from ottla.broker.controller.request_batch import ControlRequest
-from ottla.broker.request_context import Deferred
+from ottla.broker.loop.deferred import Deferred
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from ottla.wire.schema import Response

@@ -5,8 +5,8 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.controller.producer_ids import ProducerIds
-from ottla.broker.request_context import Deferred
+from ottla.broker.cluster.producer_ids import ProducerIds
+from ottla.broker.loop.deferred import Deferred
 from ottla.zk.bootstrap import prepare_tree
 from ottla.zk.embedded import EmbeddedStore
 from ottla.zk.znodes import PRODUCER_ID_BLOCK, ProducerIdBlock

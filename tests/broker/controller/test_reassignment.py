@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.handlers import alter_partition_reassignments
-from ottla.broker.request_context import RequestContext
+from ottla.broker.net.session import RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, BrokerState, PartitionData, TopicData
 from ottla.wire.messages.alter_partition_reassignments import (

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 import trio
 
-from ottla.broker.apis import build_apis
-from ottla.broker.controller.peers import Peer, RemotePeer
+from ottla.broker.bindings import with_api_versions
+from ottla.broker.controller.broker_queues import Peer, RemotePeer
 from ottla.broker.controller.request_batch import ControlRequest
 from ottla.broker.handlers import leader_and_isr, stop_replica, update_metadata
-from ottla.broker.large_requests import LargeRequests
-from ottla.broker.request_context import RequestContext
-from ottla.broker.server import Server, listen
+from ottla.broker.net.server import Server, listen
+from ottla.broker.net.session import RequestContext
+from ottla.broker.requests.dispatch import build_apis
+from ottla.broker.requests.large_requests import LargeRequests
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from ottla.wire.messages.stop_replica import StopReplicaRequest
@@ -49,7 +50,9 @@ class NetworkedBroker(Broker):
         super().__init__(cluster, broker_id, nursery)
         self.versions: set[tuple[int, int]] = set()
         self._apis = build_apis(
-            {kind.api_key: (self._hear(handler), ERROR_RESPONSES[kind]) for kind, handler in self.bound().items()},
+            with_api_versions(
+                {kind.api_key: (self._hear(handler), ERROR_RESPONSES[kind]) for kind, handler in self.bound().items()}
+            ),
             large_requests=LargeRequests(inline, nursery.start_soon),
         )
         self.serve()
@@ -57,7 +60,7 @@ class NetworkedBroker(Broker):
     def serve(self) -> None:
         """Be reached by a new socket."""
         self.server = Server(
-            self._apis, self.cluster.clock, inline, self.replicas.turn, max_frame=1 << 24, idle_seconds=600
+            self._apis.dispatch, self.cluster.clock, inline, self.replicas.turn, max_frame=1 << 24, idle_seconds=600
         )
         self._socket = listen("127.0.0.1", 0, 50)
         self._nursery.start_soon(self.server.run, [("PLAINTEXT", self._socket)])

@@ -1,7 +1,7 @@
 import pytest
 
 from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
-from ottla.broker.controller.election import after_failure
+from ottla.broker.controller.leader_choice import after_failure
 from ottla.broker.controller.state_machines import (
     PARTITION_MOVES,
     REPLICA_MOVES,

@@ -4,16 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.broker.cluster.topic_names import check_name, is_internal, name_fault
 from ottla.broker.controller.assignment import BrokerPlace
-from ottla.broker.controller.topics import (
-    Existing,
-    Rules,
-    check_name,
-    count_partitions,
-    is_internal,
-    name_fault,
-    plan_topic,
-)
+from ottla.broker.controller.topic_plans import Existing, Rules, count_partitions, plan_topic
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_topics import CreatableTopic
 from tests.broker.controller.cluster import assigned_topic, topic

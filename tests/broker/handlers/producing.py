@@ -1,9 +1,9 @@
 """What the tests of Produce share."""
 
 from ottla.broker.handlers import produce
-from ottla.broker.partition import Partition
-from ottla.broker.reader import TO_LOG_END, Reader
-from ottla.broker.request_context import Deferred
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.reads import TO_LOG_END, Reader
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.messages.fetch import FetchPartition
 from ottla.wire.messages.produce import (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.broker.handlers.api_versions import error_response, handle, unsupported_version
-from ottla.broker.request_context import RequestContext
+from ottla.broker.handlers.api_versions import error_response, handle
+from ottla.broker.net.session import RequestContext
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -61,10 +61,12 @@ def test_old_versions_have_no_names_to_refuse(version: int) -> None:
 
 
 def test_an_unknown_version_learns_the_versions_of_api_versions_in_version_0() -> None:
-    body = unsupported_version(OFFERED).encode(0)
+    body = error_response(None, 9, ErrorCode.UNSUPPORTED_VERSION, offered=OFFERED).encode(0)
     assert body == b"\x00\x23" + b"\x00\x00\x00\x01" + b"\x00\x12\x00\x00\x00\x04"
 
 
 def test_a_failed_request_is_answered_with_its_error() -> None:
     request = ApiVersionsRequest()
-    assert error_response(request, 3, ErrorCode.UNKNOWN_SERVER_ERROR).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    response = error_response(request, 3, ErrorCode.UNKNOWN_SERVER_ERROR, offered=OFFERED)
+    assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert not response.api_keys

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.handlers import create_partitions
-from ottla.broker.request_context import RequestContext
+from ottla.broker.net.session import RequestContext
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.create_partitions import (

@@ -8,8 +8,8 @@ import trio
 import trio.testing
 
 from ottla.broker.handlers import delete_records
-from ottla.broker.reader import TO_LOG_END, Reader, consumer
-from ottla.broker.request_context import Deferred
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.replicas.reads import TO_LOG_END, Reader, consumer
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.delete_records import (

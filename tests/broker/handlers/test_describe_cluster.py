@@ -1,5 +1,5 @@
 from ottla.broker.handlers import describe_cluster
-from ottla.broker.request_context import RequestContext
+from ottla.broker.net.session import RequestContext
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse

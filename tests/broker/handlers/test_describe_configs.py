@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.config import BROKER_CONFIG
+from ottla.broker.config.broker_config import BROKER_CONFIG
 from ottla.broker.handlers import describe_configs
-from ottla.broker.request_context import RequestContext
+from ottla.broker.net.session import RequestContext
 from ottla.log.config import TOPIC_CONFIG
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import pytest
 
 from ottla.broker.handlers import describe_topic_partitions
-from ottla.broker.request_context import RequestContext
+from ottla.broker.net.session import RequestContext
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.describe_topic_partitions import (

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.handlers import elect_leaders
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions

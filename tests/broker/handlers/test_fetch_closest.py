@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.offset_signal import HIGH_WATERMARK
+from ottla.broker.replicas.watchers import HIGH_WATERMARK
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchResponse
 from tests.broker.handlers.fetching import (

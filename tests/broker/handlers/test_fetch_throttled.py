@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from ottla.broker.request_context import Deferred
+from ottla.broker.loop.deferred import Deferred
 from tests.broker.handlers.fetching import (
     IDS,
     NEW_SESSION,

@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.request_context import Deferred
+from ottla.broker.loop.deferred import Deferred
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaTopicV1
 from tests.broker.handlers.fetching import (

@@ -3,9 +3,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from ottla.broker.client_warnings import ClientWarnings
 from ottla.broker.handlers import find_coordinator
-from ottla.broker.request_context import RequestContext
+from ottla.broker.net.client_warnings import ClientWarnings
+from ottla.broker.net.session import RequestContext
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.apis import TABLE
-from ottla.broker.authorizer import ResourceType
+from ottla.broker.requests.authorizer import ResourceType
+from ottla.broker.requests.table import TABLE
 from ottla.wire import messages
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode

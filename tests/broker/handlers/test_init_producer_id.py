@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import trio
 
-from ottla.broker.controller.producer_ids import ProducerIds
+from ottla.broker.cluster.producer_ids import ProducerIds
 from ottla.broker.handlers import init_producer_id
-from ottla.broker.request_context import Deferred
+from ottla.broker.loop.deferred import Deferred
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

@@ -5,7 +5,8 @@ import pytest
 import trio
 
 from ottla.broker.handlers import leader_and_isr, stop_replica, update_metadata
-from ottla.broker.request_context import Deferred, RequestContext
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.handlers import list_offsets
-from ottla.broker.reader import TO_LOG_END, Reader
+from ottla.broker.replicas.reads import TO_LOG_END, Reader
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import FetchPartition

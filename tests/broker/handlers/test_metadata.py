@@ -2,9 +2,9 @@ from collections.abc import Iterable
 
 import pytest
 
+from ottla.broker.cluster.metadata_cache import MetadataCache
 from ottla.broker.handlers import metadata
-from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.request_context import RequestContext
+from ottla.broker.net.session import RequestContext
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse

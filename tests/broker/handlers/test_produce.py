@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from ottla.broker.handlers import produce
-from ottla.broker.request_context import CloseConnection, Deferred
+from ottla.broker.loop.deferred import CloseConnection, Deferred
 from ottla.wire.errors import DecodeError, ErrorCode, KafkaError
 from ottla.wire.messages.produce import PartitionProduceData, ProduceResponse
 from ottla.wire.record_batch import Compression, NewRecord, build_batch

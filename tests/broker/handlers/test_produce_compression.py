@@ -1,6 +1,6 @@
 """What `compression.type` makes of batches on their way into the log."""
 
-from ottla.broker.request_context import Deferred
+from ottla.broker.loop.deferred import Deferred
 from ottla.log.open_files import FileRegion
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.produce import ProduceResponse

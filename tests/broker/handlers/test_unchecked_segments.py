@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from ottla.broker.handlers import list_offsets
-from ottla.broker.request_context import Deferred
+from ottla.broker.loop.deferred import Deferred
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.list_offsets import (

@@ -1,0 +1,114 @@
+"""The steps that all deeds of the active controller are made of: gather what is to be told, write states, tell.
+
+Owns how a change of many partitions is written and tried again where a leader changed its ISR meanwhile. Must not know
+why anything is done. Counterparts in Kafka: ZkPartitionStateMachine, ZkReplicaStateMachine, as far as they write.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+import trio
+
+from ottla.broker.controller.broker_queues import BrokerQueues
+from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica
+from ottla.broker.controller.leader_choice import after_failure
+from ottla.broker.controller.request_batch import RequestBatch
+from ottla.broker.controller.state_machines import Choose, elect, isr_shrunk, leaders_written, new_leaders, shrink_isr
+from ottla.broker.controller.store import ClusterStore
+from ottla.wire.types import TopicPartition
+
+logger = logging.getLogger("kafka.controller.KafkaController")
+
+UNCLEAN_KEY: Final = "unclean.leader.election.enable"
+
+
+class Settings(NamedTuple):
+    """What an active controller does one way or the other."""
+
+    broker_id: int
+    inter_broker_listener: str
+    delete_topic_enable: bool
+    is_unclean_election_enabled: Callable[[], bool]
+    new_topic_id: Callable[[], bytes]
+
+
+class Steps:
+    """Steps over one context, store and set of queues."""
+
+    def __init__(
+        self, settings: Settings, context: ControllerContext, store: ClusterStore, queues: BrokerQueues
+    ) -> None:
+        self.context = context
+        self.store = store
+        self._settings = settings
+        self._queues = queues
+
+    def batch(self) -> RequestBatch:
+        """Begin what is to be told."""
+        return RequestBatch(self._settings.broker_id, self._settings.inter_broker_listener)
+
+    def send(self, batch: RequestBatch) -> None:
+        """Queue what is to be told, for each broker its own."""
+        for broker_id, request in batch.requests(self.context):
+            self._queues.send(broker_id, request)
+
+    async def bring_online(self, batch: RequestBatch, partitions: Iterable[TopicPartition]) -> None:
+        """Give a leader to those partitions that are NEW or OFFLINE and are to stay."""
+        context = self.context
+        to_stay = [each for each in partitions if not context.is_queued_for_deletion(each.topic)]
+        writes = new_leaders(context, to_stay)
+        if writes:
+            await trio.lowlevel.checkpoint()
+            written, conflicts = await self.store.write_states(writes)
+            await trio.lowlevel.checkpoint()
+            for write in conflicts:
+                logger.error("The state of %s was there already", write.partition)
+            leaders_written(context, batch, written)
+        offline = [each for each in to_stay if context.partition_phases.get(each) is PartitionPhase.OFFLINE]
+        if offline:
+            unclean = await self._unclean_topics(offline)
+            await self.elect(
+                batch,
+                offline,
+                lambda partition, state: after_failure(
+                    context, partition, state, allow_unclean=partition.topic in unclean
+                ),
+            )
+
+    async def elect(
+        self, batch: RequestBatch, partitions: Sequence[TopicPartition], choose: Choose
+    ) -> dict[TopicPartition, int]:
+        """Have leaders chosen and written; return who was elected."""
+        elected: dict[TopicPartition, int] = {}
+        while partitions:
+            found = await self.store.partition_states(partitions)
+            written, conflicts = await self.store.write_states(elect(self.context, partitions, found, choose))
+            leaders_written(self.context, batch, written)
+            elected |= {write.partition: write.state.leader for write in written}
+            # A leader changed its ISR meanwhile: look again.
+            partitions = [write.partition for write in conflicts]
+        return elected
+
+    async def shrink_isr(self, batch: RequestBatch, replicas: Sequence[Replica]) -> None:
+        """Take replicas out of the ISR."""
+        while replicas:
+            found = await self.store.partition_states(each.partition for each in replicas)
+            writes, others = shrink_isr(self.context, replicas, found)
+            written, conflicts = await self.store.write_states(writes)
+            isr_shrunk(self.context, batch, written, others)
+            again = {write.partition for write in conflicts}
+            replicas = [each for each in replicas if each.partition in again and each not in others]
+
+    async def _unclean_topics(self, partitions: Iterable[TopicPartition]) -> set[str]:
+        """Return the topics that would rather lose records than wait, of those that have nobody left in sync."""
+        context = self.context
+        topics = {
+            partition.topic
+            for partition in partitions
+            if (state := context.leadership.get(partition)) is not None
+            and not any(context.is_online(each, partition) for each in state.isr)
+        }
+        configs = await self.store.topic_configs(topics)
+        default = str(self._settings.is_unclean_election_enabled()).lower()
+        return {topic for topic in topics if configs[topic].get(UNCLEAN_KEY, default).lower() == "true"}

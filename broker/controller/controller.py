@@ -1,0 +1,451 @@
+"""The controller's task: one event after the other, through one channel.
+
+Owns the channel, the broker's candidacy for controller, and what clients ask of the controller. What the active one
+does is in `active`. Must not know the wire between brokers, nor connections.
+Counterparts in Kafka: ControllerEventManager, and KafkaController's elect, resign and process.
+
+Every broker runs one; that of one broker is active. All events, the store's, the clients' and the brokers' answers,
+come through the one channel, and what the controller knows changes nowhere else.
+"""
+
+import logging
+import math
+import random
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+import trio
+
+from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.cluster.topic_names import check_name
+from ottla.broker.config.broker_config import BrokerConfig
+from ottla.broker.config.dynamic import DynamicConfig
+from ottla.broker.controller.actions import UNCLEAN_KEY, Settings
+from ottla.broker.controller.active import ActiveController, why_not_created
+from ottla.broker.controller.assignment import BrokerPlace
+from ottla.broker.controller.broker_queues import BrokerQueues, Peer
+from ottla.broker.controller.broker_requests import BrokerAsks, BrokersRequest, BrokersResponse
+from ottla.broker.controller.client_requests import (
+    Asked,
+    AutoCreate,
+    CreatePartitions,
+    CreateReply,
+    CreateTopics,
+    DeleteReply,
+    DeleteTopics,
+    ElectLeaders,
+    ElectReply,
+    TopicOutcome,
+    TopicWaits,
+)
+from ottla.broker.controller.context import ControllerContext
+from ottla.broker.controller.reassignment import Reassign, ReassignReply, Wanted, not_controller
+from ottla.broker.controller.request_batch import ControlRequest
+from ottla.broker.controller.store import ClusterStore, ControllerMovedError, new_topic_id
+from ottla.broker.controller.topic_plans import (
+    MAX_PARTITIONS_PER_REQUEST,
+    Existing,
+    NewTopic,
+    Rules,
+    count_partitions,
+    plan_topic,
+    topic_by_name,
+)
+from ottla.broker.loop.clock import Clock, Timer
+from ottla.broker.loop.deferred import Deferred
+from ottla.log.config import LogConfig
+from ottla.wire.config_def import ConfigError
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.create_partitions import CreatePartitionsTopic
+from ottla.wire.messages.create_topics import CreatableTopic
+from ottla.wire.messages.leader_and_isr import LeaderAndIsrResponse
+from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from ottla.wire.schema import Response
+from ottla.wire.types import TopicPartition
+from ottla.zk import znodes
+from ottla.zk.store import EventType, NodeExistsError, Session, StoreError, StoreFailedError, WatchEvent
+
+logger = logging.getLogger("kafka.controller.KafkaController")
+
+# What Kafka's controllers wait before they look for the first time.
+_FIRST_REBALANCE_AFTER_SECONDS: Final = 5
+_CANDIDATE_AGAIN_AFTER_SECONDS: Final = 1
+
+R = TypeVar("R")
+
+
+class _Answer(NamedTuple):
+    """A broker has answered."""
+
+    broker_id: int
+    request: ControlRequest
+    response: Response
+
+
+class _UncleanElections(NamedTuple):
+    """Partitions would now rather lose records than wait, unless their topics say otherwise."""
+
+
+class _Rebalance(NamedTuple):
+    """It is time to look whether partitions are led by those who should."""
+
+
+_Event = _UncleanElections | _Rebalance | WatchEvent | Asked[Any] | AutoCreate | _Answer
+
+
+class Controller:
+    """One broker's controller, active or not."""
+
+    def __init__(
+        self,
+        dynamic: DynamicConfig,
+        clock: Clock,
+        metadata: MetadataCache,
+        *,
+        broker_id: int,
+        peers: Callable[[int], Peer],
+        random_below: Callable[[int], int] = random.randrange,
+    ) -> None:
+        self._broker_id = broker_id
+        self._clock = clock
+        self._metadata = metadata
+        self._peers = peers
+        self._dynamic = dynamic
+        config = dynamic.static
+        self._settings = Settings(
+            broker_id,
+            config.inter_broker_listener_name,
+            config.delete_topic_enable,
+            lambda: bool(dynamic.current.values[UNCLEAN_KEY]),
+            new_topic_id,
+        )
+        # That of brokers, unless the controller has one of its own.
+        self._listener = (config.values["control.plane.listener.name"] or config.inter_broker_listener_name).upper()
+        self._rules = Rules(config.num_partitions, config.default_replication_factor, self._check_configs, random_below)
+        self._waits = TopicWaits(clock, metadata)
+        self._being_created: set[str] = set()
+        self._complaints: set[str] = set()
+        self._active: ActiveController | None = None
+        self._rebalance_timer: Timer | None = None
+        self._sender, self._events = trio.open_memory_channel[_Event](math.inf)
+        self._store: ClusterStore
+        self._queues: BrokerQueues
+
+    # What may be called from anywhere on the loop; nothing here waits.
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this broker is the controller."""
+        return self._active is not None
+
+    def on_store_event(self, event: WatchEvent) -> None:
+        """Take an event of the session that `run` is given."""
+        self._put(event)
+
+    def metadata_changed(self, topics: Collection[str]) -> None:
+        """Take in that this broker was told something new of topics."""
+        self._waits.metadata_changed(topics)
+
+    async def unclean_election_changed(self, config: BrokerConfig) -> None:
+        """Take in whether partitions may have leaders that are not in sync."""
+        if config.values[UNCLEAN_KEY]:
+            self._put(_UncleanElections())
+
+    def create_topics(self, topics: Sequence[CreatableTopic], timeout_ms: int, *, validate_only: bool) -> CreateReply:
+        """Have topics, no two of one name, created; the reply comes when they have leaders."""
+        return self._asked(CreateTopics(self._waits, topics, timeout_ms, validate_only=validate_only))
+
+    def create_partitions(
+        self, topics: Sequence[CreatePartitionsTopic], timeout_ms: int, *, validate_only: bool
+    ) -> CreateReply:
+        """Have partitions added to topics, no two of one name; the reply comes when they have leaders."""
+        return self._asked(CreatePartitions(self._waits, topics, timeout_ms, validate_only=validate_only))
+
+    def delete_topics(self, names: Collection[str], timeout_ms: int) -> DeleteReply:
+        """Have topics deleted; the reply comes when they are gone."""
+        return self._asked(DeleteTopics(self._waits, names, timeout_ms))
+
+    def elect_leaders(self, partitions: Collection[TopicPartition], timeout_ms: int, *, unclean: bool) -> ElectReply:
+        """Have leaders elected; the reply comes when they are known to lead."""
+        return self._asked(ElectLeaders(self._waits, partitions, timeout_ms, unclean=unclean))
+
+    def ask(self, request: BrokersRequest, version: int) -> Deferred[BrokersResponse]:
+        """Have done what a broker asks of the controller."""
+        return self._asked(BrokerAsks(request, version))
+
+    def reassign(self, wanted: Wanted) -> ReassignReply:
+        """Have partitions come to other replicas; the reply comes when that has begun."""
+        return self._asked(Reassign(wanted))
+
+    def reassignments(self) -> dict[TopicPartition, znodes.ReplicaAssignment]:
+        """Return the partitions whose replicas are changing; KafkaError NOT_CONTROLLER if another one knows."""
+        if self._active is None:
+            raise not_controller()
+        return self._active.context.reassignments()
+
+    def auto_create(self, names: Iterable[str]) -> dict[str, ErrorCode]:
+        """Have topics created that a client has only asked for; return what it is answered, at once.
+
+        LEADER_NOT_AVAILABLE, as Kafka says: ask again.
+        """
+        answers, planned = {}, []
+        for name in names:
+            try:
+                check_name(name)
+                if name in self._being_created:
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                topic = topic_by_name(name, self._dynamic.static.values, len(self._metadata.brokers))
+                planned.append(plan_topic(topic, self._existing(self._metadata.topics), self._rules))
+                answers[name] = ErrorCode.LEADER_NOT_AVAILABLE
+            except KafkaError as error:
+                exists = error.code is ErrorCode.TOPIC_ALREADY_EXISTS
+                answers[name] = ErrorCode.LEADER_NOT_AVAILABLE if exists else error.code
+                # Clients ask over and over; an operator is told once.
+                if error.code is ErrorCode.INVALID_REPLICATION_FACTOR and error.detail not in self._complaints:
+                    self._complaints.add(error.detail)
+                    logger.error("Topic '%s' cannot be created: %s", name, error.detail)
+        if planned:
+            self._being_created.update(topic.name for topic in planned)
+            self._put(AutoCreate(planned))
+        return answers
+
+    def address(self, broker_id: int) -> tuple[str, int] | None:
+        """Return where the active controller reaches a broker; None if it knows of none."""
+        broker = None if self._active is None else self._active.context.brokers.get(broker_id)
+        endpoints = () if broker is None else broker.info.endpoints
+        return next(((each.host, each.port) for each in endpoints if each.listener == self._listener), None)
+
+    # The task
+
+    async def run(self, session: Session, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Be a candidate, and the controller when elected; started when this broker was told all that it is to do."""
+        self._store = ClusterStore(session)
+        async with trio.open_nursery() as nursery:
+            self._queues = BrokerQueues(nursery, self._peers, self._answered)
+            await self._stand_for_election()
+            await self._queues.flush(self._broker_id)
+            task_status.started()
+            async for event in self._events:
+                await self._process(event)
+
+    def _put(self, event: _Event) -> None:
+        self._sender.send_nowait(event)
+
+    def _asked(self, request: Asked[R]) -> Deferred[R]:
+        self._put(request)
+        return request.reply
+
+    def _answered(self, broker_id: int, request: ControlRequest, response: Response) -> None:
+        self._put(_Answer(broker_id, request, response))
+
+    async def _process(self, event: _Event) -> None:
+        """Take an event in; nothing that goes wrong in it keeps the next from its turn."""
+        try:
+            try:
+                await self._take_and_answer(event)
+            except ControllerMovedError:
+                self._resign()
+                await self._stand_for_election()
+        except StoreFailedError as error:
+            # Some of it may be in the store, and some not: whoever is the controller next reads all of it.
+            logger.error(
+                "[Controller id=%d] The store failed at %s: %s. Resigning; a candidate again in %d s",
+                self._broker_id,
+                type(event).__name__,
+                error,
+                _CANDIDATE_AGAIN_AFTER_SECONDS,
+            )
+            self._resign()
+            begun = WatchEvent(EventType.BEGUN, "")
+            self._clock.call_later(_CANDIDATE_AGAIN_AFTER_SECONDS, lambda: self._put(begun))
+        except Exception:
+            logger.exception("[Controller id=%d] Failed at %s", self._broker_id, type(event).__name__)
+
+    async def _take_and_answer(self, event: _Event) -> None:
+        """Take an event in. Whoever asked for it is answered, whatever is raised."""
+        failure = KafkaError(ErrorCode.NOT_CONTROLLER)
+        try:
+            await self._take(event)
+        except KafkaError as error:
+            failure = error
+        except ControllerMovedError:
+            raise
+        except Exception as error:
+            failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error) if isinstance(error, StoreError) else "")
+            raise
+        finally:
+            if isinstance(event, Asked):
+                event.end(failure)
+
+    async def _take(self, event: _Event) -> None:
+        match event:
+            case WatchEvent(type, path):
+                await self._take_store_event(type, path)
+            case Asked():
+                if self._active is not None:
+                    await self._answer(event, self._active)
+            case AutoCreate(topics):
+                await self._auto_create(topics)
+            case _UncleanElections() if self._active is not None:
+                await self._active.bring_online()
+            case _Rebalance():
+                await self._rebalance()
+            case _Answer(broker_id, request, response):
+                await self._take_answer(broker_id, request, response)
+
+    async def _take_store_event(self, event: EventType, path: str) -> None:
+        if path in (znodes.CONTROLLER, znodes.CONTROLLER_EPOCH):
+            await self._moved()
+        elif event is EventType.EXPIRED:
+            self._resign()
+        elif event is EventType.BEGUN:
+            await self._stand_for_election()
+        elif self._active is not None:
+            await self._active.store_changed(event, path)
+
+    async def _take_answer(self, broker_id: int, request: ControlRequest, response: Response) -> None:
+        if self._active is None:
+            return
+        if isinstance(request, StopReplicaRequest) and isinstance(response, StopReplicaResponse):
+            await self._active.replicas_stopped(broker_id, request, response)
+        elif isinstance(response, LeaderAndIsrResponse):
+            await self._active.leaders_answered(broker_id, response)
+
+    # Candidacy
+
+    async def _stand_for_election(self) -> None:
+        """Become the controller, if nobody is; again, if that was undone meanwhile. Whoever is, its end is seen."""
+        if self._active is None:
+            # A stranger may have written something else into what is this one's still; or it was elected in this
+            # session before it heard that the last one had expired, and then resigned.
+            await self._store.give_up()
+        while await self._store.controller_id() is None:
+            self._resign()
+            try:
+                elected = await self._store.become_controller(self._broker_id, self._clock.now_ms())
+                if elected is None:
+                    return
+                epoch, version = elected
+                logger.info("[Controller id=%d] Elected as the controller, with epoch %d", self._broker_id, epoch)
+                context = ControllerContext(epoch, version)
+                self._active = ActiveController(
+                    self._settings, context, self._store, self._queues, self._waits.topics_gone
+                )
+                await self._active.begin()
+                self._rebalance_after(_FIRST_REBALANCE_AFTER_SECONDS)
+                logger.info("[Controller id=%d] Ready, with epoch %d", self._broker_id, epoch)
+            except ControllerMovedError:
+                self._resign()
+            except Exception:
+                # Whoever comes next may know better.
+                try:
+                    await self._store.resign()
+                finally:
+                    self._resign()
+                raise
+
+    async def _moved(self) -> None:
+        """Take in that /controller changed; a new election is open when it is gone."""
+        if self._active is not None and await self._store.controller_id() == self._broker_id:
+            return
+        self._resign()
+        await self._stand_for_election()
+
+    def _resign(self) -> None:
+        if self._active is not None:
+            logger.info("[Controller id=%d] Resigned", self._broker_id)
+        self._active = None
+        if self._rebalance_timer is not None:
+            self._rebalance_timer.cancel()
+        self._queues.clear()
+        self._store.lose()
+
+    def _rebalance_after(self, seconds: float) -> None:
+        config = self._dynamic.static
+        if config.auto_leader_rebalance_enable:
+            if self._rebalance_timer is not None:
+                self._rebalance_timer.cancel()
+            self._rebalance_timer = self._clock.call_later(seconds, lambda: self._put(_Rebalance()))
+
+    async def _rebalance(self) -> None:
+        config = self._dynamic.static
+        if self._active is not None:
+            self._rebalance_after(config.leader_imbalance_check_interval_seconds)
+            await self._active.rebalance(config.leader_imbalance_per_broker_percentage)
+
+    # Clients
+
+    def _existing(self, topics: Collection[str]) -> Existing:
+        brokers = [BrokerPlace(each.broker_id, each.rack) for each in self._metadata.brokers.values()]
+        to_delete = () if self._active is None else self._active.context.topics_to_delete
+        return Existing(topics, to_delete, brokers)
+
+    def _check_configs(self, configs: Mapping[str, str]) -> None:
+        try:
+            LogConfig.from_topic(configs, self._dynamic.log_defaults)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+    async def _answer(self, request: Asked[Any], active: ActiveController) -> None:
+        match request:
+            case CreateTopics():
+                await self._create_topics(request, active)
+            case CreatePartitions():
+                await self._create_partitions(request, active)
+            case DeleteTopics():
+                await active.delete_topics(request)
+            case ElectLeaders():
+                request.elected(await active.elect_leaders(request.keys, unclean=request.unclean))
+            case Reassign():
+                await active.reassign(request)
+            case BrokerAsks():
+                await active.answer(request)
+
+    async def _create_topics(self, request: CreateTopics, active: ActiveController) -> None:
+        if count_partitions(request.topics, self._rules.num_partitions) > MAX_PARTITIONS_PER_REQUEST:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+        names = set(active.context.topics)
+        planned = []
+        for topic in request.topics:
+            try:
+                plan = plan_topic(topic, self._existing(names), self._rules)
+            except KafkaError as error:
+                request.outcomes[topic.name] = TopicOutcome(error)
+                continue
+            if request.validate_only:
+                request.created(plan)
+            else:
+                names.add(topic.name)
+                planned.append((plan, new_topic_id()))
+        if planned:
+            for (plan, topic_id), failure in zip(planned, await self._store.create_topics(planned), strict=True):
+                if failure is None:
+                    request.created(plan, topic_id)
+                else:
+                    request.outcomes[plan.name] = TopicOutcome(KafkaError(*why_not_created(plan.name, failure)))
+            await active.topics_changed()
+
+    async def _create_partitions(self, request: CreatePartitions, active: ActiveController) -> None:
+        for topic in request.topics:
+            try:
+                request.created(await active.add_partitions(topic, validate_only=request.validate_only))
+            except KafkaError as error:
+                request.outcomes[topic.name] = TopicOutcome(error)
+            except StoreError as error:
+                failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+                request.outcomes[topic.name] = TopicOutcome(failure)
+        for name in list(request.open):
+            await active.topic_modified(name)
+
+    async def _auto_create(self, topics: Sequence[NewTopic]) -> None:
+        """Write topics; whichever broker's controller is active finds them."""
+        try:
+            errors = await self._store.create_topics([(topic, new_topic_id()) for topic in topics])
+            for topic, error in zip(topics, errors, strict=True):
+                # Whoever asks again before all brokers have heard of the topic wants no more than that it be there.
+                if error is not None and not isinstance(error, NodeExistsError):
+                    logger.warning("Topic %s was not created: %r", topic.name, error)
+            if self._active is not None:
+                await self._active.topics_changed()
+        finally:
+            self._being_created.difference_update(topic.name for topic in topics)

@@ -1,0 +1,70 @@
+"""What all handlers of consumer groups do alike: ask the coordinator, and leave out partitions that there are not.
+
+Owns the way from a request to a reply that may come later. Must not know what is asked.
+Counterpart in Kafka: the parts that the group handlers of KafkaApis share.
+"""
+
+import copy
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from ipaddress import IPv6Address
+from typing import Any, TypeVar
+
+from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
+from ottla.coordinator.effects import Caller
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+def ask(
+    method: Callable[[Caller, Q, Callable[[R], None]], None],
+    request: Q,
+    context: RequestContext,
+    *,
+    repeatable: bool = False,
+) -> Deferred[R]:
+    """Put a request to the coordinator; the reply comes now or later."""
+    reply: Deferred[R] = Deferred(applied=False, repeatable=repeatable)
+    method(_caller(context.client_id, context.client_address, context.api_version), request, reply.complete)
+    return reply
+
+
+@lru_cache(maxsize=1024)
+def _caller(client_id: str | None, address: str, api_version: int) -> Caller:
+    return Caller(client_id or "", client_host(address), api_version)
+
+
+def client_host(address: str) -> str:
+    """Write an address as Java does, which is how Kafka tells where members are."""
+    if ":" not in address:
+        return f"/{address}"
+    plain, _, scope = address.partition("%")
+    groups = ":".join(f"{int(group, 16):x}" for group in IPv6Address(plain).exploded.split(":"))
+    return f"/{groups}%{scope}" if scope else f"/{groups}"
+
+
+def sift(topics: Iterable[Any], metadata: MetadataCache) -> tuple[list[Any], dict[str, list[int]]]:
+    """Return the topics with those of their partitions that there are, and by topic the numbers of the others.
+
+    Of a topic without partitions nothing is left if there is that topic.
+    """
+    known: list[Any] = []
+    unknown: dict[str, list[int]] = {}
+    for topic in topics:
+        there = metadata.partitions(topic.name)
+        if not there:
+            unknown.setdefault(topic.name, [])
+        for each in topic.partitions:
+            if each.partition_index not in there:
+                rest = [each for each in topic.partitions if each.partition_index in there]
+                missing = [each.partition_index for each in topic.partitions if each.partition_index not in there]
+                unknown.setdefault(topic.name, []).extend(missing)
+                topic = copy.copy(topic)
+                topic.partitions = rest
+                break
+        if topic.partitions:
+            known.append(topic)
+    return known, unknown

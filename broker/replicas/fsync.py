@@ -1,0 +1,66 @@
+"""Fsyncs off the loop, one for all that was appended before it began.
+
+Owns which partitions are being flushed since too much was appended to them. Must not know who appends, nor who waits.
+Counterparts in Kafka: UnifiedLog.flush, called by append and by LogManager.
+"""
+
+import trio
+
+from ottla.broker.replicas.host import Hosting
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.watchers import HIGH_WATERMARK
+from ottla.log.flushing import FlushJob
+from ottla.wire.errors import KafkaError
+from ottla.wire.types import TopicPartition
+
+
+class GroupCommit:
+    """The fsyncs of all partitions."""
+
+    def __init__(self, replicas: Hosting) -> None:
+        self._replicas = replicas
+        self._flushing: dict[Partition, trio.Event] = {}
+
+    def maybe_flush(self, partition: Partition) -> None:
+        """Begin to flush, if one is due and none is under way."""
+        if partition.needs_flush and partition not in self._flushing:
+            self._flushing[partition] = trio.Event()
+            self._replicas.start_soon(self._flush_while_needed, partition)
+
+    async def _flush_while_needed(self, partition: Partition) -> None:
+        try:
+            while self._replicas.hosts(partition) and not partition.is_offline and partition.needs_flush:
+                await self.flush(partition.topic_partition)
+        finally:
+            self._flushing.pop(partition).set()
+
+    async def settled(self, partition: Partition) -> None:
+        """Return when no flush is due, or under way because it was."""
+        while (flushed := self._flushing.get(partition)) is not None:
+            await flushed.wait()
+
+    async def flush(self, topic_partition: TopicPartition, up_to: int | None = None) -> None:
+        """Fsync off the loop. A failure takes the partition offline: nobody knows what is on the disk then."""
+        replicas = self._replicas
+        partition = replicas.partitions.get(topic_partition)
+        if partition is None or partition.is_offline:
+            return
+        log = partition.log
+        job: FlushJob | None = None
+        try:
+            job = log.flush_job(up_to)
+            if job is None:
+                return
+            await replicas.offload(job.run)
+        except Exception as error:
+            if job is not None:
+                log.flush_failed(job, error)
+            if replicas.hosts(partition) and partition.log is log:
+                bug = None if isinstance(error, OSError | KafkaError) else error
+                replicas.take_offline(partition, f"it cannot be flushed: {error}", bug)
+            return
+        log.flushed(job)
+        if replicas.hosts(partition):
+            # Who waits for the fsync alone has to be woken even where no watermark moved.
+            moved = partition.flushed(replicas.clock.now_ms()) | HIGH_WATERMARK
+            replicas.signal.notify(partition.topic_partition, moved)

@@ -1,0 +1,66 @@
+"""Segments that were found on the disk are gone through before they are served; who asks for one meanwhile waits.
+
+Owns which of them are being gone through, by a worker thread. Must not know what is looked for, nor who waits.
+Counterpart in Kafka: none.
+"""
+
+import logging
+
+import trio
+
+from ottla.broker.replicas.host import Hosting
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.reads import ReadResult
+from ottla.broker.replicas.watchers import EVERYTHING
+from ottla.log.segment import Segment
+from ottla.log.segments import UncheckedSegmentError
+from ottla.wire.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger("kafka.log.LogSegment")
+
+
+class SegmentChecks:
+    """Those on their way."""
+
+    def __init__(self, replicas: Hosting) -> None:
+        self._replicas = replicas
+        self._running: dict[Segment, trio.Event] = {}
+
+    def answer(self, partition: Partition, error: KafkaError) -> ReadResult:
+        """What a reader gets who met an error; of a segment that nobody has gone through, nothing yet: that begins."""
+        if not isinstance(error, UncheckedSegmentError):
+            return ReadResult(error.code)
+        if error.segment not in self._running:
+            self._running[error.segment] = trio.Event()
+            self._replicas.start_soon(self._go_through, partition, error.segment)
+        log = partition.log
+        return ReadResult(
+            ErrorCode.NONE, b"", partition.high_watermark, partition.last_stable_offset, log.log_start_offset, False
+        )
+
+    async def finish(self, partition: Partition, unchecked: UncheckedSegmentError) -> None:
+        """Go through a segment, or wait for who does."""
+        running = self._running.get(unchecked.segment)
+        if running is not None:
+            await running.wait()
+        else:
+            self._running[unchecked.segment] = trio.Event()
+            await self._go_through(partition, unchecked.segment)
+
+    async def _go_through(self, partition: Partition, segment: Segment) -> None:
+        segments = partition.log.segments
+        try:
+            if segment in segments:
+                job = segments.check_job(segment)
+                outcome = await self._replicas.offload(job.run)
+                if segment in segments:
+                    segments.checked(segment, job, outcome)
+        except Exception as error:
+            if isinstance(error, OSError):
+                partition.log.disk_error(error)
+            if self._replicas.hosts(partition):
+                bug = None if isinstance(error, OSError | KafkaError) else error
+                self._replicas.take_offline(partition, f"{segment.file.path} cannot be read: {error}", bug)
+        finally:
+            self._running.pop(segment).set()
+        self._replicas.signal.notify(partition.topic_partition, EVERYTHING)

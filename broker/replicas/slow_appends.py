@@ -1,0 +1,165 @@
+"""Appends to log directories whose writes are slow: one after the other for each log, written by worker threads.
+
+Owns the queue of each partition, and whose turn it is to change a log: an append on its way, a follower's append, a
+change of role, a truncation or retention. Every decision on an append is made on the loop when its turn comes, so that
+role, epoch, sequence and offsets are those of that moment. Must not know requests.
+Counterpart in Kafka: the lock of UnifiedLog, and the request handler threads that wait for it.
+"""
+
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+import trio
+
+from ottla.broker.loop.clock import Offload
+from ottla.broker.replicas.host import Hosting
+from ottla.broker.replicas.partition import Partition
+from ottla.log.append import Append
+from ottla.log.append_info import LogAppendInfo
+from ottla.log.partition_log import PartitionLog
+from ottla.log.write_pace import WritePace
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.record_batch import ProducedBatch
+
+logger = logging.getLogger("kafka.server.ReplicaManager")
+
+Result = LogAppendInfo | KafkaError
+
+
+class _Waiting:
+    """An append that waits for its turn."""
+
+    __slots__ = ("batch", "done", "pace", "required_acks")
+
+    def __init__(
+        self, batch: ProducedBatch, required_acks: int, pace: WritePace, done: Callable[[Result], None]
+    ) -> None:
+        self.batch = batch
+        self.required_acks = required_acks
+        self.pace = pace
+        self.done = done
+
+
+class SlowAppends:
+    """The appends of one broker that wait for a disk."""
+
+    def __init__(self, replicas: Hosting, offload: Offload) -> None:
+        """`offload` is for these writes alone: they must leave threads to others."""
+        self._replicas = replicas
+        self._offload = offload
+        self._queues: dict[Partition, deque[_Waiting]] = {}
+        self._turns: dict[tuple[str, int], trio.Lock] = {}
+
+    # Turns
+
+    @asynccontextmanager
+    async def turn(self, topic_partition: tuple[str, int]) -> AsyncIterator[None]:
+        """Have the log of a partition to oneself, in the order of asking."""
+        lock = self._turns.setdefault(topic_partition, trio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked():
+                self._turns.pop(topic_partition, None)
+
+    async def idle(self, topic_partition: tuple[str, int]) -> None:
+        """Return when no append is on its way, at once if there is none. None begins before the caller's next await."""
+        if topic_partition in self._turns:
+            async with self.turn(topic_partition):
+                pass
+
+    # Leaders
+
+    def append(
+        self, partition: Partition, batch: ProducedBatch, required_acks: int, done: Callable[[Result], None]
+    ) -> None:
+        """Append a batch after those that wait already, and call `done`."""
+        pace = partition.log.pace
+        pace.enter()
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = deque()
+            self._replicas.start_soon(self._work_off, partition, queue)
+        queue.append(_Waiting(batch, required_acks, pace, done))
+
+    def append_all(
+        self,
+        entries: Sequence[tuple[Partition, ProducedBatch]],
+        required_acks: int,
+        done: Callable[[list[Result]], None],
+    ) -> None:
+        """Append to many; `done` is called once, with all results in the order of `entries`."""
+        results: dict[int, Result] = {}
+
+        def take(slot: int, result: Result) -> None:
+            results[slot] = result
+            if len(results) == len(entries):
+                done([results[each] for each in range(len(entries))])
+
+        for slot, (partition, batch) in enumerate(entries):
+            self.append(partition, batch, required_acks, partial(take, slot))
+
+    async def _work_off(self, partition: Partition, queue: deque[_Waiting]) -> None:
+        try:
+            while queue:
+                async with self.turn(partition.topic_partition):
+                    waiting = queue.popleft()
+                    try:
+                        result = await self._append(partition, waiting.batch, waiting.required_acks)
+                    finally:
+                        waiting.pace.leave()
+                try:
+                    waiting.done(result)
+                except Exception:
+                    logger.exception("A bug: an append to %s is not answered", partition.topic_partition)
+        finally:
+            del self._queues[partition]
+
+    async def _append(self, partition: Partition, batch: ProducedBatch, required_acks: int) -> Result:
+        replicas = self._replicas
+        try:
+            # A move may have brought the log into another directory.
+            log = partition.log
+            if log.pace.is_slow:
+                append = partition.begin_append(batch, required_acks, replicas.clock.now_ms())
+                await self._write(log, append)
+                info = append.leader_info
+                moved = partition.appended(info, replicas.clock.now_ms())
+            else:
+                info, moved = partition.append_as_leader(batch, required_acks, replicas.clock.now_ms())
+        except KafkaError as error:
+            return error
+        except Exception:
+            logger.exception("A bug: an append to %s failed", partition.topic_partition)
+            return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "an append failed")
+        replicas.moved(partition, moved)
+        return info
+
+    # Followers
+
+    async def append_as_follower(self, log: PartitionLog, records: memoryview) -> None:
+        """Append what a leader sent, by a caller who has the log's turn; as `PartitionLog.append_as_follower`."""
+        left = log.replicated(records)
+        while left:
+            append = log.begin_as_follower(left, self._replicas.clock.now_ms())
+            await self._write(log, append)
+            left = left[len(append.batches) :]
+
+    async def _write(self, log: PartitionLog, append: Append) -> None:
+        if append.segment is None:
+            return
+        write = log.begin_write(append)
+        log.pace.enter()
+        try:
+            await self._offload(write.run)
+        except BaseException:
+            # The write has not begun: one that has begun cannot be cancelled.
+            log.cancel_append()
+            raise
+        finally:
+            log.pace.leave()
+        log.end_append(append, write)

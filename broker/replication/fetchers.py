@@ -1,0 +1,270 @@
+"""The tasks that make this broker's followers follow: they ask leaders, and carry out what is decided on the answers.
+
+Owns the tasks, `num.replica.fetchers` of them for each leader there is something to fetch from, each with a connection
+of its own. The replica manager tells of every change of role. Must not know how an answer is decided upon.
+Counterparts in Kafka: ReplicaFetcherManager, ReplicaFetcherThread.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import trio
+
+from ottla.broker.config.broker_config import BrokerConfig
+from ottla.broker.config.throttle import ReplicationQuota
+from ottla.broker.loop.clock import Slice
+from ottla.broker.loop.hindrance import Hindrance
+from ottla.broker.replicas.manager import ReplicaManager
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.watchers import LOG_END, NOTHING
+from ottla.broker.replication import apply as following
+from ottla.broker.replication.decisions import Append, Decision, FetchSettings, Followed, FollowerFetch, TruncateTo
+from ottla.log.append_info import UnexpectedAppendOffsetError
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.schema import Request, Response
+from ottla.wire.types import TopicPartition
+
+logger = logging.getLogger("kafka.server.ReplicaFetcherThread")
+
+# What arrived is not what was sent: it is fetched again.
+_BROKEN_ON_THE_WAY: Final = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
+
+
+class Asker(Protocol):
+    """A connection to a leader."""
+
+    async def ask(self, request: Request, version: int) -> Response:
+        """The answer; OSError if there is none."""
+
+    async def close(self) -> None:
+        """Ask no more."""
+
+
+class ReplicaFetchers:
+    """All fetchers of this broker."""
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        asker: Callable[[int], Asker],
+        config: BrokerConfig,
+        *,
+        quota: ReplicationQuota,
+        broker_epoch: Callable[[], int],
+        fetch_version: int,
+        list_offsets_version: int,
+    ) -> None:
+        """Follow from now on whatever `replicas` is told to; `asker` makes a connection to a broker.
+
+        The versions are those of `inter.broker.protocol.version`.
+        """
+        self._replicas = replicas
+        self._asker = asker
+        self._quota = quota
+        self._settings = FetchSettings(
+            replicas.broker_id,
+            fetch_version,
+            list_offsets_version,
+            config.replica_fetch_wait_max_ms,
+            config.replica_fetch_min_bytes,
+            config.replica_fetch_response_max_bytes,
+            config.replica_fetch_max_bytes,
+            config.replica_fetch_backoff_ms / 1000,
+        )
+        self._broker_epoch = broker_epoch
+        self._per_leader = max(1, config.num_replica_fetchers)
+        # By leader, and which of its fetchers.
+        self._fetchers: dict[tuple[int, int], _Fetcher] = {}
+        self._fetcher_of: dict[TopicPartition, tuple[int, int]] = {}
+        replicas.replica_listeners.append(self._role_changed)
+
+    def __len__(self) -> int:
+        return len(self._fetchers)
+
+    async def reconfigured(self, config: BrokerConfig) -> None:
+        """Go by another `num.replica.fetchers`."""
+        self._per_leader = max(1, config.num_replica_fetchers)
+        for topic_partition in tuple(self._fetcher_of):
+            await self._replicas.idle(topic_partition)
+            if topic_partition in self._fetcher_of:
+                self._role_changed(self._replicas.partition(*topic_partition), True)
+
+    def _role_changed(self, partition: Partition, runs: bool) -> None:
+        topic_partition = partition.topic_partition
+        key = None
+        if runs and not partition.is_leader and partition.leader_id >= 0:
+            key = partition.leader_id, hash(topic_partition) % self._per_leader
+        before = self._fetcher_of.pop(topic_partition, None)
+        if before is not None and before != key and self._fetchers[before].unfollow(partition):
+            self._fetchers.pop(before).stop()
+        if key is not None:
+            fetcher = self._fetchers.get(key)
+            if fetcher is None:
+                fetcher = _Fetcher(
+                    key[0], self._asker(key[0]), self._replicas, self._settings, self._quota, self._broker_epoch
+                )
+                self._fetchers[key] = fetcher
+                self._replicas.start_soon(fetcher.run)
+            self._fetcher_of[topic_partition] = key
+            fetcher.follow(partition)
+
+
+class _Fetcher:
+    """One task and its connection."""
+
+    def __init__(
+        self,
+        leader_id: int,
+        asker: Asker,
+        replicas: ReplicaManager,
+        settings: FetchSettings,
+        quota: ReplicationQuota,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        self._asker = asker
+        self._replicas = replicas
+        self._quota = quota
+        self._broker_epoch = broker_epoch
+        self._fetch = FollowerFetch(settings)
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._changed = trio.Event()
+        self._scope = trio.CancelScope()
+        self._unreached = Hindrance(
+            logger, f"Broker {leader_id}", "cannot be fetched from", "can be fetched from again"
+        )
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch for it, in the leader epoch that it is in now."""
+        self._partitions[partition.topic_partition] = partition
+        self._changed.set()
+        first = self._fetch.follow(
+            partition.topic_partition, partition.leader_epoch, partition.log, partition.high_watermark
+        )
+        if first is not None:
+            self._carry_out(first)
+
+    def unfollow(self, partition: Partition) -> bool:
+        """Fetch for it no more; whether nothing is left to fetch for."""
+        del self._partitions[partition.topic_partition]
+        self._fetch.unfollow(partition.topic_partition)
+        return not self._partitions
+
+    def stop(self) -> None:
+        """End the task."""
+        self._scope.cancel()
+
+    async def run(self) -> None:
+        """Fetch until stopped."""
+        with self._scope:
+            try:
+                while True:
+                    try:
+                        await self._turn()
+                    except Exception:
+                        logger.exception("A bug: a fetch from a leader failed")
+                        self._fetch.failed(trio.current_time())
+            finally:
+                await self._asker.close()
+
+    async def _turn(self) -> None:
+        now = trio.current_time()
+        is_throttled = self._is_throttled if self._quota.is_exceeded(1000 * now) else None
+        question = self._fetch.next_question(now, self._broker_epoch(), is_throttled)
+        if question is None:
+            self._changed = trio.Event()
+            with trio.move_on_at(self._fetch.wakes_at()):
+                await self._changed.wait()
+            return
+        try:
+            response = await self._asker.ask(question.request, question.version)
+        except OSError as error:
+            self._unreached.met(str(error))
+            self._fetch.failed(trio.current_time())
+            return
+        self._unreached.passed()
+        unflushed: list[Followed] = []
+        time_slice = Slice()
+        for decision in self._fetch.decide(question, response, trio.current_time()):
+            partition = self._partitions[decision.followed.topic_partition]
+            if partition.log.pace.is_slow:
+                await self._carry_out_in_turn(partition, decision)
+            else:
+                self._carry_out(decision)
+            if partition.flushes_by_count:
+                unflushed.append(decision.followed)
+            await time_slice.rest()
+        for followed in unflushed:
+            await self._flush(followed)
+
+    async def _flush(self, followed: Followed) -> None:
+        """Wait for an fsync that is due: the next question tells the leader that all before it is safe here."""
+        partition = self._partitions.get(followed.topic_partition)
+        if partition is not None:
+            await self._replicas.group_commit.settled(partition)
+            if partition.is_offline:
+                self._fetch.drop(followed)
+
+    def _is_throttled(self, topic_partition: TopicPartition) -> bool:
+        return self._partitions[topic_partition].is_throttled_follower
+
+    async def _carry_out_in_turn(self, partition: Partition, decision: Decision) -> None:
+        """Have a worker thread write what is appended; whoever else wants to change the log waits."""
+        followed, slow_appends = decision.followed, self._replicas.slow_appends
+        async with slow_appends.turn(followed.topic_partition):
+            if not self._fetch.is_followed(followed):
+                return
+            if isinstance(decision, Append) and decision.records:
+                log, before = partition.log, partition.log.log_end_offset
+                try:
+                    following.check(partition, followed.leader_epoch)
+                    await slow_appends.append_as_follower(log, decision.records)
+                except UnexpectedAppendOffsetError:
+                    pass  # the log may have to start over first, as below
+                except Exception as error:
+                    self._failed(partition, followed, error)
+                    return
+                else:
+                    self._count(partition, decision.records)
+                    decision = decision._replace(records=memoryview(b""))
+                    self._replicas.moved(partition, LOG_END if log.log_end_offset > before else NOTHING)
+            self._carry_out(decision)
+
+    def _count(self, partition: Partition, records: memoryview) -> None:
+        if partition.is_throttled_follower:
+            self._quota.record(len(records), 1000 * trio.current_time())
+
+    def _carry_out(self, decision: Decision) -> None:
+        followed = decision.followed
+        partition = self._partitions[followed.topic_partition]
+        epoch = followed.leader_epoch
+        try:
+            if isinstance(decision, Append):
+                _, records, high_watermark, log_start_offset = decision
+                now_ms = self._replicas.clock.now_ms()
+                moved = following.append(partition, epoch, records, high_watermark, log_start_offset, now_ms)
+                self._count(partition, records)
+            elif isinstance(decision, TruncateTo):
+                moved = following.truncate(partition, epoch, decision.offset)
+            else:
+                moved = following.start_at(partition, epoch, decision.offset)
+        except Exception as error:
+            self._failed(partition, followed, error)
+        else:
+            if followed.hindrance.why:
+                followed.hindrance.passed()
+            self._replicas.moved(partition, moved)
+
+    def _failed(self, partition: Partition, followed: Followed, error: Exception) -> None:
+        """Fetch again what was damaged on the way; anything else ends the fetching for this partition."""
+        if not isinstance(error, KafkaError):
+            logger.error("A bug: %s follows no more", followed.topic_partition, exc_info=error)
+        elif error.code in _BROKEN_ON_THE_WAY:
+            followed.hindrance.met(f"what it fetched from offset {partition.log.log_end_offset} on is broken: {error}")
+            self._fetch.rest(followed, trio.current_time())
+            return
+        elif error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+            self._replicas.take_offline(partition, f"it cannot follow: {error}")
+        else:
+            logger.error("%s follows no more: %s", followed.topic_partition, error)
+        self._fetch.drop(followed)

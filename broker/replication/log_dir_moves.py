@@ -1,0 +1,216 @@
+"""Replicas on their way from one log directory of this broker into another.
+
+Owns the tasks that copy, one for each such replica, as many at a time as there are directories. The new log follows the
+present one as a follower follows its leader, and takes its place as soon as it ends where that one ends. A task goes on
+while its log is among the future logs: who takes it from there ends it. Must not know requests.
+Counterparts in Kafka: ReplicaManager.alterReplicaLogDirs, ReplicaAlterLogDirsThread.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+import trio
+
+from ottla.broker.config.throttle import ReplicationQuota
+from ottla.broker.replicas.manager import ReplicaManager
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replication.decisions import truncation_offset
+from ottla.log.append_info import UnexpectedAppendOffsetError
+from ottla.log.checkpoint import sync_directory
+from ottla.log.future_logs import create_future, delete_future, future_name, replace_current
+from ottla.log.manager import rename_directories
+from ottla.log.open_files import FileRegion
+from ottla.log.partition_log import PartitionLog
+from ottla.log.segments import UncheckedSegmentError
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.types import TopicPartition
+
+logger = logging.getLogger("kafka.server.ReplicaAlterLogDirsThread")
+
+_CHUNK_BYTES: Final = 1 << 20
+_THROTTLED_SECONDS: Final = 0.1
+_RETRY_SECONDS: Final = 1.0
+
+
+class LogDirMoves:
+    """All moves of one broker."""
+
+    def __init__(
+        self, replicas: ReplicaManager, quota: ReplicationQuota, checkpoint: Callable[[], Awaitable[None]]
+    ) -> None:
+        """`checkpoint` writes down what the log directories know of their logs."""
+        self._replicas = replicas
+        self._logs = replicas.logs
+        self._quota = quota
+        self._checkpoint = checkpoint
+        self._slots = trio.CapacityLimiter(len(self._logs.directories))
+        self._moving: set[PartitionLog] = set()
+        replicas.replica_listeners.append(self._role_changed)
+
+    def move(self, topic_partition: TopicPartition, path: str) -> None:
+        """Have a replica be in a directory, by its absolute path; KafkaError where that cannot be.
+
+        One that is not here yet is made there. Where the replica is already, it stays, and moves nowhere else.
+        """
+        future_name(topic_partition)
+        directory = self._logs.log_directory(path)
+        present, future = self._logs.logs.get(topic_partition), self._logs.futures.get(topic_partition)
+        try:
+            partition: Partition | None = self._replicas.partition(*topic_partition)
+        except KafkaError as error:
+            partition, absent = None, error
+        if partition.is_offline if partition is not None else absent.code == ErrorCode.KAFKA_STORAGE_ERROR:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {topic_partition} is offline")
+        if future is not None and future.directory.parent != directory:
+            self._cancel(topic_partition)
+            future = None
+        if directory not in {log.directory.parent for log in (present, future) if log is not None}:
+            self._logs.preferred[topic_partition] = directory
+        if partition is None:
+            is_elsewhere = absent.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, absent.detail) if is_elsewhere else absent
+        if future is None and partition.log.directory.parent != directory:
+            create_future(self._logs, topic_partition, directory, self._replicas.clock.now_ms())
+            self._begin(partition)
+
+    def _cancel(self, topic_partition: TopicPartition) -> None:
+        renaming = delete_future(self._logs, topic_partition)
+        if renaming is not None:
+            (error,) = rename_directories([renaming])
+            if error is None:
+                self._logs.renamed(renaming)
+            else:
+                self._logs.failures.failed(renaming.old.parent, error, "deleting a log of")
+
+    def _role_changed(self, partition: Partition, runs: bool) -> None:
+        if runs and partition.topic_partition in self._logs.futures:
+            self._begin(partition)
+
+    def _begin(self, partition: Partition) -> None:
+        future = self._logs.futures[partition.topic_partition]
+        if future not in self._moving:
+            self._moving.add(future)
+            self._replicas.start_soon(self._run, partition, future)
+
+    async def _run(self, partition: Partition, future: PartitionLog) -> None:
+        try:
+            async with self._slots:
+                while self._goes_on(partition, future):
+                    try:
+                        await self._move(partition, future)
+                    except (KafkaError, OSError) as error:
+                        logger.error("%s does not get on to %s: %s", partition.topic_partition, future.directory, error)
+                        await trio.sleep(_RETRY_SECONDS)
+        except Exception:
+            logger.exception("A bug: %s moves no more", partition.topic_partition)
+        finally:
+            self._moving.discard(future)
+
+    def _goes_on(self, partition: Partition, future: PartitionLog) -> bool:
+        is_wanted = self._logs.futures.get(partition.topic_partition) is future
+        return is_wanted and self._replicas.hosts(partition) and not partition.is_offline
+
+    async def _move(self, partition: Partition, future: PartitionLog) -> None:
+        """Copy all; flush it; copy what came meanwhile, and let it count in the same moment."""
+        if not await self._catch_up(partition, future):
+            return
+        job = future.flush_job()
+        if job is not None:
+            try:
+                await self._replicas.offload(job.run)
+            except OSError as error:
+                future.flush_failed(job, error)
+                raise
+            future.flushed(job)
+        # Where the log starts, say, is not in its files.
+        await self._checkpoint()
+        if not await self._catch_up(partition, future):
+            return
+        if future.recovery_point < partition.log.recovery_point:
+            # What is acknowledged because it is on the disk has to stay there. It is little, and once for each move.
+            future.flush()
+        renaming = replace_current(self._logs, partition.topic_partition)
+        self._replicas.log_replaced(partition, future)
+        for directory in (future.directory.parent, renaming.new.parent):
+            try:
+                await self._replicas.offload(sync_directory, directory)
+            except OSError as error:
+                self._logs.failures.failed(directory, error)
+        await self._checkpoint()
+        self._logs.renamed(renaming)
+
+    async def _catch_up(self, partition: Partition, future: PartitionLog) -> bool:
+        """Return with both logs at the same end, or False if there is nothing to do any more."""
+        while await self._goes_on_idle(partition, future):
+            source = partition.log
+            align(source, future)
+            if future.log_end_offset == source.log_end_offset:
+                return True
+            if self._quota.is_exceeded(1000 * trio.current_time()):
+                await trio.sleep(_THROTTLED_SECONDS)
+                continue
+            end = source.log_end_offset
+            try:
+                region = source.read(future.log_end_offset, _CHUNK_BYTES, end, min_one_message=True, may_copy=False)
+            except UncheckedSegmentError as unchecked:
+                await self._replicas.segment_checks.finish(partition, unchecked)
+                continue
+            if not isinstance(region, FileRegion):
+                # There are offsets without records at the end, until more come.
+                await trio.sleep(_RETRY_SECONDS)
+                continue
+            read = region.reader()
+            try:
+                data = await self._replicas.offload(read)
+            except OSError as error:
+                region.failed(error)
+                raise
+            if self._goes_on(partition, future):
+                await self._append(future, memoryview(data))
+                self._quota.record(len(data), 1000 * trio.current_time())
+        return False
+
+    async def _goes_on_idle(self, partition: Partition, future: PartitionLog) -> bool:
+        """As `_goes_on`, once no append to the present log is on its way: it would not be in the new one."""
+        await self._replicas.idle(partition.topic_partition)
+        return self._goes_on(partition, future)
+
+    async def _append(self, future: PartitionLog, records: memoryview) -> None:
+        if future.pace.is_slow:
+            with suppress(UnexpectedAppendOffsetError):  # the new log may have to start over first, as below
+                await self._replicas.slow_appends.append_as_follower(future, records)
+                return
+        append(future, records, self._replicas.clock.now_ms())
+
+
+def align(source: PartitionLog, future: PartitionLog) -> None:
+    """Cut off what the source does not hold, or not any more."""
+    while future.log_end_offset > source.log_start_offset:
+        epoch = min(future.leader_epochs.latest, source.leader_epochs.latest)
+        if epoch < 0:
+            offset = min(source.log_end_offset, future.log_end_offset)
+        else:
+            offset = truncation_offset(future, *source.end_offset_for_epoch(epoch))
+        if offset >= future.log_end_offset:
+            break
+        logger.info("Truncating %s to %d, as the present log was", future.directory, offset)
+        future.truncate_to(offset)
+    if future.log_end_offset < source.log_start_offset:
+        future.truncate_fully_and_start_at(source.log_start_offset)
+    future.increment_log_start_offset(source.log_start_offset)
+
+
+def append(future: PartitionLog, records: memoryview, now_ms: int) -> None:
+    """Append what the source has where this log ends."""
+    try:
+        future.append_as_follower(records, now_ms)
+    except UnexpectedAppendOffsetError as error:
+        if not (future.log_start_offset == future.log_end_offset and error.first_offset < future.log_end_offset):
+            raise
+        # The source starts in the middle of a batch.
+        start = future.log_start_offset
+        future.truncate_fully_and_start_at(error.first_offset)
+        future.append_as_follower(records, now_ms)
+        future.increment_log_start_offset(start)

@@ -1,0 +1,335 @@
+"""What stands before the handlers where there is an authorizer: requests reach them without what is denied.
+
+Owns, for each API, what of a request needs which permission, and how a denial is answered: entry by entry where the API
+answers so, else for the whole. Must not know what a handler does. Some APIs choose themselves what they show or do, and
+have no guard. Without an authorizer nothing stands here.
+Counterpart in Kafka: the authHelper calls in KafkaApis.
+"""
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from ottla.broker.loop.deferred import Deferred
+from ottla.broker.net.session import RequestContext
+from ottla.broker.requests.authorizer import Access, Operation, ResourceType
+from ottla.wire.api_keys import ApiKey
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest
+from ottla.wire.messages.produce import ProduceRequest
+
+Handler = Callable[[Any, Any], Any]
+ErrorResponse = Callable[[Any, int, ErrorCode], Any]
+
+# In Kafka's words, as clients show them.
+_MESSAGES: Final = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+}
+_DENIED: Final = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+# Whose permission counts for the configs of a topic, a broker, its loggers, a client's metrics and a group.
+_CONFIGS_OF: Final = {
+    2: ResourceType.TOPIC,
+    4: ResourceType.CLUSTER,
+    8: ResourceType.CLUSTER,
+    16: ResourceType.CLUSTER,
+    32: ResourceType.GROUP,
+}
+_COORDINATORS_OF: Final = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
+_SHARE: Final = 2
+_KEYS_FROM_VERSION: Final = 4
+
+
+class Asking(NamedTuple):
+    """A request that wants something, and what its row in the table says that it needs."""
+
+    access: Access
+    context: RequestContext
+    operation: Operation
+    resource_type: ResourceType
+
+    def allows(self, resource_type: ResourceType, *name: str) -> bool:
+        """Whether the row's operation is allowed to a resource."""
+        return self.access.allows(self.context, self.operation, resource_type, *name)
+
+    def codes(self, names: Iterable[str]) -> list[ErrorCode]:
+        """How each of the names is answered, going by the row."""
+        names = list(names)
+        allowed = self.access.allowed(self.context, self.operation, self.resource_type, names)
+        return [ErrorCode.NONE if name in allowed else _DENIED[self.resource_type] for name in names]
+
+
+# How each entry of a request is answered; NONE is for the handler.
+Judge = Callable[[Asking, Any, Sequence[Any]], Sequence[ErrorCode]]
+
+
+class Entries(NamedTuple):
+    """An API that names resources one by one: in which field, and in which field of the response it answers them."""
+
+    asked: str
+    answered: str
+    judge: Judge
+    message: Mapping[ErrorCode, str] = MappingProxyType({})
+
+    def handle(self, handler: Handler, error_response: ErrorResponse, asking: Asking, request: Any) -> Any:
+        """Have what is allowed handled, and answer the rest."""
+        entries = getattr(request, self.asked)
+        codes = self.judge(asking, request, entries)
+        denied = {code: None for code in codes if code != ErrorCode.NONE}
+        if not denied:
+            return handler(request, asking.context)
+        parts = {code: self._part(request, entries, codes, code) for code in (ErrorCode.NONE, *denied)}
+        allowed = parts.pop(ErrorCode.NONE)
+        response = handler(allowed, asking.context) if getattr(allowed, self.asked) else None
+        # Only now: where nobody waits for an answer (acks=0) this closes the connection, and what is allowed is done.
+        refusals = [
+            self._refused(error_response(each, asking.context.api_version, code), code) for code, each in parts.items()
+        ]
+
+        def joined(answer: Any) -> Any:
+            answers = [getattr(each, self.answered) for each in (answer, *refusals) if each is not None]
+            whole = refusals[0] if answer is None else answer
+            setattr(whole, self.answered, [each for some in answers for each in some])
+            return whole
+
+        return response.map(joined) if isinstance(response, Deferred) else joined(response)
+
+    def _part(self, request: Any, entries: Sequence[Any], codes: Sequence[ErrorCode], wanted: ErrorCode) -> Any:
+        part = copy.copy(request)
+        setattr(part, self.asked, [entry for entry, code in zip(entries, codes, strict=True) if code == wanted])
+        return part
+
+    def _refused(self, response: Any, code: ErrorCode) -> Any:
+        if code in self.message:
+            for answer in getattr(response, self.answered):
+                for each in getattr(answer, "partitions", [answer]):
+                    each.error_message = self.message[code]
+        return response
+
+
+# Judges
+
+
+def _by_name(asking: Asking, request: object, entries: Sequence[Any]) -> Sequence[ErrorCode]:
+    return asking.codes(entry.name for entry in entries)
+
+
+def _by_itself(asking: Asking, request: object, entries: Sequence[str]) -> Sequence[ErrorCode]:
+    return asking.codes(entries)
+
+
+def _of_epochs(asking: Asking, request: object, entries: Sequence[Any]) -> Sequence[ErrorCode]:
+    """Brokers ask this too, and may know of all topics."""
+    if asking.access.allows(asking.context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, is_told=False):
+        return [ErrorCode.NONE] * len(entries)
+    return asking.codes(entry.topic for entry in entries)
+
+
+def _of_new_topics(asking: Asking, request: object, entries: Sequence[Any]) -> Sequence[ErrorCode]:
+    """Who may create on the cluster may create any topic. One that is named twice is refused for that."""
+    access, context = asking.access, asking.context
+    if access.allows(context, Operation.CREATE, ResourceType.CLUSTER, is_told=False):
+        return [ErrorCode.NONE] * len(entries)
+    counts = Counter(entry.name for entry in entries)
+    allowed = access.allowed(context, Operation.CREATE, ResourceType.TOPIC, counts)
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return [ErrorCode.NONE if each.name in allowed or counts[each.name] > 1 else denied for each in entries]
+
+
+def _of_configs(asking: Asking, request: object, entries: Sequence[Any]) -> Sequence[ErrorCode]:
+    """Configs of brokers are the cluster's. Of what nobody knows the handler says so."""
+
+    def code(entry: Any) -> ErrorCode:
+        resource_type = _CONFIGS_OF.get(entry.resource_type)
+        if resource_type is None:
+            return ErrorCode.NONE
+        name = () if resource_type is ResourceType.CLUSTER else (entry.resource_name,)
+        return ErrorCode.NONE if asking.allows(resource_type, *name) else _DENIED[resource_type]
+
+    return [code(entry) for entry in entries]
+
+
+def _of_coordinators(asking: Asking, request: FindCoordinatorRequest, entries: Sequence[str]) -> Sequence[ErrorCode]:
+    return [_coordinator(asking, request.key_type, key) for key in entries]
+
+
+def _coordinator(asking: Asking, key_type: int, key: str) -> ErrorCode:
+    access, context = asking.access, asking.context
+    if key_type == _SHARE:
+        is_allowed = access.allows(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+        return ErrorCode.NONE if is_allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    resource_type = _COORDINATORS_OF.get(key_type)
+    if resource_type is None or asking.allows(resource_type, key):
+        return ErrorCode.NONE
+    return _DENIED[resource_type]
+
+
+# Guards
+
+Guard = Callable[[Handler, ErrorResponse, Asking, Any], Any]
+
+_TOPICS: Final = Entries("topics", "topics", _by_name)
+_PRODUCED: Final = Entries("topic_data", "responses", _by_name)
+_NEW_TOPICS: Final = Entries(
+    "topics", "topics", _of_new_topics, {ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Authorization failed."}
+)
+_MORE_PARTITIONS: Final = Entries(
+    "topics", "results", _by_name, {ErrorCode.TOPIC_AUTHORIZATION_FAILED: "The topic authorization is failed."}
+)
+
+
+def _check(is_allowed: bool, resource_type: ResourceType) -> None:
+    if not is_allowed:
+        raise KafkaError(_DENIED[resource_type])
+
+
+def _cluster(handler: Handler, error_response: ErrorResponse, asking: Asking, request: Any) -> Any:
+    """Whoever asks must be allowed to do this to the cluster."""
+    _check(asking.allows(ResourceType.CLUSTER), ResourceType.CLUSTER)
+    return handler(request, asking.context)
+
+
+def _group(handler: Handler, error_response: ErrorResponse, asking: Asking, request: Any) -> Any:
+    """Whoever asks must be allowed to do this to the group."""
+    _check(asking.allows(ResourceType.GROUP, request.group_id), ResourceType.GROUP)
+    return handler(request, asking.context)
+
+
+def _offset_commit(handler: Handler, error_response: ErrorResponse, asking: Asking, request: Any) -> Any:
+    """Who commits must be allowed to read what it says that it has read."""
+    _check(asking.allows(ResourceType.GROUP, request.group_id), ResourceType.GROUP)
+    of_topics = asking._replace(resource_type=ResourceType.TOPIC)
+    return _TOPICS.handle(handler, error_response, of_topics, request)
+
+
+def _produce(handler: Handler, error_response: ErrorResponse, asking: Asking, request: ProduceRequest) -> Any:
+    if request.transactional_id is not None:
+        resource_type = ResourceType.TRANSACTIONAL_ID
+        _check(asking.allows(resource_type, request.transactional_id), resource_type)
+    return _PRODUCED.handle(handler, error_response, asking, request)
+
+
+def _find_coordinator(
+    handler: Handler, error_response: ErrorResponse, asking: Asking, request: FindCoordinatorRequest
+) -> Any:
+    if asking.context.api_version >= _KEYS_FROM_VERSION:
+        return Entries("coordinator_keys", "coordinators", _of_coordinators, _MESSAGES).handle(
+            handler, error_response, asking, request
+        )
+    code = _coordinator(asking, request.key_type, request.key)
+    if code == ErrorCode.NONE:
+        return handler(request, asking.context)
+    response = error_response(request, asking.context.api_version, code)
+    response.error_message = _MESSAGES[code]
+    return response
+
+
+def _init_producer_id(
+    handler: Handler, error_response: ErrorResponse, asking: Asking, request: InitProducerIdRequest
+) -> Any:
+    """An idempotent producer needs no more than a topic that it may write to."""
+    access, context = asking.access, asking.context
+    if request.transactional_id is not None:
+        is_allowed, resource_type = asking.allows(asking.resource_type, request.transactional_id), asking.resource_type
+    else:
+        resource_type = ResourceType.CLUSTER
+        is_allowed = access.allows(context, Operation.IDEMPOTENT_WRITE, resource_type, is_told=False)
+        is_allowed = is_allowed or access.allows_any(context, Operation.WRITE, ResourceType.TOPIC)
+    _check(is_allowed, resource_type)
+    return handler(request, context)
+
+
+def _create_topics(
+    handler: Handler, error_response: ErrorResponse, asking: Asking, request: CreateTopicsRequest
+) -> Any:
+    """What a new topic is like is told only to those who may see that."""
+    names = [topic.name for topic in request.topics]
+    shown = asking.access.allowed(asking.context, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, names, is_told=False)
+
+    def hide(response: CreateTopicsResponse) -> CreateTopicsResponse:
+        for topic in response.topics:
+            if topic.name not in shown:
+                topic.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                topic.num_partitions = topic.replication_factor = -1
+                topic.configs = ()
+        return response
+
+    response = _NEW_TOPICS.handle(handler, error_response, asking, request)
+    return response.map(hide) if isinstance(response, Deferred) else hide(response)
+
+
+GUARDS: Final[Mapping[ApiKey, Guard]] = {
+    ApiKey.PRODUCE: _produce,
+    ApiKey.LIST_OFFSETS: _TOPICS.handle,
+    ApiKey.LEADER_AND_ISR: _cluster,
+    ApiKey.STOP_REPLICA: _cluster,
+    ApiKey.UPDATE_METADATA: _cluster,
+    ApiKey.CONTROLLED_SHUTDOWN: _cluster,
+    ApiKey.OFFSET_COMMIT: _offset_commit,
+    ApiKey.FIND_COORDINATOR: _find_coordinator,
+    ApiKey.JOIN_GROUP: _group,
+    ApiKey.HEARTBEAT: _group,
+    ApiKey.LEAVE_GROUP: _group,
+    ApiKey.SYNC_GROUP: _group,
+    ApiKey.DESCRIBE_GROUPS: Entries("groups", "groups", _by_itself).handle,
+    ApiKey.CREATE_TOPICS: _create_topics,
+    ApiKey.DELETE_RECORDS: _TOPICS.handle,
+    ApiKey.INIT_PRODUCER_ID: _init_producer_id,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Entries("topics", "topics", _of_epochs).handle,
+    ApiKey.DESCRIBE_CONFIGS: Entries("resources", "results", _of_configs, _MESSAGES).handle,
+    ApiKey.ALTER_CONFIGS: Entries("resources", "responses", _of_configs).handle,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _cluster,
+    ApiKey.DESCRIBE_LOG_DIRS: _cluster,
+    ApiKey.CREATE_PARTITIONS: _MORE_PARTITIONS.handle,
+    ApiKey.DELETE_GROUPS: Entries("groups_names", "results", _by_itself).handle,
+    ApiKey.ELECT_LEADERS: _cluster,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Entries("resources", "responses", _of_configs).handle,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _cluster,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _cluster,
+    ApiKey.ALLOCATE_PRODUCER_IDS: _cluster,
+    ApiKey.ALTER_PARTITION: _cluster,
+    ApiKey.DESCRIBE_PRODUCERS: Entries("topics", "topics", _by_name, _MESSAGES).handle,
+}
+CHOOSE_THEMSELVES: Final = frozenset(
+    {
+        ApiKey.FETCH,
+        ApiKey.METADATA,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.LIST_GROUPS,
+        ApiKey.API_VERSIONS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    }
+)
+
+
+def guarded(
+    key: ApiKey,
+    operation: Operation,
+    resource_type: ResourceType,
+    handler: Handler,
+    error_response: ErrorResponse | None,
+    access: Access,
+) -> Handler:
+    """The handler behind its guard, where it has one."""
+    guard = GUARDS.get(key)
+    if guard is None or error_response is None:
+        return handler
+
+    def handle(request: Any, context: RequestContext) -> Any:
+        return guard(handler, error_response, Asking(access, context, operation, resource_type), request)
+
+    return handle

@@ -1,0 +1,80 @@
+"""The table of what this broker answers: the versions of each API, and what a request of it needs permission for.
+
+Owns one row per API: the versions advertised and served, and the operation on the kind of resource that an authorizer
+is asked about. Must not know sockets, nor what any handler does. Counterparts in Kafka: ApiKeys, ApiVersionManager.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
+
+from ottla.broker.requests.authorizer import Operation, ResourceType
+from ottla.wire.api_keys import ApiKey
+from ottla.wire.errors import ErrorCode
+from ottla.wire.types import VersionRange
+
+# (request, context) -> response | Deferred | None. Typed where it is written; here all messages are alike.
+Handler = Callable[[Any, Any], Any]
+# (request, version, error) -> response
+ErrorResponse = Callable[[Any, int, ErrorCode], Any]
+
+# A handler, and what answers where it failed; None where nothing can.
+Bound = tuple[Handler, ErrorResponse | None]
+
+
+class Row(NamedTuple):
+    """An API as this broker offers it. `served` is narrower where versions are told but not answered."""
+
+    key: ApiKey
+    advertised: str
+    operation: Operation
+    resource: ResourceType
+    served: str | None = None
+
+
+TABLE: Final = (
+    # librdkafka takes a broker without Produce 0-2 for one that knows no compression; they are told, and closed.
+    Row(ApiKey.PRODUCE, "0-11", Operation.WRITE, ResourceType.TOPIC, served="3-11"),
+    Row(ApiKey.FETCH, "4-17", Operation.READ, ResourceType.TOPIC),
+    Row(ApiKey.LIST_OFFSETS, "1-9", Operation.DESCRIBE, ResourceType.TOPIC),
+    Row(ApiKey.METADATA, "0-12", Operation.DESCRIBE, ResourceType.TOPIC),
+    Row(ApiKey.LEADER_AND_ISR, "0-7", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    Row(ApiKey.STOP_REPLICA, "0-4", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    Row(ApiKey.UPDATE_METADATA, "0-8", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    Row(ApiKey.CONTROLLED_SHUTDOWN, "0-3", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    Row(ApiKey.OFFSET_COMMIT, "2-9", Operation.READ, ResourceType.GROUP),
+    Row(ApiKey.OFFSET_FETCH, "1-9", Operation.DESCRIBE, ResourceType.GROUP),
+    Row(ApiKey.FIND_COORDINATOR, "0-6", Operation.DESCRIBE, ResourceType.GROUP),
+    Row(ApiKey.JOIN_GROUP, "0-9", Operation.READ, ResourceType.GROUP),
+    Row(ApiKey.HEARTBEAT, "0-4", Operation.READ, ResourceType.GROUP),
+    Row(ApiKey.LEAVE_GROUP, "0-5", Operation.READ, ResourceType.GROUP),
+    Row(ApiKey.SYNC_GROUP, "0-5", Operation.READ, ResourceType.GROUP),
+    Row(ApiKey.DESCRIBE_GROUPS, "0-5", Operation.DESCRIBE, ResourceType.GROUP),
+    Row(ApiKey.LIST_GROUPS, "0-5", Operation.DESCRIBE, ResourceType.GROUP),
+    Row(ApiKey.API_VERSIONS, "0-4", Operation.NONE, ResourceType.NONE),
+    Row(ApiKey.CREATE_TOPICS, "2-7", Operation.CREATE, ResourceType.TOPIC),
+    Row(ApiKey.DELETE_TOPICS, "1-6", Operation.DELETE, ResourceType.TOPIC),
+    Row(ApiKey.DELETE_RECORDS, "0-2", Operation.DELETE, ResourceType.TOPIC),
+    Row(ApiKey.INIT_PRODUCER_ID, "0-5", Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+    Row(ApiKey.OFFSET_FOR_LEADER_EPOCH, "2-4", Operation.DESCRIBE, ResourceType.TOPIC),
+    Row(ApiKey.DESCRIBE_CONFIGS, "1-4", Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
+    Row(ApiKey.ALTER_CONFIGS, "0-2", Operation.ALTER_CONFIGS, ResourceType.TOPIC),
+    Row(ApiKey.ALTER_REPLICA_LOG_DIRS, "1-2", Operation.ALTER, ResourceType.CLUSTER),
+    Row(ApiKey.DESCRIBE_LOG_DIRS, "1-4", Operation.DESCRIBE, ResourceType.CLUSTER),
+    Row(ApiKey.CREATE_PARTITIONS, "0-3", Operation.ALTER, ResourceType.TOPIC),
+    Row(ApiKey.DELETE_GROUPS, "0-2", Operation.DELETE, ResourceType.GROUP),
+    Row(ApiKey.ELECT_LEADERS, "0-2", Operation.ALTER, ResourceType.CLUSTER),
+    Row(ApiKey.INCREMENTAL_ALTER_CONFIGS, "0-1", Operation.ALTER_CONFIGS, ResourceType.TOPIC),
+    Row(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "0", Operation.ALTER, ResourceType.CLUSTER),
+    Row(ApiKey.LIST_PARTITION_REASSIGNMENTS, "0", Operation.DESCRIBE, ResourceType.CLUSTER),
+    Row(ApiKey.OFFSET_DELETE, "0", Operation.DELETE, ResourceType.GROUP),
+    Row(ApiKey.ALTER_PARTITION, "0-3", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    Row(ApiKey.DESCRIBE_CLUSTER, "0-1", Operation.DESCRIBE, ResourceType.CLUSTER),
+    Row(ApiKey.DESCRIBE_PRODUCERS, "0", Operation.READ, ResourceType.TOPIC),
+    Row(ApiKey.ALLOCATE_PRODUCER_IDS, "0", Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    Row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "0", Operation.DESCRIBE, ResourceType.TOPIC),
+)
+
+
+def advertised(keys: Iterable[ApiKey]) -> dict[ApiKey, VersionRange]:
+    """Return the versions that are advertised of these APIs, in the order of the table."""
+    return {row.key: VersionRange.parse(row.advertised) for row in TABLE if row.key in keys}

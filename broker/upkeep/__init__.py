@@ -1,0 +1,1 @@
+"""What is due now and then: checkpoints, retention, compaction, and logs that no metadata knows."""

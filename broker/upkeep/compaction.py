@@ -1,0 +1,321 @@
+"""Compaction: which log is cleaned next, and when what came of it counts.
+
+Owns the choice among logs, the checkpoints, and what is thrown away: a cleaning is void once the log was truncated,
+deleted, moved or is no longer to be compacted, and once any of its segments is no longer there. All that changes
+segments does so between two awaits of this loop, so that whoever else deletes some need not know of this.
+Must not know what stays of a log: that is decided in a process of its own. Counterparts in Kafka: LogCleaner,
+LogCleanerManager.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
+
+import trio
+
+from ottla.broker.replicas.host import Hosting
+from ottla.broker.upkeep.compaction_process import CleanerChild, CleanerEnded
+from ottla.log.checkpoint import sync_directory, write_checkpoints
+from ottla.log.cleanable import Dirt, find_dirt, first_dirty_offset
+from ottla.log.cleaner import CleaningJob, CleaningStats, CorruptLogError
+from ottla.log.cleaner_process import Outcome
+from ottla.log.compaction import CleanerLimits, cleaning_job, swap
+from ottla.log.offset_map import keys_that_fit
+from ottla.log.partition_log import PartitionLog
+from ottla.log.segments import NEVER_CUT
+from ottla.wire.types import TopicPartition
+
+logger = logging.getLogger("kafka.log.LogCleaner")
+
+CLEANER_KEYS: Final = (
+    "log.cleaner.backoff.ms",
+    "log.cleaner.dedupe.buffer.size",
+    "log.cleaner.io.buffer.load.factor",
+    "log.cleaner.io.buffer.size",
+    "log.cleaner.io.max.bytes.per.second",
+    "log.cleaner.threads",
+)
+# A look at all logs is not free: so long is waited between two of them at least.
+_LEAST_BACKOFF_MS: Final = 100
+_LOOKED_AT_AT_ONCE: Final = 50
+_LARGEST_MAP: Final = 2**31 - 1
+_MEBIBYTE: Final = 1 << 20
+
+
+class Worker(Protocol):
+    """Cleans one log after the other, elsewhere."""
+
+    async def begin(self, job: CleaningJob, bytes_per_second: float) -> None:
+        """Take a job."""
+
+    async def outcome(self) -> Outcome:
+        """What comes of it next."""
+
+    async def close(self) -> None:
+        """Stop, whatever it does."""
+
+
+class _Chosen(NamedTuple):
+    topic_partition: TopicPartition
+    log: PartitionLog
+    dirt: Dirt
+
+
+class _VoidError(Exception):
+    """What was cleaned is not the log as it is now."""
+
+
+class Cleaning:
+    """The cleaners of one broker."""
+
+    def __init__(
+        self,
+        replicas: Hosting,
+        config: Callable[[], Mapping[str, Any]],
+        new_worker: Callable[[], Worker] = CleanerChild,
+    ) -> None:
+        """`config` returns the broker's values by Kafka's names."""
+        self._replicas = replicas
+        self._logs = replicas.logs
+        self._clock = replicas.clock
+        self._offload = replicas.offload
+        self._config = config
+        self._new_worker = new_worker
+        # Up to where a log is clean; of this very log, not of one that had its name before.
+        self._clean_to: dict[TopicPartition, tuple[PartitionLog, int]] = {}
+        self._busy: set[TopicPartition] = set()
+        self._uncleanable: dict[TopicPartition, PartitionLog] = {}
+        self._round = trio.CancelScope()
+
+    async def run(self) -> None:
+        """Clean whatever needs it, until cancelled."""
+        if not self._config()["log.cleaner.enable"]:
+            return
+        for topic_partition, offset in (await self._offload(self._logs.read_cleaner_offsets)).items():
+            log = self._logs.get(topic_partition)
+            if log is not None:
+                self._clean_to[topic_partition] = log, offset
+        async with trio.open_nursery() as lasting:
+            while True:
+                with trio.CancelScope() as self._round:
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(trio.sleep_forever)
+                        for number in range(self._config()["log.cleaner.threads"]):
+                            nursery.start_soon(self._clean_on, number, lasting)
+
+    async def reconfigured(self, config: object) -> None:
+        """Begin anew with other values."""
+        self._round.cancel()
+
+    async def _clean_on(self, number: int, lasting: trio.Nursery) -> None:
+        worker = self._new_worker()
+        try:
+            while True:
+                chosen = await self._choose()
+                if chosen is None:
+                    # Its memory is wanted elsewhere for as long as all is clean.
+                    await worker.close()
+                    await trio.sleep(max(_LEAST_BACKOFF_MS, self._config()["log.cleaner.backoff.ms"]) / 1000)
+                else:
+                    await self._clean(number, worker, chosen, lasting)
+        finally:
+            await worker.close()
+
+    # The choice
+
+    async def _choose(self) -> _Chosen | None:
+        """The log with the largest share of dirt, of those that need cleaning."""
+        now_ms = self._clock.now_ms()
+        filthiest: _Chosen | None = None
+        before = self._written()
+        for count, (topic_partition, log) in enumerate(tuple(self._logs.logs.items()), 1):
+            if log.config.compact:
+                dirt = self._dirt_of(topic_partition, log, now_ms)
+                if dirt is not None and (filthiest is None or dirt.ratio > filthiest.dirt.ratio):
+                    filthiest = _Chosen(topic_partition, log, dirt)
+            if not count % _LOOKED_AT_AT_ONCE:
+                await trio.lowlevel.checkpoint()
+        self._forget_the_gone()
+        if self._written() != before:
+            await self._checkpoint()
+        if filthiest is None or filthiest.topic_partition in self._busy:
+            return None
+        return filthiest if self._is_current(filthiest) else None
+
+    def _forget_the_gone(self) -> None:
+        for topic_partition in [each for each, (log, _) in self._clean_to.items() if self._logs.get(each) is not log]:
+            del self._clean_to[topic_partition]
+        for topic_partition in [each for each, log in self._uncleanable.items() if self._logs.get(each) is not log]:
+            del self._uncleanable[topic_partition]
+
+    def _dirt_of(self, topic_partition: TopicPartition, log: PartitionLog, now_ms: int) -> Dirt | None:
+        """What is to be cleaned of a log, if that is due."""
+        stable = self._last_stable_offset(topic_partition)
+        is_uncleanable = self._uncleanable.get(topic_partition) is log
+        if stable is None or is_uncleanable or topic_partition in self._busy:
+            return None
+        values = log.config.values
+        try:
+            dirt = find_dirt(
+                log.segments,
+                self._first_dirty_offset(topic_partition, log),
+                stable,
+                min_lag_ms=values["min.compaction.lag.ms"],
+                max_lag_ms=values["max.compaction.lag.ms"],
+                now_ms=now_ms,
+            )
+        except OSError as error:
+            self._disk_failed(topic_partition, error)
+            return None
+        return dirt if dirt.is_due(values["min.cleanable.dirty.ratio"]) else None
+
+    def _first_dirty_offset(self, topic_partition: TopicPartition, log: PartitionLog) -> int:
+        known, checkpoint = self._clean_to.get(topic_partition, (log, None))
+        if known is not log:
+            checkpoint = None
+        if checkpoint is not None:
+            checkpoint = min(checkpoint, log.segments.lowest_cut)
+        offset, why = first_dirty_offset(checkpoint, log.log_start_offset, log.log_end_offset)
+        if why is not None and not log.config.delete:
+            logger.warning("Resetting first dirty offset of %s %s", topic_partition, why)
+        if checkpoint is not None:
+            self._clean_to[topic_partition] = log, offset
+        log.segments.lowest_cut = NEVER_CUT
+        return offset
+
+    # Cleaning
+
+    async def _clean(self, number: int, worker: Worker, chosen: _Chosen, lasting: trio.Nursery) -> None:
+        topic_partition, log, _ = chosen
+        self._busy.add(topic_partition)
+        try:
+            stats = await self._carry_out(worker, chosen, lasting)
+        except _VoidError:
+            logger.info("The cleaning of log %s is void: it has changed", topic_partition)
+            await worker.close()
+        except Exception as error:
+            await worker.close()
+            # What was truncated or deleted under the cleaner may well look corrupt to it.
+            if self._is_current(chosen):
+                self._failed(topic_partition, log, error)
+        else:
+            self._clean_to[topic_partition] = log, stats.end_offset
+            await self._checkpoint()
+            _tell(number, chosen, stats)
+        finally:
+            self._busy.discard(topic_partition)
+
+    def _failed(self, topic_partition: TopicPartition, log: PartitionLog, error: Exception) -> None:
+        if not isinstance(error, CorruptLogError | CleanerEnded):
+            self._disk_failed(topic_partition, error)
+            return
+        self._uncleanable[topic_partition] = log
+        logger.warning(
+            "Unexpected exception thrown when cleaning log %s. Marking its partition (%s) as uncleanable: %s",
+            log.directory,
+            topic_partition,
+            error,
+        )
+
+    async def _carry_out(self, worker: Worker, chosen: _Chosen, lasting: trio.Nursery) -> CleaningStats:
+        topic_partition, log, dirt = chosen
+        logger.info("Beginning cleaning of log %s", topic_partition)
+        if self._clean_to.get(topic_partition, (None, 0))[0] is not log:
+            # A recovery that meets a segment without a batch has to know that this may be the cleaner's doing.
+            self._clean_to[topic_partition] = log, dirt.first_dirty_offset
+            await self._checkpoint()
+        waiting = [each for each in log.segments if each.base_offset < dirt.first_uncleanable_offset]
+        rate = self._config()["log.cleaner.io.max.bytes.per.second"] / self._config()["log.cleaner.threads"]
+        await worker.begin(cleaning_job(log, dirt, waiting, self._limits(), self._clock.now_ms()), rate)
+        while True:
+            outcome = await worker.outcome()
+            if isinstance(outcome, CleaningStats):
+                return outcome
+            run, waiting = waiting[: outcome.segment_count], waiting[outcome.segment_count :]
+            if not self._is_current(chosen) or not log.segments.has_inactive(run):
+                raise _VoidError
+            logger.info("Swapping in cleaned segment %d for %d segments of %s", outcome.base_offset, len(run), log)
+            deleted = swap(log, self._logs.files, run, self._clock.now_ms())
+            # Only then may the checkpoint count on it, and the old ones go.
+            await self._offload(sync_directory, log.directory)
+            lasting.start_soon(self._remove_later, deleted)
+
+    def _last_stable_offset(self, topic_partition: TopicPartition) -> int | None:
+        partition = self._replicas.partitions.get(topic_partition)
+        return None if partition is None or partition.is_offline else partition.last_stable_offset
+
+    def _disk_failed(self, topic_partition: TopicPartition, error: Exception) -> None:
+        """Nobody knows which of a log's files are whole, nor which are there."""
+        partition = self._replicas.partitions[topic_partition]
+        if isinstance(error, OSError):
+            self._logs.failures.failed(partition.log.directory.parent, error, "compacting a log of")
+        else:
+            self._replicas.take_offline(partition, f"it cannot be cleaned: {error}", error)
+
+    def _is_current(self, chosen: _Chosen) -> bool:
+        """Whether the log is what it was when it was chosen, and still to be cleaned."""
+        topic_partition, log, _ = chosen
+        is_served = self._logs.get(topic_partition) is log and self._last_stable_offset(topic_partition) is not None
+        return is_served and log.config.compact and log.segments.lowest_cut == NEVER_CUT
+
+    def _limits(self) -> CleanerLimits:
+        """A cleaner's share."""
+        config = self._config()
+        threads = config["log.cleaner.threads"]
+        map_bytes = min(config["log.cleaner.dedupe.buffer.size"] // threads, _LARGEST_MAP)
+        max_keys = keys_that_fit(map_bytes, config["log.cleaner.io.buffer.load.factor"])
+        return CleanerLimits(max_keys, config["log.cleaner.io.buffer.size"] // threads // 2)
+
+    async def _remove_later(self, paths: Sequence[str]) -> None:
+        """Remove replaced files once nobody can want them, after a start at the latest."""
+        await trio.sleep(int(self._config()["log.segment.delete.delay.ms"]) / 1000)
+        try:
+            await self._offload(_remove, paths)
+        except OSError as error:
+            logger.error("Replaced files are left for the next start to remove: %s", error)
+
+    # Checkpoints
+
+    def _written(self) -> dict[TopicPartition, int]:
+        return {topic_partition: offset for topic_partition, (_, offset) in self._clean_to.items()}
+
+    async def _checkpoint(self) -> None:
+        self._logs.not_written(await self._offload(write_checkpoints, self._logs.cleaner_offsets(self._written())))
+
+
+def _remove(paths: Sequence[str]) -> None:
+    for path in paths:
+        Path(path).unlink(missing_ok=True)
+
+
+def _tell(number: int, chosen: _Chosen, stats: CleaningStats) -> None:
+    """What a cleaning did, with Kafka's words, as one line."""
+    read, written, indexed = (
+        each / _MEBIBYTE for each in (stats.bytes_read, stats.bytes_written, stats.map_bytes_read)
+    )
+    seconds = max(stats.seconds, 0.001)
+    logger.info(
+        "Log cleaner thread %d cleaned log %s (dirty section = [%d, %d]): "
+        "%.1f MB of log processed in %.1f seconds (%.1f MB/sec), indexed %.1f MB in %.1f seconds, "
+        "buffer utilization: %.1f%%, start size: %.1f MB (%d messages), end size: %.1f MB (%d messages), "
+        "%.1f%% size reduction (%.1f%% fewer messages)",
+        number,
+        chosen.topic_partition,
+        chosen.dirt.first_dirty_offset,
+        stats.end_offset,
+        read,
+        seconds,
+        read / seconds,
+        indexed,
+        stats.map_seconds,
+        100 * stats.map_utilization,
+        read,
+        stats.messages_read,
+        written,
+        stats.messages_written,
+        100 * (1 - written / read) if read else 0.0,
+        100 * (1 - stats.messages_written / stats.messages_read) if stats.messages_read else 0.0,
+    )
+    if stats.invalid_messages:
+        logger.warning("Found %d invalid messages during compaction of %s.", stats.invalid_messages, chosen.log)

@@ -1,0 +1,66 @@
+"""Old segments of all logs: sought now and then, taken out, and removed from the disk after `file.delete.delay.ms`.
+
+Owns when files that count no more are removed, and that the loop does not wait for that. Must not know which segments
+are old: `log/retention` does. Counterpart in Kafka: LogManager.cleanupLogs, LocalLog.deleteSegmentFiles.
+"""
+
+import logging
+import time
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from ottla.broker.loop.clock import Slice
+from ottla.broker.replicas.host import Hosting
+from ottla.broker.replicas.partition import Partition
+from ottla.log.removal import delete_old_segments, remove_files, sync_directories
+from ottla.wire.errors import KafkaError
+
+# A worker thread cannot be cancelled: so many at a time.
+_DIRECTORIES_AT_ONCE: Final = 100
+
+logger = logging.getLogger("kafka.log.LogManager")
+
+
+class OldSegments:
+    """The old segments of the partitions that this broker hosts, whoever leads them."""
+
+    def __init__(self, replicas: Hosting) -> None:
+        self._replicas = replicas
+
+    async def delete(self) -> None:
+        """Look at every log once."""
+        started = time.monotonic()
+        changed: list[Path] = []
+        time_slice = Slice()
+        for partition in tuple(self._replicas.partitions.values()):
+            await self._replicas.idle(partition.topic_partition)
+            while self._delete_some(partition):
+                if not changed or changed[-1] is not partition.log.directory:
+                    changed.append(partition.log.directory)
+                await trio.lowlevel.checkpoint()
+                await self._replicas.idle(partition.topic_partition)
+            await time_slice.rest()
+        for first in range(0, len(changed), _DIRECTORIES_AT_ONCE):
+            await self._replicas.offload(sync_directories, changed[first : first + _DIRECTORIES_AT_ONCE])
+        logger.debug("Old segments of %d logs deleted in %.3f seconds", len(changed), time.monotonic() - started)
+
+    def _delete_some(self, partition: Partition) -> bool:
+        """Whether segments went, and more may have to."""
+        replicas = self._replicas
+        if partition.is_offline or not replicas.hosts(partition):
+            return False
+        log = partition.log
+        try:
+            removed = delete_old_segments(log, partition.high_watermark, replicas.clock.now_ms())
+        except (OSError, KafkaError) as error:
+            replicas.take_offline(partition, f"its old segments cannot be deleted: {error}")
+            return False
+        if removed:
+            replicas.start_soon(self._remove_later, removed, log.config.values["file.delete.delay.ms"])
+        return bool(removed)
+
+    async def _remove_later(self, paths: list[str], delay_ms: int) -> None:
+        await trio.sleep(delay_ms / 1000)
+        await self._replicas.offload(remove_files, paths)
