@@ -34,9 +34,9 @@ from ottla.broker.net.broker_client import Connect, open_socket
 from ottla.broker.net.server import AddressInUse, listen, resolve_overrides
 from ottla.broker.requests.authorizer import Access, Authorizer
 from ottla.broker.upkeep.stray_logs import find_strays
-from ottla.log.directory_failures import NoLogDirectoryError, metadata_failed
 from ottla.log.manager import LogManager
-from ottla.log.meta_properties import DirectoryLocks, read_meta_properties
+from ottla.log.state.directory_failures import NoLogDirectoryError, metadata_failed
+from ottla.log.state.meta_properties import DirectoryLocks, read_meta_properties
 from ottla.wire.config_def import ConfigError
 from ottla.wire.uuids import uuid_text
 from ottla.zk.bootstrap import generate_broker_id, prepare_tree

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from ottla.log.append_info import LogAppendInfo, UnexpectedAppendOffsetError
 from ottla.log.config import LogConfig
-from ottla.log.open_files import OpenFile
-from ottla.log.segment import Segment, write_at
+from ottla.log.segments.open_files import OpenFile
+from ottla.log.segments.segment import Segment, write_at
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import ProducedBatch, crc_is_valid, iter_batches
 

@@ -8,19 +8,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ottla.log.checkpoint import (
+from ottla.log.config import LogConfig
+from ottla.log.manager import KRAFT_METADATA_TOPIC, parse_directory_name
+from ottla.log.segments.open_files import OpenFiles
+from ottla.log.segments.segment import LOG_SUFFIX, Segment
+from ottla.log.state.checkpoint import (
     LEADER_EPOCH_FILE,
     PARTITION_METADATA_FILE,
     CorruptCheckpointError,
     read_epochs,
     read_partition_metadata,
 )
-from ottla.log.config import LogConfig
-from ottla.log.manager import KRAFT_METADATA_TOPIC, parse_directory_name
-from ottla.log.meta_properties import META_PROPERTIES_FILE, read_meta_properties
-from ottla.log.open_files import OpenFiles
-from ottla.log.producer_snapshot import SNAPSHOT_SUFFIX, CorruptSnapshotError, decode_snapshot
-from ottla.log.segment import LOG_SUFFIX, Segment
+from ottla.log.state.meta_properties import META_PROPERTIES_FILE, read_meta_properties
+from ottla.log.state.producer_snapshot import SNAPSHOT_SUFFIX, CorruptSnapshotError, decode_snapshot
 from ottla.wire.record_batch import CorruptBatch, crc_is_valid, iter_batches, iter_records
 from ottla.wire.types import TopicPartition
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ottla.log.checkpoint import sync_directory
-from ottla.log.open_files import OpenFile
+from ottla.log.segments.open_files import OpenFile
+from ottla.log.state.checkpoint import sync_directory
 
 
 class FlushJob:

@@ -8,11 +8,11 @@ import logging
 from pathlib import Path
 from uuid import uuid4
 
-from ottla.log.directory_failures import storage_error
+from ottla.log.log import PartitionLog
 from ottla.log.manager import FUTURE_SUFFIX, LONGEST_NAME, LogManager, Renaming, renaming
 from ottla.log.new_log import NewLog
-from ottla.log.partition_log import PartitionLog
-from ottla.log.recovery import LoadOptions
+from ottla.log.recovery.recovery import LoadOptions
+from ottla.log.state.directory_failures import storage_error
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 

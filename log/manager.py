@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
-from ottla.log.checkpoint import (
+from ottla.log.config import LogConfig
+from ottla.log.log import PartitionLog
+from ottla.log.new_log import NewLog
+from ottla.log.recovery.processes import recover_ahead
+from ottla.log.recovery.progress import RecoveryProgress
+from ottla.log.recovery.recovery import LoadOptions
+from ottla.log.segments.open_files import OpenFiles
+from ottla.log.state.checkpoint import (
     CLEANER_OFFSET_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_OFFSET_FILE,
@@ -28,15 +35,8 @@ from ottla.log.checkpoint import (
     write_checkpoints,
     write_clean_shutdown,
 )
-from ottla.log.config import LogConfig
-from ottla.log.directory_failures import DirectoryFailures, NoLogDirectoryError, metadata_failed, storage_error
-from ottla.log.meta_properties import DirectoryLocks, check_meta_properties
-from ottla.log.new_log import NewLog
-from ottla.log.open_files import OpenFiles
-from ottla.log.partition_log import PartitionLog
-from ottla.log.recovery import LoadOptions
-from ottla.log.recovery_process import recover_ahead
-from ottla.log.recovery_progress import RecoveryProgress
+from ottla.log.state.directory_failures import DirectoryFailures, NoLogDirectoryError, metadata_failed, storage_error
+from ottla.log.state.meta_properties import DirectoryLocks, check_meta_properties
 from ottla.log.write_pace import WritePace
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition

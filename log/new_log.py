@@ -14,15 +14,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ottla.log.checkpoint import (
+from ottla.log.segments.index import OffsetIndex, TimeIndex
+from ottla.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from ottla.log.state.checkpoint import (
     LEADER_EPOCH_FILE,
     PARTITION_METADATA_FILE,
     EpochEntry,
     epochs_text,
     partition_metadata_text,
 )
-from ottla.log.index import OffsetIndex, TimeIndex
-from ottla.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from ottla.wire.types import TopicPartition
 
 

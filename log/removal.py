@@ -14,10 +14,10 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from ottla.log.checkpoint import sync_directory
-from ottla.log.partition_log import PartitionLog
+from ottla.log.log import PartitionLog
 from ottla.log.retention import old_segments
-from ottla.log.segment import Segment, set_aside
+from ottla.log.segments.segment import Segment, set_aside
+from ottla.log.state.checkpoint import sync_directory
 
 # Renaming takes a tenth of a millisecond for each.
 _SEGMENTS_AT_ONCE = 10

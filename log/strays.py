@@ -6,9 +6,9 @@ Counterparts in Kafka: LogManager.addStrayLog, UnifiedLog.logStrayDirName.
 
 import logging
 
-from ottla.log.directory_failures import storage_error
+from ottla.log.log import PartitionLog
 from ottla.log.manager import STRAY_SUFFIX, LogManager, renaming
-from ottla.log.partition_log import PartitionLog
+from ottla.log.state.directory_failures import storage_error
 from ottla.wire.types import TopicPartition
 
 logger = logging.getLogger("kafka.log.LogManager")

@@ -20,7 +20,7 @@ from ottla.broker.loop.clock import thread_offload
 from ottla.broker.net.broker_client import open_socket
 from ottla.broker.node import Node, run_store
 from ottla.embed import DONE, HOST, reserved_port
-from ottla.log.directory_failures import NoLogDirectoryError
+from ottla.log.state.directory_failures import NoLogDirectoryError
 from ottla.zk.embedded import EmbeddedLink, EmbeddedStore
 
 logger = logging.getLogger("kafka.Kafka$")

@@ -19,7 +19,6 @@ from ottla.broker.config.broker_config import BrokerConfig
 from ottla.broker.controller.topic_plans import topic_by_name
 from ottla.broker.loop.clock import Clock, thread_offload
 from ottla.broker.node import STORE_FILE, open_store
-from ottla.log.checkpoint import replace_file
 from ottla.log.config import LogConfig
 from ottla.log.directory_contents import (
     PartitionFound,
@@ -29,8 +28,9 @@ from ottla.log.directory_contents import (
     kraft_records,
     partitions_in,
 )
-from ottla.log.directory_failures import NoLogDirectoryError
-from ottla.log.meta_properties import DirectoryInUse, DirectoryLocks, read_meta_properties, take_from_kraft
+from ottla.log.state.checkpoint import replace_file
+from ottla.log.state.directory_failures import NoLogDirectoryError
+from ottla.log.state.meta_properties import DirectoryInUse, DirectoryLocks, read_meta_properties, take_from_kraft
 from ottla.wire.config_def import ConfigError
 from ottla.zk.cluster_metadata import ClusterMetadata, MetadataError, PartitionMetadata, TopicMetadata
 from ottla.zk.kraft_records import KraftImage

@@ -15,9 +15,9 @@ from ottla.broker.config.broker_config import BrokerConfig
 from ottla.broker.config.listeners import Address
 from ottla.broker.loop.process import Server, serve
 from ottla.broker.node import AddressInUse, Node
-from ottla.log.directory_failures import NoLogDirectoryError
 from ottla.log.manager import DuplicateLogError
-from ottla.log.meta_properties import DirectoryInUse, InconsistentMetaPropertiesError
+from ottla.log.state.directory_failures import NoLogDirectoryError
+from ottla.log.state.meta_properties import DirectoryInUse, InconsistentMetaPropertiesError
 from ottla.wire.config_def import ConfigError, render
 from ottla.zk.bootstrap import BrokerIdInUseError
 from ottla.zk.store import StoreError

@@ -11,9 +11,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
-from ottla.log.directory_failures import NoLogDirectoryError
-from ottla.log.meta_properties import DirectoryInUse
-from ottla.log.verify import NotALogDirectoryError, size_of, verify
+from ottla.log.state.directory_failures import NoLogDirectoryError
+from ottla.log.state.meta_properties import DirectoryInUse
+from ottla.log.verify.verify import NotALogDirectoryError, size_of, verify
 
 
 def run(directories: Sequence[Path], repair: bool) -> int:

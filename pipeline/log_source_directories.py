@@ -14,15 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ottla.log.checkpoint import (
+from ottla.log.segments.transaction_index import aborted_within
+from ottla.log.state.checkpoint import (
     CLEAN_SHUTDOWN_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_OFFSET_FILE,
     CorruptCheckpointError,
     read_offsets,
 )
-from ottla.log.meta_properties import is_locked
-from ottla.log.transaction_index import aborted_within
+from ottla.log.state.meta_properties import is_locked
 from ottla.pipeline.log_source_options import EARLIEST, FORMAT, LATEST, LogOptions, Offsets
 from ottla.pipeline.log_source_segments import (
     OpenTransactions,

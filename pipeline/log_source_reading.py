@@ -17,7 +17,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
-from ottla.log.open_files import OpenFile
+from ottla.log.segments.open_files import OpenFile
 from ottla.pipeline.log_source_columns import BatchWalk, Columns
 from ottla.pipeline.log_source_directories import TO_GO_ON, Slice, UnreadableLogError
 from ottla.pipeline.log_source_segments import (

@@ -15,11 +15,11 @@ from struct import Struct
 from typing import Final, NamedTuple, TypeVar
 from zlib import crc32
 
-from ottla.log.compaction import SWAP_SUFFIX
-from ottla.log.open_files import OpenFile, OpenFiles
-from ottla.log.producer_snapshot import SNAPSHOT_SUFFIX, CorruptSnapshotError, decode_snapshot
-from ottla.log.segment import INDEX_SUFFIX, LOG_SUFFIX, iter_headers
-from ottla.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
+from ottla.log.compaction.compaction import SWAP_SUFFIX
+from ottla.log.segments.open_files import OpenFile, OpenFiles
+from ottla.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX, iter_headers
+from ottla.log.segments.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
+from ottla.log.state.producer_snapshot import SNAPSHOT_SUFFIX, CorruptSnapshotError, decode_snapshot
 from ottla.wire.batch_header import MAGIC, MAGIC_POSITION
 from ottla.wire.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, CorruptBatch, parse_header
 

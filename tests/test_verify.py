@@ -8,7 +8,7 @@ import pytest
 
 from compat_tests.brokers import Broker, Ottla, ZooKeeperKafka, running
 from compat_tests.clients import CODECS, PRODUCERS, Sent, create_topic
-from ottla.log.verify import verify
+from ottla.log.verify.verify import verify
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
 RECORDS = [Sent(b"k%d" % (i % 40), b"some value " * (i % 50), (("h", b"%d" % i),)) for i in range(2000)]

@@ -24,8 +24,8 @@ from ottla.coordinator.config import read_group_config
 from ottla.coordinator.open_transactions import OpenTransactions
 from ottla.coordinator.runtime import GroupCoordinator
 from ottla.log.append_info import LogAppendInfo
-from ottla.log.open_files import FileRegion
-from ottla.log.segments import UncheckedSegmentError
+from ottla.log.segments.open_files import FileRegion
+from ottla.log.segments.segments import UncheckedSegmentError
 from ottla.wire.compression import Compression
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import (

@@ -11,7 +11,7 @@ from typing import Final
 
 from ottla.broker.net.session import RequestContext
 from ottla.broker.replicas.manager import ReplicaManager
-from ottla.log.partition_log import PartitionLog
+from ottla.log.log import PartitionLog
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

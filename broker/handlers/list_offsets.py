@@ -18,7 +18,7 @@ from ottla.broker.replicas.partition import (
     Partition,
 )
 from ottla.broker.replicas.reads import TO_HIGH_WATERMARK, TO_LAST_STABLE_OFFSET, TO_LOG_END
-from ottla.log.segments import UncheckedSegmentError
+from ottla.log.segments.segments import UncheckedSegmentError
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,

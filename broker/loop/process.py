@@ -16,7 +16,7 @@ from typing import Final, Protocol
 import trio
 
 from ottla.broker.loop.watchdog import Watchdog
-from ottla.log.directory_failures import NoLogDirectoryError
+from ottla.log.state.directory_failures import NoLogDirectoryError
 
 logger = logging.getLogger("org.apache.kafka.common.utils.LoggingSignalHandler")
 

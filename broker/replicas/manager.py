@@ -34,9 +34,9 @@ from ottla.broker.replicas.waits import PartitionWait
 from ottla.broker.replicas.watchers import EVERYTHING, ISR_PROPOSED, OffsetSignal
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.config import LogConfig
+from ottla.log.log import PartitionLog
 from ottla.log.manager import LogManager
 from ottla.log.new_log import make_logs
-from ottla.log.partition_log import PartitionLog
 from ottla.log.strays import make_way
 from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import ErrorCode, KafkaError

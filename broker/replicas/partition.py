@@ -17,9 +17,9 @@ from ottla.broker.replicas.watchers import EVERYTHING, HIGH_WATERMARK, ISR_PROPO
 from ottla.log.append import Append
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.config import LogConfig
-from ottla.log.leader_epochs import EpochEndOffset
-from ottla.log.partition_log import PartitionLog
-from ottla.log.segment import TimestampAndOffset
+from ottla.log.log import PartitionLog
+from ottla.log.segments.segment import TimestampAndOffset
+from ottla.log.state.leader_epochs import EpochEndOffset
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import AbortedTransaction
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrPartitionState

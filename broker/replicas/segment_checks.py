@@ -12,8 +12,8 @@ from ottla.broker.replicas.host import Hosting
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.reads import ReadResult
 from ottla.broker.replicas.watchers import EVERYTHING
-from ottla.log.segment import Segment
-from ottla.log.segments import UncheckedSegmentError
+from ottla.log.segments.segment import Segment
+from ottla.log.segments.segments import UncheckedSegmentError
 from ottla.wire.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger("kafka.log.LogSegment")

@@ -19,7 +19,7 @@ from ottla.broker.replicas.host import Hosting
 from ottla.broker.replicas.partition import Partition
 from ottla.log.append import Append
 from ottla.log.append_info import LogAppendInfo
-from ottla.log.partition_log import PartitionLog
+from ottla.log.log import PartitionLog
 from ottla.log.write_pace import WritePace
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import ProducedBatch

@@ -10,7 +10,7 @@ import logging
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.watchers import EVERYTHING, HIGH_WATERMARK, LOG_END, NOTHING
 from ottla.log.append_info import UnexpectedAppendOffsetError
-from ottla.log.partition_log import PartitionLog
+from ottla.log.log import PartitionLog
 from ottla.wire.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger("kafka.server.ReplicaFetcherThread")

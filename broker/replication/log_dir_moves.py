@@ -18,12 +18,12 @@ from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.decisions import truncation_offset
 from ottla.log.append_info import UnexpectedAppendOffsetError
-from ottla.log.checkpoint import sync_directory
 from ottla.log.future_logs import create_future, delete_future, future_name, replace_current
+from ottla.log.log import PartitionLog
 from ottla.log.manager import rename_directories
-from ottla.log.open_files import FileRegion
-from ottla.log.partition_log import PartitionLog
-from ottla.log.segments import UncheckedSegmentError
+from ottla.log.segments.open_files import FileRegion
+from ottla.log.segments.segments import UncheckedSegmentError
+from ottla.log.state.checkpoint import sync_directory
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 

@@ -16,14 +16,14 @@ import trio
 
 from ottla.broker.replicas.host import Hosting
 from ottla.broker.upkeep.compaction_process import CleanerChild, CleanerEnded
-from ottla.log.checkpoint import sync_directory, write_checkpoints
-from ottla.log.cleanable import Dirt, find_dirt, first_dirty_offset
-from ottla.log.cleaner import CleaningJob, CleaningStats, CorruptLogError
-from ottla.log.cleaner_process import Outcome
-from ottla.log.compaction import CleanerLimits, cleaning_job, swap
-from ottla.log.offset_map import keys_that_fit
-from ottla.log.partition_log import PartitionLog
-from ottla.log.segments import NEVER_CUT
+from ottla.log.compaction.cleanable import Dirt, find_dirt, first_dirty_offset
+from ottla.log.compaction.cleaner import CleaningJob, CleaningStats, CorruptLogError
+from ottla.log.compaction.compaction import CleanerLimits, cleaning_job, swap
+from ottla.log.compaction.offset_map import keys_that_fit
+from ottla.log.compaction.process import Outcome
+from ottla.log.log import PartitionLog
+from ottla.log.segments.segments import NEVER_CUT
+from ottla.log.state.checkpoint import sync_directory, write_checkpoints
 from ottla.wire.types import TopicPartition
 
 logger = logging.getLogger("kafka.log.LogCleaner")

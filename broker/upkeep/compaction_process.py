@@ -10,10 +10,10 @@ from typing import Final
 
 import trio
 
-from ottla.log.cleaner import CleaningJob
-from ottla.log.cleaner_process import Outcome, decode_outcome, encode_job
+from ottla.log.compaction.cleaner import CleaningJob
+from ottla.log.compaction.process import Outcome, decode_outcome, encode_job
 
-_COMMAND: Final = (sys.executable, "-P", "-m", "ottla.log.cleaner_process")
+_COMMAND: Final = (sys.executable, "-P", "-m", "ottla.log.compaction.process")
 
 
 class CleanerEnded(Exception):  # noqa: N818

@@ -12,8 +12,8 @@ from typing import Any, Final
 import trio
 
 from ottla.broker.loop.clock import Clock, Offload, Slice, StartSoon
-from ottla.log.checkpoint import write_checkpoints
 from ottla.log.manager import LogManager, remove_directories
+from ottla.log.state.checkpoint import write_checkpoints
 from ottla.wire.errors import KafkaError
 from ottla.wire.types import TopicPartition
 

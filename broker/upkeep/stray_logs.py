@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
+from ottla.log.log import PartitionLog
 from ottla.log.manager import LogManager
-from ottla.log.partition_log import PartitionLog
 from ottla.zk.znodes import TopicAssignment
 
 logger = logging.getLogger("kafka.log.LogManager")

@@ -13,7 +13,7 @@ from ottla.broker.handlers import fetch, list_offsets
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.fetchers import ReplicaFetchers
-from ottla.log.open_files import FileRegion
+from ottla.log.segments.open_files import FileRegion
 from ottla.wire.codec import Chunk, decode_request, decode_response, encode_request, encode_response
 from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.messages.list_offsets import ListOffsetsRequest

@@ -8,7 +8,7 @@ from typing import TypeVar, TypeVarTuple
 import trio
 import trio.testing
 
-from ottla.log.partition_log import PartitionLog
+from ottla.log.log import PartitionLog
 from ottla.log.write_pace import QUIET_FACTOR
 from tests.broker.replicas import House
 

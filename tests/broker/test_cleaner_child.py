@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from ottla.broker.upkeep.compaction_process import CleanerChild, CleanerEnded
-from ottla.log.cleaner import CleaningJob, CleaningStats
+from ottla.log.compaction.cleaner import CleaningJob, CleaningStats
 
 pytestmark = pytest.mark.slow
 

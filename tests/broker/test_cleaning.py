@@ -11,11 +11,11 @@ import trio.testing
 
 from ottla.broker.upkeep.compaction import Cleaning
 from ottla.broker.upkeep.compaction_process import CleanerEnded
-from ottla.log.checkpoint import CLEANER_OFFSET_FILE, read_offsets, write_offsets
-from ottla.log.cleaner import CleaningJob, CorruptLogError, clean
-from ottla.log.cleaner_process import Outcome
+from ottla.log.compaction.cleaner import CleaningJob, CorruptLogError, clean
+from ottla.log.compaction.process import Outcome
 from ottla.log.config import LogConfig
-from ottla.log.segment import Segment
+from ottla.log.segments.segment import Segment
+from ottla.log.state.checkpoint import CLEANER_OFFSET_FILE, read_offsets, write_offsets
 from ottla.wire.record_batch import validate_produced
 from ottla.wire.types import TopicPartition
 from tests.broker.replicas import NOW_MS, TOPIC, House, batch

@@ -8,7 +8,8 @@ import trio.testing
 
 from ottla.broker.upkeep.retention import OldSegments
 from ottla.broker.upkeep.schedule import Housekeeping
-from ottla.log.checkpoint import (
+from ottla.log.manager import Renaming, remove_directories
+from ottla.log.state.checkpoint import (
     HIGH_WATERMARK_FILE,
     LOG_START_OFFSET_FILE,
     RECOVERY_POINT_FILE,
@@ -16,7 +17,6 @@ from ottla.log.checkpoint import (
     read_offsets,
     write_checkpoints,
 )
-from ottla.log.manager import Renaming, remove_directories
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaTopicV1
 from ottla.wire.record_batch import validate_produced
 from ottla.wire.types import TopicPartition

@@ -8,8 +8,8 @@ import pytest
 from ottla.broker.handlers import describe_log_dirs
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.reads import ReadResult, consumer
-from ottla.log.directory_failures import NoLogDirectoryError
-from ottla.log.open_files import FileRegion
+from ottla.log.segments.open_files import FileRegion
+from ottla.log.state.directory_failures import NoLogDirectoryError
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest

@@ -13,9 +13,9 @@ from trio.testing import MockClock
 from ottla.broker.config.throttle import ReplicationQuota
 from ottla.broker.handlers import alter_replica_log_dirs, describe_log_dirs
 from ottla.broker.replication.log_dir_moves import LogDirMoves, align, append
-from ottla.log.checkpoint import LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE, read_offsets
-from ottla.log.open_files import FileRegion
-from ottla.log.partition_log import PartitionLog
+from ottla.log.log import PartitionLog
+from ottla.log.segments.open_files import FileRegion
+from ottla.log.state.checkpoint import LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE, read_offsets
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.alter_replica_log_dirs import (

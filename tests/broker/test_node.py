@@ -17,7 +17,7 @@ import trio.testing
 
 from ottla.broker.config.broker_config import BrokerConfig
 from ottla.broker.node import Node
-from ottla.log.meta_properties import read_meta_properties
+from ottla.log.state.meta_properties import read_meta_properties
 from ottla.wire.codec import encode_request
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse

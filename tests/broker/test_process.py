@@ -10,7 +10,7 @@ SERVER = """
 import sys
 import trio
 from ottla.broker.loop.process import serve
-from ottla.log.directory_failures import NoLogDirectoryError
+from ottla.log.state.directory_failures import NoLogDirectoryError
 
 class Server:
     async def run(self, ready):

@@ -15,7 +15,7 @@ from ottla.broker.loop.deferred import CloseConnection, Deferred
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication import apply as following
 from ottla.broker.upkeep.retention import OldSegments
-from ottla.log.partition_log import PartitionLog
+from ottla.log.log import PartitionLog
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.produce import ProduceResponse

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from ottla.broker.node import STORE_FILE, AddressInUse, Node
-from ottla.log.meta_properties import DirectoryInUse, DirectoryLocks
+from ottla.log.state.meta_properties import DirectoryInUse, DirectoryLocks
 from ottla.zk.store import OnEvent, Session, StoreFailedError
 from tests.broker.client import client
 from tests.broker.test_node import config, create, running

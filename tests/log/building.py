@@ -6,9 +6,9 @@ from typing import Any
 
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.config import LogConfig
-from ottla.log.open_files import FileRegion, OpenFiles
-from ottla.log.partition_log import PartitionLog
-from ottla.log.recovery import LoadOptions
+from ottla.log.log import PartitionLog
+from ottla.log.recovery.recovery import LoadOptions
+from ottla.log.segments.open_files import FileRegion, OpenFiles
 from ottla.wire.record_batch import (
     NewRecord,
     ProducedBatch,

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ottla.log.cleanable import Dirt, find_dirt
-from ottla.log.cleaner import CleanedGroup, CleaningStats, clean
-from ottla.log.compaction import CleanerLimits, cleaning_job, swap
-from ottla.log.open_files import OpenFiles
-from ottla.log.partition_log import PartitionLog
+from ottla.log.compaction.cleanable import Dirt, find_dirt
+from ottla.log.compaction.cleaner import CleanedGroup, CleaningStats, clean
+from ottla.log.compaction.compaction import CleanerLimits, cleaning_job, swap
+from ottla.log.log import PartitionLog
+from ottla.log.segments.open_files import OpenFiles
 from ottla.wire.record_batch import Compression, NewRecord, ProducedBatch, build_batch, parse_header
 
 from .building import NOW_MS

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from compat_tests.brokers import run_tool
-from ottla.log.partition_log import PartitionLog
-from ottla.log.producer_snapshot import decode_snapshot
-from ottla.log.verify import verify
+from ottla.log.log import PartitionLog
+from ottla.log.state.producer_snapshot import decode_snapshot
+from ottla.log.verify.verify import verify
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import ControlType, ProducedBatch, build_control_batch
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.checkpoint import (
+from ottla.log.state.checkpoint import (
     CorruptCheckpointError,
     EpochEntry,
     read_epochs,

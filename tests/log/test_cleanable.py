@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import pytest
 
-from ottla.log.cleanable import find_dirt, first_dirty_offset
-from ottla.log.cleaner import CleaningJob, SourceSegment, group_segments
+from ottla.log.compaction.cleanable import find_dirt, first_dirty_offset
+from ottla.log.compaction.cleaner import CleaningJob, SourceSegment, group_segments
 
 NEVER = 2**63 - 1
 NOW_MS = 1_000_000

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from ottla.log.cleaned_transactions import aborted_transactions
-from ottla.log.open_files import OpenFiles
-from ottla.log.partition_log import PartitionLog
-from ottla.log.transaction_index import AbortedTransaction, TransactionIndex
+from ottla.log.compaction.cleaned_transactions import aborted_transactions
+from ottla.log.log import PartitionLog
+from ottla.log.segments.open_files import OpenFiles
+from ottla.log.segments.transaction_index import AbortedTransaction, TransactionIndex
 from ottla.wire.record_batch import (
     ControlType,
     NewRecord,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.cleaner import CorruptLogError
-from ottla.log.compaction import CleanerLimits
-from ottla.log.partition_log import PartitionLog
+from ottla.log.compaction.cleaner import CorruptLogError
+from ottla.log.compaction.compaction import CleanerLimits
+from ottla.log.log import PartitionLog
 from ottla.wire.record_batch import Compression, iter_batches
 
 from .building import NOW_MS, append, content, open_log, records_from

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from compat_tests.brokers import run_tool
-from ottla.log.cleaned_transactions import aborted_transactions
-from ottla.log.compaction import CleanerLimits
-from ottla.log.partition_log import PartitionLog
-from ottla.log.transaction_index import AbortedTransaction
+from ottla.log.compaction.cleaned_transactions import aborted_transactions
+from ottla.log.compaction.compaction import CleanerLimits
+from ottla.log.log import PartitionLog
+from ottla.log.segments.transaction_index import AbortedTransaction
 from ottla.wire.record_batch import (
     Compression,
     ControlType,

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.cleaner import CleanedGroup, CleaningJob, CleaningStats, CorruptLogError
-from ottla.log.cleaner_process import Outcome, decode_job, decode_outcome, encode_job
-from ottla.log.compaction import CleanerLimits, cleaning_job
-from ottla.log.partition_log import PartitionLog
+from ottla.log.compaction.cleaner import CleanedGroup, CleaningJob, CleaningStats, CorruptLogError
+from ottla.log.compaction.compaction import CleanerLimits, cleaning_job
+from ottla.log.compaction.process import Outcome, decode_job, decode_outcome, encode_job
+from ottla.log.log import PartitionLog
 
 from .building import NOW_MS, append, open_log
 from .compacting import dirt_of, keyed
@@ -40,7 +40,7 @@ def job_of(log: PartitionLog) -> CleaningJob:
 
 class Child:
     def __init__(self) -> None:
-        command = [sys.executable, "-P", "-m", "ottla.log.cleaner_process"]
+        command = [sys.executable, "-P", "-m", "ottla.log.compaction.process"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def __enter__(self) -> "Child":

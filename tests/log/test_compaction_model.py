@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from ottla.log.compaction import CleanerLimits
-from ottla.log.segments import NEVER_CUT
+from ottla.log.compaction.compaction import CleanerLimits
+from ottla.log.segments.segments import NEVER_CUT
 from ottla.wire.record_batch import Compression, ProducedBatch, Record
 
 from .building import NOW_MS, append, open_log, records_from

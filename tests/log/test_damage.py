@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.checkpoint import (
+from ottla.log.log import PartitionLog
+from ottla.log.manager import LogManager
+from ottla.log.state.checkpoint import (
     HIGH_WATERMARK_FILE,
     LOG_START_OFFSET_FILE,
     RECOVERY_POINT_FILE,
     write_clean_shutdown,
     write_offsets,
 )
-from ottla.log.manager import LogManager
-from ottla.log.partition_log import PartitionLog
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import CorruptBatch, Record, crc_is_valid, iter_batches, iter_records
 from ottla.wire.types import TopicPartition

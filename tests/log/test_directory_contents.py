@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.checkpoint import write_partition_metadata
 from ottla.log.config import LogConfig
 from ottla.log.directory_contents import (
     DirectoryIdentity,
@@ -15,7 +14,8 @@ from ottla.log.directory_contents import (
     partitions_in,
 )
 from ottla.log.manager import LogManager
-from ottla.log.meta_properties import check_meta_properties, take_from_kraft
+from ottla.log.state.checkpoint import write_partition_metadata
+from ottla.log.state.meta_properties import check_meta_properties, take_from_kraft
 from ottla.wire.record_batch import ControlType, NewRecord, build_batch, build_control_batch
 from ottla.wire.types import TopicPartition
 from tests.log.building import NOW_MS, produced

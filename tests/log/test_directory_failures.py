@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from ottla.log.config import LogConfig
-from ottla.log.directory_failures import DirectoryFailures, NoLogDirectoryError
 from ottla.log.manager import LogManager
-from ottla.log.meta_properties import LOCK_FILE, META_PROPERTIES_FILE, DirectoryLocks
 from ottla.log.new_log import make_logs
+from ottla.log.state.directory_failures import DirectoryFailures, NoLogDirectoryError
+from ottla.log.state.meta_properties import LOCK_FILE, META_PROPERTIES_FILE, DirectoryLocks
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 

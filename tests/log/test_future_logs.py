@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.checkpoint import EpochEntry
 from ottla.log.config import LogConfig
 from ottla.log.future_logs import create_future, delete_future, future_name, replace_current
+from ottla.log.log import PartitionLog
 from ottla.log.manager import DuplicateLogError, LogManager
 from ottla.log.new_log import make_logs
-from ottla.log.open_files import FileRegion
-from ottla.log.partition_log import PartitionLog
-from ottla.log.transaction_index import AbortedTransaction
+from ottla.log.segments.open_files import FileRegion
+from ottla.log.segments.transaction_index import AbortedTransaction
+from ottla.log.state.checkpoint import EpochEntry
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 

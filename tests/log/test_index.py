@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.log.index import CorruptIndexError, OffsetIndex, TimeIndex, TimestampOffset
-from ottla.log.open_files import OpenFiles
+from ottla.log.segments.index import CorruptIndexError, OffsetIndex, TimeIndex, TimestampOffset
+from ottla.log.segments.open_files import OpenFiles
 
 BASE = 1000
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.leader_epochs import EpochEndOffset, LeaderEpochs
+from ottla.log.state.leader_epochs import EpochEndOffset, LeaderEpochs
 
 
 def _epochs(tmp_path: Path, *entries: tuple[int, int]) -> LeaderEpochs:

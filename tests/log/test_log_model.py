@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from ottla.log.partition_log import PartitionLog
+from ottla.log.log import PartitionLog
 from ottla.wire.record_batch import iter_batches, iter_records
 
 from .building import append, content, open_log, produced

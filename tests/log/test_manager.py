@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.checkpoint import HIGH_WATERMARK_FILE, write_offsets
 from ottla.log.config import LogConfig
 from ottla.log.manager import (
     DuplicateLogError,
@@ -13,14 +12,15 @@ from ottla.log.manager import (
     remove_directories,
     rename_directories,
 )
-from ottla.log.meta_properties import (
+from ottla.log.new_log import make_logs
+from ottla.log.state.checkpoint import HIGH_WATERMARK_FILE, write_offsets
+from ottla.log.state.meta_properties import (
     DirectoryInUse,
     DirectoryLocks,
     InconsistentMetaPropertiesError,
     is_locked,
     read_meta_properties,
 )
-from ottla.log.new_log import make_logs
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 
@@ -54,7 +54,7 @@ def test_a_directory_in_use_is_refused_in_this_process_and_in_another(tmp_path: 
     manager = _manager(tmp_path)
     with pytest.raises(DirectoryInUse, match=str(tmp_path)):
         _manager(tmp_path)
-    imports = "import sys; from pathlib import Path; from ottla.log.meta_properties import DirectoryLocks"
+    imports = "import sys; from pathlib import Path; from ottla.log.state.meta_properties import DirectoryLocks"
     code = f"{imports}; DirectoryLocks([Path(sys.argv[1])])"
     other = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
     assert "DirectoryInUse" in other.stderr

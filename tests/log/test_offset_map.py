@@ -1,6 +1,6 @@
 import tracemalloc
 
-from ottla.log.offset_map import BYTES_PER_KEY, OffsetMap, keys_that_fit
+from ottla.log.compaction.offset_map import BYTES_PER_KEY, OffsetMap, keys_that_fit
 
 
 def test_the_newest_offset_of_each_key_is_found_whatever_its_length() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.open_files import FileRegion, LazyFile, OpenFiles
+from ottla.log.segments.open_files import FileRegion, LazyFile, OpenFiles
 
 
 def _files(tmp_path: Path, limit: int, count: int) -> tuple[OpenFiles, list[LazyFile]]:

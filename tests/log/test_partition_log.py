@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla.log.append_info import UnexpectedAppendOffsetError
-from ottla.log.partition_log import PartitionLog
+from ottla.log.log import PartitionLog
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import HEADER_SIZE, NewRecord, build_batch, iter_batches, place
 

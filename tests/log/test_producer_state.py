@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from ottla.log.producer_snapshot import CorruptSnapshotError, SnapshotEntry, decode_snapshot, encode_snapshot
-from ottla.log.producer_state import ProducerState
+from ottla.log.state.producer_snapshot import CorruptSnapshotError, SnapshotEntry, decode_snapshot, encode_snapshot
+from ottla.log.state.producer_state import ProducerState
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import BatchHeader, ControlType, build_control_batch, parse_header
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.open_files import FileRegion
-from ottla.log.partition_log import PartitionLog
-from ottla.log.segment import TimestampAndOffset
+from ottla.log.log import PartitionLog
+from ottla.log.segments.open_files import FileRegion
+from ottla.log.segments.segment import TimestampAndOffset
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import Compression, NewRecord, build_batch, iter_batches, parse_header
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.checkpoint import EpochEntry
-from ottla.log.recovery import OldMessageFormatError
+from ottla.log.recovery.recovery import OldMessageFormatError
+from ottla.log.state.checkpoint import EpochEntry
 from ottla.wire.record_batch import ControlType, NewRecord, build_batch, build_control_batch
 
 from .building import NOW_MS, append, open_log, produced, records_from, values_from

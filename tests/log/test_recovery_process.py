@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log import recovery_process
 from ottla.log.manager import LogManager
-from ottla.log.recovery_process import RecoveryJob, recover_in_processes
+from ottla.log.recovery import processes as recovery_process
+from ottla.log.recovery.processes import RecoveryJob, recover_in_processes
 from ottla.wire.record_batch import ProducedBatch
 from ottla.wire.types import TopicPartition
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ottla.log.config import LogConfig
-from ottla.log.recovery import LoadOptions
-from ottla.log.recovery_progress import RecoveryProgress, bytes_to_scan
+from ottla.log.recovery.progress import RecoveryProgress, bytes_to_scan
+from ottla.log.recovery.recovery import LoadOptions
 
 MB = 10**6
 

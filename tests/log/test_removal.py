@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.log.partition_log import PartitionLog
+from ottla.log.log import PartitionLog
 from ottla.log.removal import delete_old_segments, remove_files, sync_directories
 from ottla.wire.errors import ErrorCode, KafkaError
 

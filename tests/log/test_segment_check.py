@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.batch_order import certain_batches
-from ottla.log.segments import UncheckedSegmentError
+from ottla.log.segments.batch_order import certain_batches
+from ottla.log.segments.segments import UncheckedSegmentError
 from ottla.wire.record_batch import BatchHeader, NewRecord, build_batch, parse_header
 
 from .building import NOW_MS, append, open_log, produced, records_from, values_from

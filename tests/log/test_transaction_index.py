@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from ottla.log.partition_log import PartitionLog
-from ottla.log.transaction_index import AbortedTransaction
+from ottla.log.log import PartitionLog
+from ottla.log.segments.transaction_index import AbortedTransaction
 from ottla.wire.record_batch import (
     ControlType,
     NewRecord,

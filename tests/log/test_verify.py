@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.checkpoint import (
+from ottla.log.state.checkpoint import (
     CLEAN_SHUTDOWN_FILE,
     HIGH_WATERMARK_FILE,
     LEADER_EPOCH_FILE,
@@ -17,8 +17,8 @@ from ottla.log.checkpoint import (
     read_offsets,
     write_offsets,
 )
-from ottla.log.meta_properties import DirectoryInUse, DirectoryLocks
-from ottla.log.verify import NotALogDirectoryError, Summary, size_of, verify
+from ottla.log.state.meta_properties import DirectoryInUse, DirectoryLocks
+from ottla.log.verify.verify import NotALogDirectoryError, Summary, size_of, verify
 from ottla.wire.record_batch import NewRecord, build_batch, iter_batches
 
 from .building import NOW_MS, TOPIC_PARTITION, append, open_log, produced, values_from

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from ottla.cli import main
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
-from ottla.log.meta_properties import DirectoryLocks, read_meta_properties
+from ottla.log.state.meta_properties import DirectoryLocks, read_meta_properties
 from ottla.wire.record_batch import NewRecord, build_batch
 from ottla.wire.types import TopicPartition
 from ottla.zk.cluster_metadata import ClusterMetadata, PartitionMetadata

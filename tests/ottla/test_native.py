@@ -13,7 +13,7 @@ from compat_tests.jars import require
 from ottla import native
 from ottla.build_native import build
 
-WHAT_RUNS = "import sys, ottla.log.segment as s; sys.stdout.write(s.__file__)"
+WHAT_RUNS = "import sys, ottla.log.segments.segment as s; sys.stdout.write(s.__file__)"
 
 
 def copy_of_the_package(folder: Path) -> Path:
@@ -43,7 +43,7 @@ def test_every_module_is_there_and_every_room_is_named() -> None:
 
 
 def test_a_module_is_in_the_form_that_this_process_is_said_to_run() -> None:
-    from ottla.log import segment
+    from ottla.log.segments import segment
 
     assert Path(segment.__file__).suffix == (".so" if native.is_used() else ".py")
 

@@ -4,8 +4,8 @@ from array import array
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ottla.log.checkpoint import HIGH_WATERMARK_FILE, write_offsets
-from ottla.log.partition_log import PartitionLog
+from ottla.log.log import PartitionLog
+from ottla.log.state.checkpoint import HIGH_WATERMARK_FILE, write_offsets
 from ottla.pipeline.log_source_columns import NO_HEADERS, NO_KEY, NO_VALUE, Columns
 from ottla.pipeline.log_source_directories import Logs, Slice
 from ottla.pipeline.log_source_options import LogOptions, parse_options

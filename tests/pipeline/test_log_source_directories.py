@@ -8,9 +8,9 @@ from zlib import crc32
 
 import pytest
 
-from ottla.log.checkpoint import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, write_clean_shutdown, write_offsets
-from ottla.log.meta_properties import DirectoryLocks, is_locked
-from ottla.log.partition_log import PartitionLog
+from ottla.log.log import PartitionLog
+from ottla.log.state.checkpoint import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, write_clean_shutdown, write_offsets
+from ottla.log.state.meta_properties import DirectoryLocks, is_locked
 from ottla.pipeline import log_source_directories
 from ottla.pipeline.log_source_directories import Logs, UnreadableLogError
 from ottla.wire.batch_header import MAGIC_POSITION

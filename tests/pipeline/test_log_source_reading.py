@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ottla.log.partition_log import PartitionLog
+from ottla.log.log import PartitionLog
 from ottla.log.removal import delete_old_segments
 from ottla.pipeline import log_source_directories, log_source_reading
 from ottla.pipeline.log_source_directories import UnreadableLogError

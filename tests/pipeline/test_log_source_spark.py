@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
 from compat_tests.clients import CODECS, PATIENCE_S, create_topic
-from ottla.log.checkpoint import HIGH_WATERMARK_FILE, read_offsets
+from ottla.log.state.checkpoint import HIGH_WATERMARK_FILE, read_offsets
 from ottla.wire.types import TopicPartition as LogPartition
 
 pytestmark = pytest.mark.slow

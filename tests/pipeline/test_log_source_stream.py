@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.checkpoint import LOG_START_OFFSET_FILE, write_offsets
 from ottla.log.config import LogConfig
-from ottla.log.meta_properties import DirectoryLocks
-from ottla.log.open_files import OpenFiles
-from ottla.log.partition_log import PartitionLog
-from ottla.log.recovery import LoadOptions
+from ottla.log.log import PartitionLog
+from ottla.log.recovery.recovery import LoadOptions
 from ottla.log.removal import delete_old_segments
+from ottla.log.segments.open_files import OpenFiles
+from ottla.log.state.checkpoint import LOG_START_OFFSET_FILE, write_offsets
+from ottla.log.state.meta_properties import DirectoryLocks
 from ottla.pipeline.log_source_directories import UnreadableLogError
 from ottla.pipeline.log_source_options import Offsets
 from ottla.pipeline.log_source_stream import LogStream

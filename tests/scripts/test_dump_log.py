@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from ottla.log.checkpoint import EpochEntry, write_epochs, write_offsets, write_partition_metadata
-from ottla.log.index_check import OFFSET_ENTRY, TIME_ENTRY
-from ottla.log.producer_snapshot import SnapshotEntry, write_snapshot
+from ottla.log.segments.index_check import OFFSET_ENTRY, TIME_ENTRY
+from ottla.log.state.checkpoint import EpochEntry, write_epochs, write_offsets, write_partition_metadata
+from ottla.log.state.producer_snapshot import SnapshotEntry, write_snapshot
 from ottla.scripts.dump_log import dump_log
 from ottla.scripts.kafka.face import Face, JavaError, Release, ToolExit
 from ottla.scripts.kafka.tools import dump_log as kafka_tool

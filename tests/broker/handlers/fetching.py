@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ottla.broker.handlers import fetch
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.replicas.partition import Partition
-from ottla.log.open_files import FileRegion
+from ottla.log.segments.open_files import FileRegion
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import encode_response
 from ottla.wire.messages.fetch import (

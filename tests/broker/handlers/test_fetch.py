@@ -2,7 +2,7 @@ import pytest
 
 from ottla.broker.handlers import fetch
 from ottla.broker.loop.deferred import Deferred
-from ottla.log.open_files import FileRegion
+from ottla.log.segments.open_files import FileRegion
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import (

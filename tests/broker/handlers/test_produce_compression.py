@@ -1,7 +1,7 @@
 """What `compression.type` makes of batches on their way into the log."""
 
 from ottla.broker.loop.deferred import Deferred
-from ottla.log.open_files import FileRegion
+from ottla.log.segments.open_files import FileRegion
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.produce import ProduceResponse
 from ottla.wire.record_batch import Compression, iter_batches, iter_records

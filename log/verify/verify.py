@@ -11,7 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from ottla.log.checkpoint import (
+from ottla.log.manager import parse_directory_name
+from ottla.log.segments.segment import LOG_SUFFIX
+from ottla.log.state.checkpoint import (
     CLEAN_SHUTDOWN_FILE,
     CLEANER_OFFSET_FILE,
     HIGH_WATERMARK_FILE,
@@ -21,10 +23,8 @@ from ottla.log.checkpoint import (
     read_offsets,
     write_offsets,
 )
-from ottla.log.manager import parse_directory_name
-from ottla.log.meta_properties import LOCK_FILE, META_PROPERTIES_FILE, DirectoryLocks, read_meta_properties
-from ottla.log.segment import LOG_SUFFIX
-from ottla.log.verify_partition import Finding, PartitionCheck
+from ottla.log.state.meta_properties import LOCK_FILE, META_PROPERTIES_FILE, DirectoryLocks, read_meta_properties
+from ottla.log.verify.partition import Finding, PartitionCheck
 from ottla.wire.types import TopicPartition
 
 _OFFSET_FILES = (RECOVERY_POINT_FILE, HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, CLEANER_OFFSET_FILE)

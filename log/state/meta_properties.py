@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ottla.log.checkpoint import replace_file, sync_directory
-from ottla.log.directory_failures import NoLogDirectoryError
+from ottla.log.state.checkpoint import replace_file, sync_directory
+from ottla.log.state.directory_failures import NoLogDirectoryError
 
 logger = logging.getLogger("kafka.log.LogManager")
 

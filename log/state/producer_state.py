@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ottla.log.producer_snapshot import (
+from ottla.log.segments.transaction_index import AbortedTransaction
+from ottla.log.state.producer_snapshot import (
     SNAPSHOT_SUFFIX,
     CorruptSnapshotError,
     SnapshotEntry,
@@ -19,7 +20,6 @@ from ottla.log.producer_snapshot import (
     snapshot_path,
     write_snapshot,
 )
-from ottla.log.transaction_index import AbortedTransaction
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import BatchHeader, ControlType, CorruptBatch, end_transaction_marker
 

@@ -12,12 +12,12 @@ import os
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from ottla.log.cleanable import Dirt
-from ottla.log.cleaner import CLEANED_SUFFIX, CleaningJob, SourceSegment
-from ottla.log.open_files import OpenFiles
-from ottla.log.partition_log import PartitionLog
-from ottla.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
-from ottla.log.transaction_index import TRANSACTION_INDEX_SUFFIX
+from ottla.log.compaction.cleanable import Dirt
+from ottla.log.compaction.cleaner import CLEANED_SUFFIX, CleaningJob, SourceSegment
+from ottla.log.log import PartitionLog
+from ottla.log.segments.open_files import OpenFiles
+from ottla.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from ottla.log.segments.transaction_index import TRANSACTION_INDEX_SUFFIX
 
 SWAP_SUFFIX: Final = ".swap"
 DELETED_SUFFIX: Final = ".deleted"

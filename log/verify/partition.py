@@ -14,7 +14,12 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from ottla.log.checkpoint import (
+from ottla.log.segments.crc import crc_of_range
+from ottla.log.segments.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP
+from ottla.log.segments.index_check import OFFSET_ENTRY, TIME_ENTRY, IndexEntries, PositionCheck, TimeCheck
+from ottla.log.segments.open_files import OpenFile
+from ottla.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, iter_headers
+from ottla.log.state.checkpoint import (
     LEADER_EPOCH_FILE,
     PARTITION_METADATA_FILE,
     CorruptCheckpointError,
@@ -23,20 +28,15 @@ from ottla.log.checkpoint import (
     replace_file,
     write_epochs,
 )
-from ottla.log.crc import crc_of_range
-from ottla.log.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP
-from ottla.log.index_check import OFFSET_ENTRY, TIME_ENTRY, IndexEntries, PositionCheck, TimeCheck
-from ottla.log.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
-from ottla.log.open_files import OpenFile
-from ottla.log.producer_snapshot import (
+from ottla.log.state.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
+from ottla.log.state.producer_snapshot import (
     SNAPSHOT_SUFFIX,
     CorruptSnapshotError,
     SnapshotEntry,
     decode_snapshot,
     encode_snapshot,
 )
-from ottla.log.producer_state import ProducerState
-from ottla.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, iter_headers
+from ottla.log.state.producer_state import ProducerState
 from ottla.wire.batch_header import ATTRIBUTES_POSITION
 from ottla.wire.record_batch import BatchHeader, CorruptBatch, check_records
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from ottla.log.recovery import LoadOptions
-from ottla.log.segment import LOG_SUFFIX
+from ottla.log.recovery.recovery import LoadOptions
+from ottla.log.segments.segment import LOG_SUFFIX
 
 TELL_EVERY_S: Final = 1.0
 _MEGABYTE: Final = 10**6

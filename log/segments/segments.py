@@ -9,10 +9,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import overload
 
-from ottla.log.open_files import FileRegion
-from ottla.log.segment import Damage, Segment, TimestampAndOffset, end_of_batches
-from ottla.log.segment_check import CheckOutcome, SegmentCheck
-from ottla.log.transaction_index import AbortedTransaction, aborted_within
+from ottla.log.segments.open_files import FileRegion
+from ottla.log.segments.segment import Damage, Segment, TimestampAndOffset, end_of_batches
+from ottla.log.segments.segment_check import CheckOutcome, SegmentCheck
+from ottla.log.segments.transaction_index import AbortedTransaction, aborted_within
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import HEADER_SIZE, BatchHeader
 

@@ -10,7 +10,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from ottla.log.checkpoint import LEADER_EPOCH_FILE, EpochEntry, read_epochs, write_epochs
+from ottla.log.state.checkpoint import LEADER_EPOCH_FILE, EpochEntry, read_epochs, write_epochs
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1

@@ -11,7 +11,7 @@ from contextlib import suppress
 from struct import Struct
 from typing import ClassVar, NamedTuple
 
-from ottla.log.open_files import LazyFile, OpenFile, OpenFiles
+from ottla.log.segments.open_files import LazyFile, OpenFile, OpenFiles
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
 NO_TIMESTAMP = -1

@@ -7,7 +7,7 @@ checks of indexes.
 
 from struct import Struct
 
-from ottla.log.index import NO_TIMESTAMP
+from ottla.log.segments.index import NO_TIMESTAMP
 from ottla.wire.record_batch import BatchHeader
 
 OFFSET_ENTRY = Struct(">ii")

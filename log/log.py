@@ -10,15 +10,15 @@ from pathlib import Path
 
 from ottla.log.append import Append, SegmentWrite, batches_for, replicated_batches
 from ottla.log.append_info import LogAppendInfo
-from ottla.log.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
-from ottla.log.directory_failures import storage_error
 from ottla.log.flushing import Flushes, FlushJob
-from ottla.log.leader_epochs import EpochEndOffset
-from ottla.log.open_files import FileRegion, OpenFile, OpenFiles
-from ottla.log.producer_state import BatchMetadata
-from ottla.log.recovery import LoadOptions, load_log, rebuild_producers
-from ottla.log.segment import Segment, TimestampAndOffset
-from ottla.log.segments import Segments
+from ottla.log.recovery.recovery import LoadOptions, load_log, rebuild_producers
+from ottla.log.segments.open_files import FileRegion, OpenFile, OpenFiles
+from ottla.log.segments.segment import Segment, TimestampAndOffset
+from ottla.log.segments.segments import Segments
+from ottla.log.state.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
+from ottla.log.state.directory_failures import storage_error
+from ottla.log.state.leader_epochs import EpochEndOffset
+from ottla.log.state.producer_state import BatchMetadata
 from ottla.log.write_pace import WritePace
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import LOG_OVERHEAD, BatchHeader, ProducedBatch, place

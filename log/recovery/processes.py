@@ -1,4 +1,4 @@
-"""`python -m ottla.log.recovery_process`: recovers logs for a broker that starts, beside others that do the same.
+"""`python -m ottla.log.recovery.processes`: recovers logs for a broker that starts, beside others that do the same.
 
 Owns what goes through the pipes: a log as a line of JSON on standard input, and on standard output a line for all that
 is said about it and one when it is done. Leaves files as a clean stop does, so that the broker opens them without
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ottla.log.config import LogConfig
-from ottla.log.open_files import OpenFiles
-from ottla.log.recovery import LoadOptions, load_log
-from ottla.log.recovery_progress import RecoveryProgress
+from ottla.log.recovery.progress import RecoveryProgress
+from ottla.log.recovery.recovery import LoadOptions, load_log
+from ottla.log.segments.open_files import OpenFiles
 
 WORTH_A_PROCESS = 64 << 20
 """Less than so many bytes are looked through in the time that processes take to start."""
@@ -124,7 +124,7 @@ def recover_in_processes(jobs: Iterable[RecoveryJob], processes: int, recovered:
 
 
 def _start() -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-P", "-m", "ottla.log.recovery_process"]
+    command = [sys.executable, "-P", "-m", "ottla.log.recovery.processes"]
     # A group of its own: who interrupts the broker on a terminal gives it time to stop.
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, process_group=0)
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from ottla.log.index import CorruptIndexError
-from ottla.log.open_files import LazyFile, OpenFile, OpenFiles
+from ottla.log.segments.index import CorruptIndexError
+from ottla.log.segments.open_files import LazyFile, OpenFile, OpenFiles
 
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
 

@@ -12,9 +12,9 @@ from struct import Struct
 from typing import NamedTuple
 
 from ottla.log.config import LogConfig
-from ottla.log.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, CorruptIndexError, OffsetIndex, TimeIndex
-from ottla.log.open_files import RWF_NOWAIT, LazyFile, OpenFile, OpenFiles
-from ottla.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
+from ottla.log.segments.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, CorruptIndexError, OffsetIndex, TimeIndex
+from ottla.log.segments.open_files import RWF_NOWAIT, LazyFile, OpenFile, OpenFiles
+from ottla.log.segments.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, iter_records, parse_header
 

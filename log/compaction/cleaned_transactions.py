@@ -6,8 +6,8 @@ Counterpart in Kafka: CleanedTransactionMetadata.
 
 from pathlib import Path
 
-from ottla.log.open_files import OpenFiles
-from ottla.log.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTransaction, TransactionIndex
+from ottla.log.segments.open_files import OpenFiles
+from ottla.log.segments.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTransaction, TransactionIndex
 from ottla.wire.record_batch import BatchHeader, ControlType, control_type
 
 

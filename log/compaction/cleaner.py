@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ottla.log.cleaned_transactions import CleanedTransactions, aborted_transactions
+from ottla.log.compaction.cleaned_transactions import CleanedTransactions, aborted_transactions
+from ottla.log.compaction.offset_map import OffsetMap
 from ottla.log.config import LogConfig
-from ottla.log.index import MAX_RELATIVE_OFFSET, CorruptIndexError
-from ottla.log.offset_map import OffsetMap
-from ottla.log.open_files import OpenFiles
-from ottla.log.segment import LOG_SUFFIX, Segment
+from ottla.log.segments.index import MAX_RELATIVE_OFFSET, CorruptIndexError
+from ottla.log.segments.open_files import OpenFiles
+from ottla.log.segments.segment import LOG_SUFFIX, Segment
 from ottla.wire.batch_header import HEADER_SIZE, BatchHeader, crc_is_valid, parse_header
 from ottla.wire.errors import KafkaError
 from ottla.wire.record_filter import BatchRecords, Span, batch_records, emptied_batch, filtered_batch

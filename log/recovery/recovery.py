@@ -13,22 +13,22 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from ottla.log.batch_order import certain_batches
-from ottla.log.checkpoint import (
+from ottla.log.config import LogConfig
+from ottla.log.new_log import NewLog
+from ottla.log.segments.batch_order import certain_batches
+from ottla.log.segments.crc import crc_of_range
+from ottla.log.segments.index import MAX_RELATIVE_OFFSET, CorruptIndexError
+from ottla.log.segments.open_files import OpenFiles
+from ottla.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from ottla.log.segments.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTransaction
+from ottla.log.state.checkpoint import (
     LEADER_EPOCH_FILE,
     PARTITION_METADATA_FILE,
     CorruptCheckpointError,
     read_partition_metadata,
 )
-from ottla.log.config import LogConfig
-from ottla.log.crc import crc_of_range
-from ottla.log.index import MAX_RELATIVE_OFFSET, CorruptIndexError
-from ottla.log.leader_epochs import LeaderEpochs
-from ottla.log.new_log import NewLog
-from ottla.log.open_files import OpenFiles
-from ottla.log.producer_state import ProducerState
-from ottla.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
-from ottla.log.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTransaction
+from ottla.log.state.leader_epochs import LeaderEpochs
+from ottla.log.state.producer_state import ProducerState
 from ottla.wire.batch_header import ATTRIBUTES_POSITION, HEADER, MAGIC
 from ottla.wire.errors import KafkaError
 from ottla.wire.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader

@@ -1,4 +1,4 @@
-"""`python -m ottla.log.cleaner_process`: compacts logs for a broker, in a process of its own, at the lowest priority.
+"""`python -m ottla.log.compaction.process`: compacts logs for a broker, in a process of its own with lowest priority.
 
 Owns what goes through its pipes: a job as a line of JSON on standard input, and on standard output a line for each
 thing that comes of it. Ends when its input does, in the middle of a job too: then its broker is gone.
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from ottla.log.cleaner import (
+from ottla.log.compaction.cleaner import (
     CleanedGroup,
     CleaningJob,
     CleaningStats,
