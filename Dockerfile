@@ -27,6 +27,6 @@ VOLUME /var/lib/ottla
 EXPOSE 9092
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=10s --start-period=60s --retries=3 \
-    CMD ["python", "-P", "-m", "ottla.health_check"]
+    CMD ["python", "-P", "-m", "ottla.commands.health_check"]
 ENTRYPOINT ["ottla"]
 CMD ["serve"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ottla import native
 
 if TYPE_CHECKING:
-    from ottla.embed import Broker, Cluster
+    from ottla.embedded.broker import Broker, Cluster
 
 __all__ = ["Broker", "Cluster"]
 
@@ -18,7 +18,7 @@ native.install()
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        from ottla import embed
+        from ottla.embedded import broker as embed
 
         return getattr(embed, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from ottla.cli_options import address, defaults_without_file, level, pair, settings
+from ottla.commands.options import address, defaults_without_file, level, pair, settings
 from ottla.loggers import FORMATS, LEVELS
 from ottla.scripts.terminal.commands import Late, LateGroup
 
@@ -184,7 +184,7 @@ def verify(directories: tuple[Path, ...], repair: bool) -> None:
     Each DIR is a log directory or the directory of a partition, of Ottla or of Kafka. Whatever is wrong is a line, and
     the exit code is 1 then, otherwise 0.
     """
-    from ottla import verifying
+    from ottla.commands import verifying
 
     sys.exit(verifying.run(directories, repair))
 
@@ -233,7 +233,7 @@ def pipeline() -> None:
 @click.argument("name", required=False, metavar="[NAME]")
 def write_example(name: str | None) -> None:
     """Write an example job, and the files it reads, to ./examples. Without NAME, list the examples."""
-    from ottla.example_jobs import write
+    from ottla.commands.example_jobs import write
 
     sys.exit(write(name, Path()))
 
@@ -262,8 +262,8 @@ def run_job(
     JOB is the file that describes it.
     """
     keys, pairs = dict(pair(each, "--conf") for each in conf), dict(map(pair, overrides))
-    from ottla import pipelines
-    from ottla.zookeeper_process import cache_folder
+    from ottla.commands import pipelines
+    from ottla.commands.zookeeper_process import cache_folder
 
     place = pipelines.Place(pairs, checkpoint, master, jars, keys, cache_folder(os.environ), bootstrap_server)
     sys.exit(pipelines.run(file, place, once))
@@ -275,7 +275,7 @@ def run_job(
 def validate_job(file: Path, overrides: tuple[str, ...]) -> None:
     """Check the file JOB, and say what is wrong with it."""
     pairs = dict(map(pair, overrides))
-    from ottla import pipelines
+    from ottla.commands import pipelines
 
     sys.exit(pipelines.validate(file, pipelines.Place(pairs)))
 
@@ -296,7 +296,7 @@ def status_of_jobs(files: tuple[Path, ...], overrides: tuple[str, ...], checkpoi
     A line for each JOB tells how many batches are done, and how many records of its topics are not.
     """
     pairs = dict(map(pair, overrides))
-    from ottla import pipelines
+    from ottla.commands import pipelines
 
     sys.exit(pipelines.status(files, pipelines.Place(pairs, checkpoint)))
 
@@ -318,7 +318,7 @@ def reset_job(file: Path, to: str, overrides: tuple[str, ...], checkpoint: Path 
     The next run of JOB begins at the position that --to names.
     """
     pairs = dict(map(pair, overrides))
-    from ottla import pipelines
+    from ottla.commands import pipelines
 
     sys.exit(pipelines.reset(file, pipelines.Place(pairs, checkpoint), to))
 
@@ -362,7 +362,7 @@ def serve_jobs(
     The jobs are those of the files in DIR, and those that clients create. They run until SIGTERM or SIGINT.
     """
     keys = dict(pair(each, "--conf") for each in conf)
-    from ottla import pipelines
+    from ottla.commands import pipelines
 
     place = pipelines.Place(master=master, jars=jars, spark=keys)
     sys.exit(pipelines.serve(directory, bootstrap_server, place, listen=listen, group_id=group_id))
@@ -391,7 +391,7 @@ def export_command(
     Unless something says which cluster, it is that of `ottla serve` without a file.
     """
     pairs = settings(overrides, data, zookeeper)
-    from ottla.metadata import export_metadata
+    from ottla.commands.metadata import export_metadata
 
     defaults = defaults_without_file(os.environ) if properties is None else {}
     sys.exit(export_metadata(file, properties, pairs, os.environ, defaults=defaults))
@@ -422,6 +422,6 @@ def import_command(
     keys log.dirs or zookeeper.connect.
     """
     pairs = settings(overrides, data, zookeeper)
-    from ottla.metadata import import_metadata
+    from ottla.commands.metadata import import_metadata
 
     sys.exit(import_metadata(source, properties, pairs, os.environ, overwrite=overwrite))

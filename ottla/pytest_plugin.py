@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 if TYPE_CHECKING:
-    from ottla.embed import Broker, Cluster
+    from ottla.embedded.broker import Broker, Cluster
 
     Child = TypeVar("Child", Broker, Cluster)
 
@@ -46,7 +46,7 @@ def ottla_settings(pytestconfig: pytest.Config) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def kafka_broker(ottla_settings: Mapping[str, Any]) -> "Iterator[Broker]":
     """One broker for the whole run, for each worker of pytest-xdist; clients connect to `kafka_broker.bootstrap`."""
-    from ottla.embed import Broker
+    from ottla.embedded.broker import Broker
 
     yield from _running(Broker, ottla_settings)
 
@@ -54,7 +54,7 @@ def kafka_broker(ottla_settings: Mapping[str, Any]) -> "Iterator[Broker]":
 @pytest.fixture(scope="session")
 def kafka_cluster(ottla_settings: Mapping[str, Any]) -> "Iterator[Cluster]":
     """Three brokers for the whole run, for each worker of pytest-xdist; topics have three replicas unless set."""
-    from ottla.embed import Cluster
+    from ottla.embedded.broker import Cluster
 
     yield from _running(Cluster, {"default.replication.factor": 3, **ottla_settings})
 
@@ -71,7 +71,7 @@ def kafka_topic(kafka_broker: "Broker", request: pytest.FixtureRequest) -> str:
 
 def _running(kind: "type[Child]", settings: Mapping[str, Any]) -> "Iterator[Child]":
     """Run a broker or a cluster; one that does not start or stop is a line of its own, without a traceback."""
-    from ottla.embed import BrokerError
+    from ottla.embedded.broker import BrokerError
 
     try:
         with kind(**settings) as child:

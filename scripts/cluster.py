@@ -14,7 +14,7 @@ from ottla.scripts.terminal.session import Session
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 
-_UP = Late("ottla.cli_cluster", "up", "Run a ZooKeeper and brokers on this machine.")
+_UP = Late("ottla.commands.cluster_command", "up", "Run a ZooKeeper and brokers on this machine.")
 
 
 @click.group(cls=LateGroup, late={"up": _UP})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from ottla.cluster import Brokers
+from ottla.embedded.cluster import Brokers
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic

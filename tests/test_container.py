@@ -21,7 +21,7 @@ from ruamel.yaml import YAML
 from compat_tests.jars import require
 from ottla import native
 from ottla.broker.config.broker_config import BrokerConfig
-from ottla.embed import reserved_port
+from ottla.embedded.broker import reserved_port
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPOSE_FILES = ("compose.yaml", "compose.cluster.yaml")

@@ -20,7 +20,7 @@ from kazoo.client import KazooClient
 
 from compat_tests.zookeeper import ZooKeeper, running
 from ottla import Broker
-from ottla.embed import BrokerError
+from ottla.embedded.broker import BrokerError
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.raw import RawClient

@@ -19,7 +19,7 @@ from compat_tests.both import CLOSED, Side
 from compat_tests.brokers import Ottla
 from compat_tests.writing import read_all
 from ottla import Cluster
-from ottla.embed import BrokerError
+from ottla.embedded.broker import BrokerError
 from tests.disks import disk, fill, small_disk
 from tests.ottla.test_embed import ends
 

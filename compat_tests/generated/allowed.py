@@ -121,6 +121,13 @@ RULES: Final = (
         when=conditions.is_too_old_for_kafka,
         parts=True,
     ),
+    Rule(
+        "^Fetch .*responses",
+        "a fetch session tells the one who began it what is new; Kafka looks again where another one goes on with it",
+        NOTHING,
+        when=conditions.has_another_reader,
+        parts=True,
+    ),
     # Groups
     Rule(
         "^JoinGroup .*(protocol_name|metadata)$",

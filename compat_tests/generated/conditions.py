@@ -93,6 +93,12 @@ def is_too_old_for_kafka(asked: Asked) -> bool:
     return bool(asked.answers.kafka.get("error_code") == UNSUPPORTED_VERSION)
 
 
+def has_another_reader(asked: Asked) -> bool:
+    """Say whether a replica asks where others have asked before, so that a fetch session may have had two readers."""
+    fetches = [each.fields for each in asked.earlier if each.api == "Fetch"]
+    return len(set(values_of([asked.request, *fetches], "replicaId"))) > 1
+
+
 def is_tie(asked: Asked) -> bool:
     """Say whether members may have voted for two protocols equally often; only a leader is told of them."""
     ottla, kafka = asked.answers

@@ -121,9 +121,9 @@ def test_other_shells_get_a_script_of_their_own(shell: str, start: str) -> None:
     assert (result.exit_code, result.output.startswith(start), "_OTTLA_COMPLETE=" in result.output) == (0, True, True)
 
 
-@pytest.mark.parametrize("module", ["ottla", "ottla.cli", "ottla.embed", "ottla.pytest_plugin"])
+@pytest.mark.parametrize("module", ["ottla", "ottla.cli", "ottla.embedded.broker", "ottla.pytest_plugin"])
 def test_importing_what_users_import_loads_no_broker(module: str) -> None:
-    allowed = {"ottla.wire", "ottla.wire.config_def"} if module == "ottla.embed" else set()
+    allowed = {"ottla.wire", "ottla.wire.config_def"} if module == "ottla.embedded.broker" else set()
     # The plugin imports pytest, which imports what it likes.
     script = f"import sys, pytest; before = set(sys.modules); import {module}; print(*set(sys.modules) - before)"
     done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
@@ -174,7 +174,7 @@ CLUSTER = ("cluster", "up", "--port", "0", "--data", "data")
         (SERVE, " ottla.broker.node\n", 0),
         (SERVE, " INFO starting ", 0),
         (SERVE, " INFO Loading ", 0),
-        (CLUSTER, " ottla.local_cluster\n", 0),
+        (CLUSTER, " ottla.commands.local_cluster\n", 0),
         (("pipeline", "run", "job.toml"), " ottla.pipeline\n", 0),
         (("verify", "."), " click.core\n", 130),
     ],

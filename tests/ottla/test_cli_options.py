@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli_options import address, defaults_without_file, settings
+from ottla.commands.options import address, defaults_without_file, settings
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from ottla import Cluster
-from ottla.embed import BrokerError
+from ottla.embedded.broker import BrokerError
 from tests.ottla.test_embed import ends, seconds_until_ready
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ottla import Broker, Cluster
-from ottla.embed import BrokerError
+from ottla.embedded.broker import BrokerError
 
 pytestmark = pytest.mark.slow
 # A program that starts a broker, tells about it, does something and then waits to be killed.
@@ -167,7 +167,7 @@ def test_a_broker_ends_with_its_parent_however_that_ends(last: str) -> None:
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("arguments", [("ottla.child",), ("ottla.cluster_child", "2")])
+@pytest.mark.parametrize("arguments", [("ottla.embedded.broker_process",), ("ottla.embedded.cluster_process", "2")])
 def test_a_broker_whose_parent_ends_while_it_is_imported_leaves_nothing(
     tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from ottla import example_jobs, pipelines
 from ottla.cli import main
+from ottla.commands import example_jobs, pipelines
 
 
 def example(*arguments: str) -> Result:

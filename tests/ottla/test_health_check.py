@@ -1,4 +1,4 @@
-"""`python -m ottla.health_check`: what a container's health is known by."""
+"""`python -m ottla.commands.health_check`: what a container's health is known by."""
 
 import socket
 import subprocess
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import pytest
 
 from ottla import Broker
-from ottla.health_check import configured_address
+from ottla.commands.health_check import configured_address
 
 
 def checked(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ottla.health_check", *arguments]
+    command = [sys.executable, "-m", "ottla.commands.health_check", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
 
 

@@ -19,9 +19,9 @@ from rich.console import Console
 from compat_tests.clients import create_topic
 from compat_tests.jars import require
 from compat_tests.zookeeper import running
-from ottla import zookeeper_process
-from ottla.embed import reserved_port
-from ottla.status_table import Partitions, Process, count_partitions, table
+from ottla.commands import zookeeper_process
+from ottla.commands.status_table import Partitions, Process, count_partitions, table
+from ottla.embedded.broker import reserved_port
 from ottla.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from tests.ottla.test_embed import ends
 

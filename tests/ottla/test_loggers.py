@@ -243,7 +243,7 @@ def test_every_logger_has_a_name_of_kafkas_or_says_that_it_has_none() -> None:
                     names[f"{path}:{node.lineno}"] = str(node.args[0].value)
                 else:
                     # Those that operators name are looked up, not made, and those by which another process speaks.
-                    assert path.name in ("loggers.py", "recovery_process.py")
+                    assert path.name in ("log_levels.py", "processes.py")
     assert len(names) > 20
     of_kafka = re.compile(r"kafka\.|org\.apache\.(kafka|zookeeper)\.|state\.change\.logger$|ottla\.")
     assert {place: name for place, name in names.items() if not of_kafka.match(name)} == {}

@@ -13,6 +13,29 @@ from compat_tests.jars import require
 from ottla import native
 from ottla.build_native import build
 
+COMPILED = """
+broker.fetch.responses broker.fetch.sessions
+broker.groups.group_requests broker.groups.offsets_log
+broker.handlers.fetch broker.handlers.offset_commit broker.handlers.produce
+broker.loop.deferred broker.loop.turn
+broker.net.buffers broker.net.connection broker.net.outbox broker.net.reply broker.net.session broker.net.transport
+broker.replicas.in_sync broker.replicas.manager broker.replicas.partition broker.replicas.reads
+broker.replicas.waits broker.replicas.watchers
+broker.requests.dispatch
+coordinator.effects coordinator.group coordinator.group_shard coordinator.offsets coordinator.runtime
+coordinator.timers
+log.append log.append_info
+log.compaction.cleaned_transactions log.compaction.cleaner log.compaction.offset_map
+log.flushing log.log
+log.recovery.recovery
+log.segments.batch_order log.segments.index log.segments.index_check log.segments.open_files log.segments.segment
+log.segments.segment_check log.segments.segments
+log.state.leader_epochs log.state.producer_state
+log.write_pace
+pipeline.log_source_columns
+wire.batch_header wire.codec wire.framing wire.record_builder wire.record_filter wire.record_reader
+wire.record_scan wire.record_validation
+"""
 WHAT_RUNS = "import sys, ottla.log.segments.segment as s; sys.stdout.write(s.__file__)"
 
 
@@ -40,6 +63,10 @@ def what_runs(package: Path, **environment: str) -> str:
 def test_every_module_is_there_and_every_room_is_named() -> None:
     assert all(native.source(module).is_file() for module in native.MODULES)
     assert sorted(native.MODULES) == list(native.MODULES)
+
+
+def test_these_modules_are_compiled() -> None:
+    assert set(native.MODULES) == set(COMPILED.split())
 
 
 def test_a_module_is_in_the_form_that_this_process_is_said_to_run() -> None:
@@ -70,7 +97,7 @@ def test_what_is_compiled_runs_until_its_source_changes(tmp_path: Path) -> None:
         assert sorted(steps[2:]) == [f"compiled {group}" for group in sorted(native.GROUPS)]
     assert what_runs(package) == ".so"
     assert what_runs(package, OTTLA_PLAIN="1") == ".py"
-    with (package / "log" / "segment.py").open("a") as source:
+    with (package / "log" / "segments" / "segment.py").open("a") as source:
         source.write("# edited\n")
     assert what_runs(package) == ".py"
 
@@ -86,7 +113,7 @@ def test_what_another_python_compiled_is_passed_over(tmp_path: Path) -> None:
 def test_a_build_in_the_background_lets_its_caller_go_on(tmp_path: Path) -> None:
     package = copy_of_the_package(tmp_path)
     # What cannot be compiled ends the build as soon as it has begun. It begins when no other build holds the package.
-    (package / "log" / "segment.py").write_text("class Segment(:\n")
+    (package / "log" / "segments" / "segment.py").write_text("class Segment(:\n")
     another_build = os.open(package, os.O_RDONLY)
     fcntl.flock(another_build, fcntl.LOCK_EX)
     command = [sys.executable, "-m", "ottla.build_native", "--background"]
@@ -110,7 +137,7 @@ def test_without_a_compiler_the_build_says_so_in_one_line_and_breaks_nothing(tmp
     package = copy_of_the_package(tmp_path)
     command = "-m", "ottla.build_native"
     # A module that cannot be compiled fails as soon as a compiler that is missing, and sooner.
-    (package / "log" / "segment.py").write_text("class Segment(:\n")
+    (package / "log" / "segments" / "segment.py").write_text("class Segment(:\n")
     done = run(package, *command, "--if-possible")
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.splitlines()[-1].startswith("nothing is compiled, plain Python runs: ")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla import example_jobs
+from ottla.commands import example_jobs
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = {"broker", "coordinator", "log", "pipeline", "scripts", "wire", "zk"}

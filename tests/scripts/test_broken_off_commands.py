@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from ottla import Broker, Cluster
-from ottla.embed import BrokerError
+from ottla.embedded.broker import BrokerError
 from tests.scripts.running import (
     CTRL_C,
     Running,

@@ -11,7 +11,7 @@ from pathlib import Path
 from compat_tests.both import Side
 from compat_tests.brokers import Ottla, run_tool
 from ottla import Broker
-from ottla.embed import BrokerError
+from ottla.embedded.broker import BrokerError
 from tests.disks import fill
 from tests.survival import Fault
 from tests.survival.committing import GROUPS, PATIENCE_S, TOPIC, Coordinator, Work

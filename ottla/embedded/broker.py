@@ -198,7 +198,7 @@ class Broker(_Child):
             self._port = reserved_port()
         where = f"{HOST}:{self._port.getsockname()[1]}"
         settings = {"listeners": f"PLAINTEXT://{where}", "log.dirs": str(folder / "data"), **self._overrides}
-        return ["ottla.child", str(folder), *(f"{name}={value}" for name, value in settings.items())]
+        return ["ottla.embedded.broker_process", str(folder), *(f"{name}={value}" for name, value in settings.items())]
 
 
 class Cluster(_Child):
@@ -239,7 +239,7 @@ class Cluster(_Child):
 
     def _arguments(self, folder: Path) -> Sequence[str]:
         settings = [f"{name}={value}" for name, value in self._overrides.items()]
-        return ["ottla.cluster_child", str(folder), str(self._brokers), *settings]
+        return ["ottla.embedded.cluster_process", str(folder), str(self._brokers), *settings]
 
     def _have(self, verb: str, broker_id: int) -> None:
         if self._process is None or self._process.stdin is None:

@@ -19,11 +19,11 @@ import trio
 from rich.console import Console
 from rich.live import Live
 
-from ottla import zookeeper_process
 from ottla.broker.loop.clock import thread_offload
 from ottla.broker.net.broker_client import Peer
-from ottla.embed import HOST, READY, reserved_port
-from ottla.status_table import Process, table
+from ottla.commands import zookeeper_process
+from ottla.commands.status_table import Process, table
+from ottla.embedded.broker import HOST, READY, reserved_port
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 LOCK_FILE: Final = ".lock"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from ottla.cli_options import pair
+from ottla.commands.options import pair
 
 
 @click.command()
@@ -68,8 +68,8 @@ def up(
     They run until SIGTERM or SIGINT, and their state is shown.
     """
     pairs = dict(pair(override) for override in overrides)
-    from ottla import local_cluster
-    from ottla.zookeeper_process import cache_folder
+    from ottla.commands import local_cluster
+    from ottla.commands.zookeeper_process import cache_folder
 
     cache = cache_folder(os.environ)
     sys.exit(local_cluster.up(local_cluster.Plan(brokers, port, data, zookeeper, zookeeper_jars, cache, pairs)))

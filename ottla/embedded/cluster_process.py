@@ -6,13 +6,13 @@ Its parent says on its standard input what becomes of single brokers; each of th
 import sys
 from pathlib import Path
 
-from ottla.child import ParentWatch
+from ottla.embedded.broker_process import ParentWatch
 
 
 def main(folder: str, count: int, settings: list[str]) -> int:
     """Serve as so many brokers with these KEY=VALUE settings."""
     watch = ParentWatch(folder)
-    from ottla.cluster import Brokers
+    from ottla.embedded.cluster import Brokers
     from ottla.serving import run_server
 
     overrides = dict(setting.split("=", 1) for setting in settings)

@@ -1,4 +1,4 @@
-"""`python -m ottla.health_check [HOST:PORT]`: exit 0 if a broker answers there, else print one line and exit 1.
+"""`python -m ottla.commands.health_check [HOST:PORT]`: exit 0 if a broker answers, else print one line and exit 1.
 
 Owns: the request that is asked, ApiVersions, and where a broker of this environment listens. Must not know how a broker
 works. Counterpart in Kafka: `kafka-broker-api-versions.sh`.
@@ -45,7 +45,9 @@ def check(host: str, port: int) -> None:
 
 def main() -> int:
     """Check the broker that the arguments or the environment name; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m ottla.health_check", description="Check that a broker answers.")
+    parser = argparse.ArgumentParser(
+        prog="python -m ottla.commands.health_check", description="Check that a broker answers."
+    )
     parser.add_argument(
         "address", nargs="?", metavar="HOST:PORT", help="default: the first listener of the KAFKA_* variables"
     )

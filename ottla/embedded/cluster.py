@@ -19,7 +19,7 @@ from ottla.broker.config.broker_config import BrokerConfig
 from ottla.broker.loop.clock import thread_offload
 from ottla.broker.net.broker_client import open_socket
 from ottla.broker.node import Node, run_store
-from ottla.embed import DONE, HOST, reserved_port
+from ottla.embedded.broker import DONE, HOST, reserved_port
 from ottla.log.state.directory_failures import NoLogDirectoryError
 from ottla.zk.embedded import EmbeddedLink, EmbeddedStore
 
