@@ -84,7 +84,7 @@ from ottla.wire.messages.offset_for_leader_epoch import (
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.wire.record_batch import NewRecord, build_batch, iter_batches, iter_records
 from ottla.wire.schema import Response
-from tests.broker.client import Client, client
+from tests.broker.support.client import Client, client
 from tests.harness.measuring import AtMost
 
 CLEAN = ".kafka_cleanshutdown"

@@ -17,8 +17,8 @@ from ottla.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tests.broker.client import client
-from tests.broker.test_group_apis import find
+from tests.broker.groups.test_group_apis import find
+from tests.broker.support.client import client
 from tests.broker.test_node import CLEAN, config, create, fetching, produce, running
 
 LIFE = [

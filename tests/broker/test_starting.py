@@ -10,7 +10,7 @@ import trio
 from ottla.broker.node import STORE_FILE, AddressInUse, Node
 from ottla.log.state.meta_properties import DirectoryInUse, DirectoryLocks
 from ottla.zk.store import OnEvent, Session, StoreFailedError
-from tests.broker.client import client
+from tests.broker.support.client import client
 from tests.broker.test_node import config, create, running
 
 

@@ -9,7 +9,7 @@ def test_compiled_modules_are_found_behind_any_number_of_imports_and_behind_conf
     found = importers_of_compiled_modules()
     assert "tests.log.test_reading" in found
     # By a helper, and by a fixture of the folder.
-    assert "tests.broker.test_partition" in found
+    assert "tests.broker.replicas.test_partition" in found
     assert "tests.broker.handlers.test_api_versions" in found
     assert found.isdisjoint({"tests.wire.test_config_def", "tests.zk.test_znodes", "tests.pipeline.test_transforms"})
 

@@ -15,9 +15,8 @@ from ottla.log.state.producer_snapshot import decode_snapshot
 from ottla.log.verify.verify import verify
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import ControlType, ProducedBatch, build_control_batch
-
-from .building import NOW_MS, TOPIC_PARTITION, append, content, open_log, produced
-from .kafka_log import KafkaLog, KafkaRefused
+from tests.log.building import NOW_MS, TOPIC_PARTITION, append, content, open_log, produced
+from tests.log.kafka_log import KafkaLog, KafkaRefused
 
 pytestmark = [pytest.mark.once, pytest.mark.slow]
 

@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from ottla.log.flushing import FlushJob
-
-from .building import NOW_MS, append, open_log, produced
+from tests.log.building import NOW_MS, append, open_log, produced
 
 
 def test_a_file_that_was_deleted_meanwhile_keeps_no_other_from_being_synced(

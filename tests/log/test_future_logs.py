@@ -16,8 +16,7 @@ from ottla.log.segments.transaction_index import AbortedTransaction
 from ottla.log.state.checkpoint import EpochEntry
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
-
-from .building import NOW_MS, append, content, produced, values_from
+from tests.log.building import NOW_MS, append, content, produced, values_from
 
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID = bytes(range(16))

@@ -12,8 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from ottla.log.log import PartitionLog
 from ottla.wire.record_batch import iter_batches, iter_records
-
-from .building import append, content, open_log, produced
+from tests.log.building import append, content, open_log, produced
 
 pytestmark = pytest.mark.once
 

@@ -23,8 +23,7 @@ from ottla.log.state.meta_properties import (
 )
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
-
-from .building import NOW_MS, append, content, produced, values_from
+from tests.log.building import NOW_MS, append, content, produced, values_from
 
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID = bytes(range(16))

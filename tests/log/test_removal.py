@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from ottla.log.log import PartitionLog
 from ottla.log.removal import delete_old_segments, remove_files, sync_directories
 from ottla.wire.errors import ErrorCode, KafkaError
-
-from .building import NOW_MS, append, content, open_log, produced, records_from, values_from
+from tests.log.building import NOW_MS, append, content, open_log, produced, records_from, values_from
 
 pytestmark = pytest.mark.once
 

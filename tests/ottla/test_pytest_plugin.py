@@ -12,7 +12,7 @@ import pytest
 
 from ottla import Broker
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from tests.raw import RawClient
+from tests.support.raw import RawClient
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "testing"
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "KAFKA_"))}

@@ -8,8 +8,8 @@ import pytest
 
 from compat_tests.clients import create_topic
 from ottla import Broker
-from tests.disks import fill, small_disk
 from tests.pipeline.spark_command import jar_folder, run_once
+from tests.support.disks import fill, small_disk
 
 pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.timeout(400)]
 DISK_BYTES = 4 << 20

@@ -29,8 +29,8 @@ from ottla.wire.record_batch import (
     iter_records,
 )
 from tests.log.building import NOW_MS, TOPIC_PARTITION, open_log, records_from
-from tests.log.compacting import clean_log, clean_steps, keyed
-from tests.log.test_transaction_index import batches
+from tests.log.compaction.compacting import clean_log, clean_steps, keyed
+from tests.log.segments.test_transaction_index import batches
 from tests.pipeline.log_tables import (
     checkpoint,
     options,

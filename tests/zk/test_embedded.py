@@ -19,7 +19,7 @@ from ottla.zk.store import (
     StoreFailedError,
     WatchEvent,
 )
-from tests.disks import fill, small_disk
+from tests.support.disks import fill, small_disk
 from tests.zk.stores import Client, Outcome, inline, open_store
 
 T = TypeVar("T")

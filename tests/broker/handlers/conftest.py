@@ -5,7 +5,7 @@ import pytest
 import trio
 import trio.testing
 
-from tests.broker.replicas import House
+from tests.broker.support.hosted import House
 
 
 @pytest.fixture

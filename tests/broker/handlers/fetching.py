@@ -18,7 +18,7 @@ from ottla.wire.messages.fetch import (
     ReplicaState,
 )
 from ottla.wire.record_batch import iter_batches, iter_records, validate_produced
-from tests.broker.replicas import NOW_MS, TOPIC, House, batch, context, topic_id
+from tests.broker.support.hosted import NOW_MS, TOPIC, House, batch, context, topic_id
 
 NAMES = 12
 IDS = 17

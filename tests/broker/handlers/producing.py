@@ -13,7 +13,7 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from tests.broker.replicas import TOPIC, House, batch, context
+from tests.broker.support.hosted import TOPIC, House, batch, context
 
 Records = memoryview | None
 VERSION = 11

@@ -21,7 +21,7 @@ from ottla.wire.messages.delete_records import (
 from ottla.wire.messages.fetch import FetchPartition
 from ottla.wire.record_batch import validate_produced
 from ottla.wire.types import ZERO_UUID
-from tests.broker.replicas import BROKER, NOW_MS, TOPIC, House, batch, context
+from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch, context
 
 TO_HIGH_WATERMARK = -1
 

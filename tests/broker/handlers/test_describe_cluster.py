@@ -3,7 +3,7 @@ from ottla.broker.net.session import RequestContext
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from tests.broker.replicas import House
+from tests.broker.support.hosted import House
 
 OMITTED = -(2**31)
 

@@ -11,7 +11,7 @@ from ottla.wire.messages.describe_log_dirs import (
     DescribeLogDirsResult,
 )
 from ottla.wire.record_batch import validate_produced
-from tests.broker.replicas import NOW_MS, TOPIC, House, batch, context
+from tests.broker.support.hosted import NOW_MS, TOPIC, House, batch, context
 
 
 def send(house: House, *asked: tuple[str, int], version: int = 4, everything: bool = False) -> DescribeLogDirsResult:

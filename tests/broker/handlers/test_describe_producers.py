@@ -10,7 +10,7 @@ from ottla.wire.messages.describe_producers import (
     TopicRequest,
 )
 from ottla.wire.record_batch import validate_produced
-from tests.broker.replicas import BROKER, NOW_MS, TOPIC, House, batch, context
+from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch, context
 
 
 def append(house: House, *values: bytes, transactional: bool = False, producer_id: int = 7) -> None:

@@ -13,7 +13,7 @@ from ottla.wire.messages.describe_topic_partitions import (
     TopicRequest,
 )
 from ottla.wire.types import ZERO_UUID
-from tests.broker.replicas import House, topic_id
+from tests.broker.support.hosted import House, topic_id
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from tests.broker.handlers.fetching import (
     values,
     waits,
 )
-from tests.broker.replicas import BROKER, NOW_MS, TOPIC, House, batch, context, topic_id
+from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch, context, topic_id
 
 # Answered at once
 

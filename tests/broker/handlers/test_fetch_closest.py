@@ -22,7 +22,7 @@ from tests.broker.handlers.fetching import (
     values,
     waits,
 )
-from tests.broker.replicas import House
+from tests.broker.support.hosted import House
 
 NAME = "two"
 FOLLOWER = 1

@@ -21,7 +21,7 @@ from tests.broker.handlers.fetching import (
     topic,
     values,
 )
-from tests.broker.replicas import TOPIC, House
+from tests.broker.support.hosted import TOPIC, House
 
 MANY = 5000
 

@@ -20,8 +20,8 @@ from tests.broker.handlers.fetching import (
     values,
     waits,
 )
-from tests.broker.replicas import House
-from tests.broker.replication import answered
+from tests.broker.support.hosted import House
+from tests.broker.support.replication import answered
 
 NAME = "two"
 FOLLOWER = 1

@@ -24,7 +24,7 @@ from tests.broker.handlers.fetching import (
     values,
     waits,
 )
-from tests.broker.replicas import NOW_MS, TOPIC, House
+from tests.broker.support.hosted import NOW_MS, TOPIC, House
 from tests.harness.measuring import AtMost
 
 # Waiting

@@ -9,7 +9,7 @@ from ottla.broker.net.session import RequestContext
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from tests.broker.replicas import House
+from tests.broker.support.hosted import House
 
 TOPIC = "__consumer_offsets"
 PARTITIONS = {"a": 0, "b": 1}

@@ -12,7 +12,7 @@ from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.join_group import JoinGroupResponse
 from ottla.wire.types import VersionRange
-from tests.broker.authorization_cases import CASES
+from tests.broker.requests.authorization_cases import CASES
 
 CODE = ErrorCode.GROUP_AUTHORIZATION_FAILED
 GROUP_APIS = [

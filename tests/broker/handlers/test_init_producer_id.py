@@ -13,7 +13,7 @@ from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.zk.bootstrap import prepare_tree
 from ottla.zk.embedded import EmbeddedStore
-from tests.broker.replicas import context, inline
+from tests.broker.support.hosted import context, inline
 
 MAX_TIMEOUT_MS = 900_000
 

@@ -10,7 +10,7 @@ from ottla.wire.messages.list_partition_reassignments import (
 )
 from ottla.zk.znodes import ReplicaAssignment, TopicAssignment, topic_path
 from tests.broker.controller.cluster import Broker, Cluster, running, settle
-from tests.broker.replicas import context
+from tests.broker.support.hosted import context
 
 
 def send(broker: Broker, *asked: tuple[str, int], everything: bool = False) -> ListPartitionReassignmentsResponse:

@@ -9,7 +9,7 @@ from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.types import ZERO_UUID
-from tests.broker.test_metadata_cache import ID, OTHER_ID, broker, topic, update
+from tests.broker.cluster.test_metadata_cache import ID, OTHER_ID, broker, topic, update
 
 LATEST = 12
 MIN_INT32 = -(2**31)

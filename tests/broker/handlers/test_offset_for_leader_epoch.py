@@ -13,7 +13,7 @@ from ottla.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from ottla.wire.record_batch import validate_produced
-from tests.broker.replicas import BROKER, NOW_MS, TOPIC, House, batch, context
+from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch, context
 
 
 def append(house: House, *values: bytes) -> None:

@@ -26,7 +26,7 @@ from tests.broker.handlers.producing import (
     request,
     send,
 )
-from tests.broker.replicas import BROKER, NOW_MS, TOPIC, House, batch, big_batch
+from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch, big_batch
 
 # What most clients do
 

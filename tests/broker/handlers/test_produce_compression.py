@@ -6,7 +6,7 @@ from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.produce import ProduceResponse
 from ottla.wire.record_batch import Compression, iter_batches, iter_records
 from tests.broker.handlers.producing import answers, codes, idempotent, now, one, request, send
-from tests.broker.replicas import NOW_MS, TOPIC, House, batch
+from tests.broker.support.hosted import NOW_MS, TOPIC, House, batch
 
 
 def stored(house: House, topic: str) -> list[tuple[Compression, list[bytes | None]]]:

@@ -17,7 +17,7 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from tests.broker.handlers.fetching import IDS, NAMES, append, codes, now, position, request, told, topic, values, waits
-from tests.broker.replicas import NOW_MS, TOPIC, House, context
+from tests.broker.support.hosted import NOW_MS, TOPIC, House, context
 
 
 def _restarted(house: House, first_byte: int | None = None) -> None:
