@@ -120,15 +120,15 @@ $(VENV)/clients.stamp: $(VENV)/spark.stamp $(addprefix compat_tests/compatibilit
 	@touch $@
 
 # Spark, Kafka and ZooKeeper are started often.
-$(VENV)/classes.stamp: $(VENV)/spark.stamp $(VENV)/jars.stamp $(addprefix compat_tests/,class_archives.py java.py Tools.java GroupMember.java)
-	@$(BIN)/python -m compat_tests.class_archives
+$(VENV)/classes.stamp: $(VENV)/spark.stamp $(VENV)/jars.stamp $(addprefix compat_tests/,support/class_archives.py support/java.py support/Tools.java groups/GroupMember.java)
+	@$(BIN)/python -m compat_tests.support.class_archives
 	@touch $@
 
 # Apache Kafka is what Ottla is tested against.
-$(VENV)/jars.stamp: $(VENV)/test.stamp compat_tests/jars.py
+$(VENV)/jars.stamp: $(VENV)/test.stamp compat_tests/support/jars.py
 	@if ! command -v java >/dev/null || ! command -v mvn >/dev/null; then \
 		$(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends default-jre-headless maven; fi
-	@$(BIN)/python -m compat_tests.jars
+	@$(BIN)/python -m compat_tests.support.jars
 	@touch $@
 
 # Brokers on hosts of their own, with links that break, are network namespaces; jobs write to a database, too.

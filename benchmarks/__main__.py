@@ -20,8 +20,8 @@ from benchmarks import clusters, codecs, commands, compaction, footprint, groups
 from benchmarks.machine_memory import touch_free_memory
 from benchmarks.measuring import WARM_UP_SECONDS, warm_up
 from benchmarks.workloads import WORKLOADS, Workload
-from compat_tests.brokers import Broker, MeasuredKafka, Ottla, running
-from compat_tests.spark import running_spark
+from compat_tests.support.brokers import Broker, MeasuredKafka, Ottla, running
+from compat_tests.support.spark import running_spark
 from ottla.native import FOLDER, digest
 
 SYSTEMS = (MeasuredKafka, Ottla)

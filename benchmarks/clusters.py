@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar, cast
 
 from benchmarks.measuring import WARM_UP_SECONDS, unique
-from compat_tests.brokers import Broker, Kafka39, Ottla, measured_tool
-from compat_tests.clients import create_topic
-from compat_tests.zookeeper import running as running_zookeeper
+from compat_tests.support.brokers import Broker, Kafka39, Ottla, measured_tool
+from compat_tests.support.clients import create_topic
+from compat_tests.support.zookeeper import running as running_zookeeper
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.errors import DecodeError
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse

@@ -14,9 +14,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from compat_tests.brokers import Ottla, running, tool_command
-from compat_tests.clients import create_topic
-from compat_tests.imitation.tools import CLASSES
+from compat_tests.support.brokers import Ottla, running, tool_command
+from compat_tests.support.clients import create_topic
+from compat_tests.tools.imitation.tools import CLASSES
 
 TITLE: Final = "Ten common commands"
 # What Kafka's start script passes to a tool.

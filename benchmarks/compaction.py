@@ -8,7 +8,7 @@ from typing import Final, cast
 from benchmarks.measuring import Sample, topic_of
 from benchmarks.raw_client import drive
 from benchmarks.workloads import Workload, address
-from compat_tests.brokers import Broker
+from compat_tests.support.brokers import Broker
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,

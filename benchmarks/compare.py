@@ -19,7 +19,7 @@ from typing import Final
 from benchmarks.groups import offset_commits
 from benchmarks.measuring import CONFIDENCE, median_interval
 from benchmarks.workloads import Load, raw_fetch, raw_produce
-from compat_tests.brokers import Ottla
+from compat_tests.support.brokers import Ottla
 
 ROUNDS: Final = 10
 SECONDS: Final = 2.0

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from compat_tests.brokers import API_VERSIONS_V0, Broker, running
-from compat_tests.clients import create_topic
+from compat_tests.support.brokers import API_VERSIONS_V0, Broker, running
+from compat_tests.support.clients import create_topic
 
 MB = 1e6
 PATIENCE_S = 300.0

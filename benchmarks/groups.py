@@ -10,7 +10,7 @@ import confluent_kafka
 
 from benchmarks.measuring import Sample, cpu_seconds, driven, topic_of, unique
 from benchmarks.workloads import SECONDS, Workload, address, metered_tool, sampled
-from compat_tests.brokers import Broker
+from compat_tests.support.brokers import Broker
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse

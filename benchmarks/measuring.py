@@ -17,8 +17,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from benchmarks.raw_client import Check, drive
-from compat_tests.brokers import Broker
-from compat_tests.clients import create_topic
+from compat_tests.support.brokers import Broker
+from compat_tests.support.clients import create_topic
 
 WARM_UP_SECONDS: Final = 30.0
 """A JVM compiles what is hot: before this a broker of Apache Kafka serves about half of what it serves later."""

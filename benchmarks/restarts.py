@@ -11,8 +11,8 @@ from benchmarks.footprint import PATIENCE_S, SETTLE_S, Row, create_many
 from benchmarks.machine_memory import touch_free_memory
 from benchmarks.raw_client import drive
 from benchmarks.workloads import address, batch_of, no_produce_error, produce_frame
-from compat_tests.brokers import Broker, running
-from compat_tests.clients import create_topic
+from compat_tests.support.brokers import Broker, running
+from compat_tests.support.clients import create_topic
 
 MANY: Final = "many-0"
 UNFLUSHED: Final = "unflushed"

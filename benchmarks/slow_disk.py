@@ -20,9 +20,9 @@ from typing import Final
 
 from benchmarks.raw_client import Check
 from benchmarks.workloads import address, batch_of, no_produce_error, produce_frame
-from compat_tests.brokers import Broker, MeasuredKafka, Ottla, running
-from compat_tests.clients import create_topic
-from compat_tests.slow_writes import QUICK, SLOW, SlowWrites, directory_of
+from compat_tests.support.brokers import Broker, MeasuredKafka, Ottla, running
+from compat_tests.support.clients import create_topic
+from compat_tests.support.slow_writes import QUICK, SLOW, SlowWrites, directory_of
 from ottla.wire.codec import encode_request
 from ottla.wire.messages.metadata import MetadataRequest
 

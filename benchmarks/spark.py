@@ -12,8 +12,8 @@ from typing import Any
 
 from benchmarks.footprint import Row
 from benchmarks.measuring import WARM_UP_SECONDS
-from compat_tests.brokers import Broker, measured_tool, running
-from compat_tests.clients import create_topic
+from compat_tests.support.brokers import Broker, measured_tool, running
+from compat_tests.support.clients import create_topic
 from ottla.log.state.checkpoint import HIGH_WATERMARK_FILE, read_offsets
 
 TITLE = "Spark reads 5,000,000 records of 100 B"

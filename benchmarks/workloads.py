@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, cast
 
 from benchmarks.measuring import Sample, cpu_seconds, driven, topic_of
 from benchmarks.raw_client import drive
-from compat_tests.brokers import Broker, measured_tool
+from compat_tests.support.brokers import Broker, measured_tool
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
+from compat_tests.support.brokers import ApacheKafka, Broker, Ottla, running
 
 _names = itertools.count()
 

@@ -6,14 +6,14 @@ import json
 import sys
 import time
 
-from compat_tests.brokers import KAFKA, ApacheKafka, Ottla, ZooKeeperKafka
 from compat_tests.compatibility.catalogue import sections
 from compat_tests.compatibility.clients import TREE
 from compat_tests.compatibility.page import cells, written
 from compat_tests.compatibility.running import Result, run_setting
 from compat_tests.compatibility.settings import KINDS, SETTINGS
 from compat_tests.compatibility.verdicts import DIFFERS
-from compat_tests.jars import ZOOKEEPER_BROKER
+from compat_tests.support.brokers import KAFKA, ApacheKafka, Ottla, ZooKeeperKafka
+from compat_tests.support.jars import ZOOKEEPER_BROKER
 
 RESULTS = TREE / "build" / "compatibility.json"
 PAGE = TREE / "docs" / "compatibility.md"

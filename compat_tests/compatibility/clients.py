@@ -9,8 +9,8 @@ from typing import NamedTuple
 from compat_tests.compatibility import toolchains
 from compat_tests.compatibility.drivers import Program
 from compat_tests.compatibility.processes import GROUP, RELEASES
-from compat_tests.jars import JACKSON
-from compat_tests.java import program_command
+from compat_tests.support.jars import JACKSON
+from compat_tests.support.java import program_command
 
 # What Debian has.
 KCAT_VERSION = "1.7.1"

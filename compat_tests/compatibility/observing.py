@@ -7,7 +7,7 @@ from typing import Any
 import confluent_kafka
 import confluent_kafka.admin
 
-from compat_tests.clients import PATIENCE_S, create_topic
+from compat_tests.support.clients import PATIENCE_S, create_topic
 
 # Their types do not tell what they export.
 librdkafka: Any = confluent_kafka

@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from compat_tests import jars
-from compat_tests.java import java_command, program_command
+from compat_tests.support import jars
+from compat_tests.support.java import java_command, program_command
 
 GROUP = "org.apache.kafka"
 CONNECT = ("connect-runtime", "connect-file", "connect-mirror")

@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from compat_tests.brokers import Broker, Ottla
 from compat_tests.compatibility.catalogue import Section
 from compat_tests.compatibility.clients import Client
 from compat_tests.compatibility.drivers import Driver
@@ -17,6 +16,7 @@ from compat_tests.compatibility.features.declaring import Feature
 from compat_tests.compatibility.observing import Observer
 from compat_tests.compatibility.settings import Place, broker_with
 from compat_tests.compatibility.trials import FAILED, Outcome, Trial, outcome
+from compat_tests.support.brokers import Broker, Ottla
 
 Found = dict[tuple[Client, Feature], Outcome]
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from compat_tests.brokers import ApacheKafka, Broker, Ottla, ZooKeeperKafka, running
-from compat_tests.jars import require
-from compat_tests.zookeeper import free_port
+from compat_tests.support.brokers import ApacheKafka, Broker, Ottla, ZooKeeperKafka, running
+from compat_tests.support.jars import require
+from compat_tests.support.zookeeper import free_port
 
 KINDS: tuple[type[Broker], ...] = (Ottla, ApacheKafka, ZooKeeperKafka)
 PLAIN, STRICT, SECURED = "plain", "strict", "secured"

@@ -12,8 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from compat_tests import jars
 from compat_tests.compatibility.processes import CONNECT, GROUP, RELEASES
+from compat_tests.support import jars
 
 JAVA_VERSIONS = ("3.9.2", "4.3.1", "4.4.0")
 PROGRAMS = Path(__file__).parent / "programs"

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import pytest
 import trio
 
-from compat_tests.brokers import Broker, ZooKeeperKafka, running
-from compat_tests.jars import require
-from compat_tests.zookeeper import free_port
+from compat_tests.support.brokers import Broker, ZooKeeperKafka, running
+from compat_tests.support.jars import require
+from compat_tests.support.zookeeper import free_port
 from ottla.client.admin.users import Mechanism, Upsertion, alter_users
 from ottla.client.cluster import open_client
 from ottla.client.config import ClientConfig

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.brokers import run_tool
+from compat_tests.support.brokers import run_tool
 from ottla.log.log import PartitionLog
 from ottla.log.state.producer_snapshot import decode_snapshot
 from ottla.log.verify.verify import verify

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from compat_tests.jars import require
+from compat_tests.support.jars import require
 from ottla import native
 from ottla.broker.config.broker_config import BrokerConfig
 from ottla.embedded.broker import reserved_port

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.jars import require
+from compat_tests.support.jars import require
 from ottla import native
 from ottla.build_native import build
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.jars import require
+from compat_tests.support.jars import require
 from ottla import Broker
 
 README = Path(__file__).resolve().parents[2] / "README.md"

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import confluent_kafka
 
-from compat_tests.brokers import Broker
-from compat_tests.clients import PATIENCE_S
+from compat_tests.support.brokers import Broker
+from compat_tests.support.clients import PATIENCE_S
 
 
 class Seen(NamedTuple):

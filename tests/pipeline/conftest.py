@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from compat_tests.brokers import ApacheKafka, Broker, running
+from compat_tests.support.brokers import ApacheKafka, Broker, running
 
 # One partition each for transactions and groups, which it makes sooner.
 SETTINGS = (

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from compat_tests.jars import lack
+from compat_tests.support.jars import lack
 
 DEBIAN = Path("/usr/lib/postgresql")
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from compat_tests.jars import require, spark_jars
+from compat_tests.support.jars import require, spark_jars
 
 COMMAND = (sys.executable, "-P", "-m", "ottla", "pipeline")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from compat_tests.clients import create_topic
+from compat_tests.support.clients import create_topic
 from ottla import Broker
 from tests.pipeline.spark_command import jar_folder, run_once
 from tests.support.disks import fill, small_disk

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.jars import SPARK
+from compat_tests.support.jars import SPARK
 from ottla.pipeline.jars import AVRO, DELTA, ICEBERG, KAFKA, NoJarsError, coordinates, file_name, settings
 
 

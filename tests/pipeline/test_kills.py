@@ -14,8 +14,8 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
-from compat_tests.clients import create_topic
+from compat_tests.support.brokers import ApacheKafka, Broker, Ottla, running
+from compat_tests.support.clients import create_topic
 from tests.pipeline.spark_command import jar_folder, run_once
 
 pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.timeout(3600)]

@@ -12,7 +12,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from compat_tests.clients import create_topic
+from compat_tests.support.clients import create_topic
 from ottla import Broker
 from tests.harness.measuring import AtMost
 from tests.pipeline.spark_command import COMMAND, jar_folder

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
-from compat_tests.clients import CODECS, PATIENCE_S, create_topic
+from compat_tests.support.brokers import ApacheKafka, Broker, Ottla, running
+from compat_tests.support.clients import CODECS, PATIENCE_S, create_topic
 from ottla.log.state.checkpoint import HIGH_WATERMARK_FILE, read_offsets
 from ottla.wire.types import TopicPartition as LogPartition
 

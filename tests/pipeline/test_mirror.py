@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
-from compat_tests.brokers import Broker as AnyBroker
-from compat_tests.clients import create_topic
+from compat_tests.support.brokers import Broker as AnyBroker
+from compat_tests.support.clients import create_topic
 from ottla import Broker
 from ottla.pipeline import mirror
 from ottla.pipeline.mirror import MirrorSink, OffsetSync, _copied

@@ -8,7 +8,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from compat_tests.clients import create_topic
+from compat_tests.support.clients import create_topic
 from ottla import Broker
 from ottla.pipeline import moving
 from ottla.pipeline.checkpoint import Checkpoint, CheckpointError, Offsets

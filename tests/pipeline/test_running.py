@@ -15,8 +15,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 
-from compat_tests.brokers import run_tool
-from compat_tests.clients import create_topic
+from compat_tests.support.brokers import run_tool
+from compat_tests.support.clients import create_topic
 from ottla import Broker
 from ottla.pipeline.checkpoint import Checkpoint
 from ottla.pipeline.job import Job

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.clients import create_topic
-from compat_tests.jars import require
+from compat_tests.support.clients import create_topic
+from compat_tests.support.jars import require
 from ottla import Broker
 from ottla.pipeline.session import NoSparkError, installed
 from tests.pipeline.spark_command import jar_folder, run_once

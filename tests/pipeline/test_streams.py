@@ -9,7 +9,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from compat_tests.clients import create_topic
+from compat_tests.support.clients import create_topic
 from ottla import Broker
 from ottla.pipeline import streams
 from ottla.pipeline.checkpoint import Checkpoint

@@ -15,8 +15,8 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from compat_tests.brokers import Broker
-from compat_tests.clients import PATIENCE_S, create_topic
+from compat_tests.support.brokers import Broker
+from compat_tests.support.clients import PATIENCE_S, create_topic
 from tests.pipeline.committed import committed, messages
 
 pytestmark = [pytest.mark.once, pytest.mark.slow]

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 import confluent_kafka
 import pytest
 
-from compat_tests.brokers import Broker, Ottla, running
-from compat_tests.clients import PATIENCE_S, create_topic
+from compat_tests.support.brokers import Broker, Ottla, running
+from compat_tests.support.clients import PATIENCE_S, create_topic
 from ottla.pipeline.settings import JobError
 from ottla.pipeline.transactional_write import Record, Written, write_once
 from ottla.pipeline.transactions import Batch, Target, check_transactions, kafka_settings

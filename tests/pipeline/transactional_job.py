@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-from compat_tests.jars import spark_jars
+from compat_tests.support.jars import spark_jars
 from ottla.pipeline.transactional_sink import FORMAT, register, spread
 
 TASKS = 2

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import click
 import trio
 
-from compat_tests.brokers import ApacheKafka, Broker, running
-from compat_tests.imitation.delegation_tokens import FILES, SETTINGS
+from compat_tests.support.brokers import ApacheKafka, Broker, running
+from compat_tests.tools.imitation.delegation_tokens import FILES, SETTINGS
 from ottla.cli import main
 from ottla.client.admin.groups.committed_offsets import Committed, commit_offsets
 from ottla.client.cluster import TRANSACTION, Client, Coordinator, open_client

@@ -10,7 +10,7 @@ import trio
 from click.testing import CliRunner
 
 import ottla as library
-from compat_tests.brokers import ApacheKafka, Broker, running
+from compat_tests.support.brokers import ApacheKafka, Broker, running
 from ottla.cli import main
 from ottla.client.admin.cluster import Broker as Described
 from ottla.client.admin.cluster import ClusterDescription, describe_cluster, knows_fenced

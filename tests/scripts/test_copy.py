@@ -14,7 +14,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from compat_tests.brokers import ApacheKafka, running
+from compat_tests.support.brokers import ApacheKafka, running
 from ottla import Broker
 from tests.scripts.running import COMMAND, PATIENCE_S, Ended, environment, ottla, ottla_on_a_terminal, until
 

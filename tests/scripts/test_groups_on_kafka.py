@@ -7,9 +7,9 @@ import confluent_kafka
 import pytest
 import trio
 
-from compat_tests.brokers import ApacheKafka, Broker, running
-from compat_tests.clients import PATIENCE_S, create_topic
-from compat_tests.group_scenarios import SETTINGS, Members
+from compat_tests.support.brokers import ApacheKafka, Broker, running
+from compat_tests.support.clients import PATIENCE_S, create_topic
+from compat_tests.tools.group_scenarios import SETTINGS, Members
 from ottla.client.admin.groups.committed_offsets import Committed, Offsets, commit_offsets
 from ottla.client.cluster import open_client
 from ottla.client.config import ClientConfig

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests import jars
-from compat_tests.brokers import TOOLS
+from compat_tests.support import jars
+from compat_tests.support.brokers import TOOLS
 from ottla.client.connection import VersionRange
 from ottla.scripts.kafka.clusters.api_tables import api_name, asked_by_clients, known_versions
 from ottla.scripts.kafka.clusters.feature_levels import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.brokers import ApacheKafka, Broker, running
+from compat_tests.support.brokers import ApacheKafka, Broker, running
 from tests.scripts.running import Ended, environment, ottla, ottla_on_a_terminal
 
 pytestmark = pytest.mark.slow

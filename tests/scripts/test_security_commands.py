@@ -10,8 +10,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from compat_tests.brokers import ApacheKafka, Broker, running
-from compat_tests.imitation.delegation_tokens import FILES, SETTINGS
+from compat_tests.support.brokers import ApacheKafka, Broker, running
+from compat_tests.tools.imitation.delegation_tokens import FILES, SETTINGS
 from ottla.scripts.acls import acls
 from ottla.scripts.tokens import tokens
 from tests.scripts.running import Ended, environment, ottla, ottla_on_a_terminal

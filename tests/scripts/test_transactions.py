@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
-from compat_tests.imitation.transactions import SETTINGS
-from compat_tests.transactional import TOPIC, Transactions
+from compat_tests.support.brokers import ApacheKafka, Broker, Ottla, running
+from compat_tests.support.transactional import TOPIC, Transactions
+from compat_tests.tools.imitation.transactions import SETTINGS
 from ottla.scripts.transactions import transactions
 from tests.scripts.running import Ended, environment, ottla
 

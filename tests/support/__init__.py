@@ -1,0 +1,1 @@
+"""Hosts, disks, raw sockets and watches that several rooms of tests use."""

@@ -19,9 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from compat_tests.brokers import Ottla
-from compat_tests.jars import lack, require
-from compat_tests.zookeeper import ZooKeeper
+from compat_tests.support.brokers import Ottla
+from compat_tests.support.jars import lack, require
+from compat_tests.support.zookeeper import ZooKeeper
 
 # Set aside for tests of networks (RFC 2544): nobody has an address there. Each network takes one of 256 parts.
 ADDRESSES = "198.18"

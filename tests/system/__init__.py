@@ -1,0 +1,1 @@
+"""Tests of whole brokers in processes of their own."""

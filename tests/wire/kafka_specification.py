@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from compat_tests import jars
+from compat_tests.support import jars
 from ottla.wire.types import ZERO_UUID, VersionRange
 
 RELEASES = ("3.9.2", "4.4.0")

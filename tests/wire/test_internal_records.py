@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests import jars
+from compat_tests.support import jars
 from ottla.wire import group_records, transaction_records
 from ottla.wire.errors import DecodeError
 from ottla.wire.group_records import GroupMetadataValue, MemberMetadata, RecordType

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.jars import SPECIFICATIONS, ZOOKEEPER_BROKER
+from compat_tests.support.jars import SPECIFICATIONS, ZOOKEEPER_BROKER
 from ottla.wire.batch_header import HEADER_SIZE, checksum
 from ottla.wire.compression import compress
 from ottla.wire.errors import KafkaError

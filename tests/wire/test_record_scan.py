@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compat_tests.jars import require
+from compat_tests.support.jars import require
 from ottla.native import SUFFIX, source
 from ottla.wire import record_scan
 from ottla.wire.batch_header import HEADER_SIZE

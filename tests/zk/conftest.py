@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from compat_tests.zookeeper import ZooKeeper, running
+from compat_tests.support.zookeeper import ZooKeeper, running
 from ottla.zk.embedded import EmbeddedStore
 from ottla.zk.ensemble import EnsembleStore
 from tests.zk.proxy import Proxy, proxy_to

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 import trio
 
-from compat_tests.zookeeper import ZooKeeper
+from compat_tests.support.zookeeper import ZooKeeper
 from ottla.zk.ensemble import EnsembleSession, EnsembleStore
 from ottla.zk.store import (
     BadVersionError,

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from compat_tests.jars import require
-from compat_tests.zookeeper import ZooKeeper, free_port, running
+from compat_tests.support.jars import require
+from compat_tests.support.zookeeper import ZooKeeper, free_port, running
 from ottla.zk.ensemble import EnsembleStore
 from ottla.zk.store import Create, Session, StoreFailedError
 from tests.zk.proxy import proxy_to

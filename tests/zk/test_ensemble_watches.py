@@ -5,7 +5,7 @@ import random
 import pytest
 import trio
 
-from compat_tests.zookeeper import ZooKeeper
+from compat_tests.support.zookeeper import ZooKeeper
 from ottla.zk.ensemble import EnsembleStore
 from ottla.zk.store import (
     Create,

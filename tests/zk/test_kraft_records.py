@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests import jars
+from compat_tests.support import jars
 from ottla.wire.schema import Message
 from ottla.zk.cluster_metadata import ClusterMetadata, MetadataError, PartitionMetadata, TopicMetadata
 from ottla.zk.kraft_records import (

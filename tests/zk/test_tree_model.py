@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from compat_tests.zookeeper import ZooKeeper
+from compat_tests.support.zookeeper import ZooKeeper
 from ottla.zk.embedded import EmbeddedStore
 from ottla.zk.ensemble import EnsembleStore
 from ottla.zk.store import (

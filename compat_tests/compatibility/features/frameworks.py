@@ -12,7 +12,6 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
-from compat_tests.brokers import ApacheKafka, running
 from compat_tests.compatibility.features.declaring import Feature
 from compat_tests.compatibility.features.producing import NOON
 from compat_tests.compatibility.features.transactions import UNSUPPORTED
@@ -20,7 +19,8 @@ from compat_tests.compatibility.observing import Observer
 from compat_tests.compatibility.processes import connect_command, properties, streams_command
 from compat_tests.compatibility.processes import running as running_program
 from compat_tests.compatibility.trials import Trial
-from compat_tests.zookeeper import free_port
+from compat_tests.support.brokers import ApacheKafka, running
+from compat_tests.support.zookeeper import free_port
 
 # These programs start several times in a scenario, and wait for groups and for another cluster.
 PATIENCE_S = 90

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructField, StructType
 
 from compat_tests.compatibility.programs.answering import Lacks, plain, raw, serve
-from compat_tests.jars import spark_jars
+from compat_tests.support.jars import spark_jars
 
 Connection = dict[str, Any]
 Session = Any

@@ -1,0 +1,1 @@
+"""A broker without a socket, hosted replicas, slow disks."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.brokers import run_tool
+from compat_tests.support.brokers import run_tool
 from ottla.log.compaction.cleaned_transactions import aborted_transactions
 from ottla.log.compaction.compaction import CleanerLimits
 from ottla.log.log import PartitionLog

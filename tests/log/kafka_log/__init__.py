@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from compat_tests import jars
-from compat_tests.java import JavaProgram
+from compat_tests.support import jars
+from compat_tests.support.java import JavaProgram
 
 SOURCE = Path(__file__).parent / "KafkaLog.java"
 

@@ -16,9 +16,9 @@ import confluent_kafka
 import pytest
 from rich.console import Console
 
-from compat_tests.clients import create_topic
-from compat_tests.jars import require
-from compat_tests.zookeeper import running
+from compat_tests.support.clients import create_topic
+from compat_tests.support.jars import require
+from compat_tests.support.zookeeper import running
 from ottla.commands import zookeeper_process
 from ottla.commands.status_table import Partitions, Process, count_partitions, table
 from ottla.embedded.broker import reserved_port

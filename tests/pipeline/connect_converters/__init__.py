@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from compat_tests.java import JavaProgram
+from compat_tests.support.java import JavaProgram
 
 SOURCE = Path(__file__).parent / "ConnectConverters.java"
 RUNTIME = "org.apache.kafka:connect-runtime:3.9.2"

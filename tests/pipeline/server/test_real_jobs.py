@@ -14,7 +14,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from compat_tests.clients import create_topic
+from compat_tests.support.clients import create_topic
 from ottla import Broker
 from tests.pipeline.spark_command import COMMAND, jar_folder
 

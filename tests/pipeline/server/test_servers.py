@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.brokers import ApacheKafka, running
+from compat_tests.support.brokers import ApacheKafka, running
 from ottla import Broker
 
 from .jobs import wait_for

@@ -1,0 +1,1 @@
+"""Several brokers on one ZooKeeper."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from compat_tests.brokers import run_tool
+from compat_tests.support.brokers import run_tool
 from ottla import Cluster
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 
-from compat_tests.verifiable import Place, VerifiableConsumer, VerifiableProducer, Verification
+from compat_tests.support.verifiable import Place, VerifiableConsumer, VerifiableProducer, Verification
 from tests.harness.measuring import AtMost
 from tests.system.clusters.three_brokers import IDS, PATIENCE_S, Cluster, three_brokers
 

@@ -13,7 +13,7 @@ import trio
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from compat_tests.brokers import run_tool
+from compat_tests.support.brokers import run_tool
 from ottla import Cluster
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.incremental_alter_configs import (

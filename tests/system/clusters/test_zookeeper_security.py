@@ -10,9 +10,9 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, make_acl
 
-from compat_tests.brokers import QUICK_JVM, Broker, Ottla, QuickKafka, running
-from compat_tests.clients import create_topic
-from compat_tests.zookeeper import ZooKeeper
+from compat_tests.support.brokers import QUICK_JVM, Broker, Ottla, QuickKafka, running
+from compat_tests.support.clients import create_topic
+from compat_tests.support.zookeeper import ZooKeeper
 from tests.zk.test_ensemble_security import Certificates, certificates, running_with_digest, tls_connect
 
 pytestmark = pytest.mark.slow

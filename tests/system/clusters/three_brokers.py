@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._metadata import ClusterMetadata, PartitionMetadata
 from confluent_kafka.cimpl import NewTopic
 
-from compat_tests.zookeeper import running
+from compat_tests.support.zookeeper import running
 from ottla import Broker
 
 PATIENCE_S = 60.0

@@ -1,0 +1,1 @@
+"""Full, slow and failing disks, no descriptors, cut networks."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from compat_tests.both import Side
-from compat_tests.brokers import Ottla
-from compat_tests.writing import Writer, read_all
+from compat_tests.differential.both import Side
+from compat_tests.support.brokers import Ottla
+from compat_tests.support.writing import Writer, read_all
 from tests.support.disks import fill, small_disk
 
 pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.timeout(1800)]

@@ -27,7 +27,7 @@ from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 
-from compat_tests.writing import Writer
+from compat_tests.support.writing import Writer
 from tests.support.namespaces import HostedOttla, HostedZooKeeper, Link, Network
 from tests.system.survival.loads import check_records
 

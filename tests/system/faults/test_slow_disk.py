@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.brokers import Ottla, running
-from compat_tests.clients import create_topic
-from compat_tests.slow_writes import QUICK, SLOW, SlowWrites, directory_of
-from compat_tests.writing import Writer, read_all
+from compat_tests.support.brokers import Ottla, running
+from compat_tests.support.clients import create_topic
+from compat_tests.support.slow_writes import QUICK, SLOW, SlowWrites, directory_of
+from compat_tests.support.writing import Writer, read_all
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 WRITE_MS = 40

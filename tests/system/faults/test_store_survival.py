@@ -15,9 +15,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from compat_tests.both import CLOSED, Side
-from compat_tests.brokers import Ottla
-from compat_tests.writing import read_all
+from compat_tests.differential.both import CLOSED, Side
+from compat_tests.support.brokers import Ottla
+from compat_tests.support.writing import read_all
 from ottla import Cluster
 from ottla.embedded.broker import BrokerError
 from tests.ottla.embedded.test_broker import ends

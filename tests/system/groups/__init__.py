@@ -1,0 +1,1 @@
+"""Consumer groups over the ends of brokers."""

@@ -1,0 +1,1 @@
+"""Bad input, bad brokers, bad znodes, clients that do not read."""

@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka import admin as librdkafka_admin
 from kazoo.client import KazooClient
 
-from compat_tests.zookeeper import ZooKeeper, running
+from compat_tests.support.zookeeper import ZooKeeper, running
 from ottla import Broker
 from ottla.embedded.broker import BrokerError
 from ottla.wire.codec import decode_response, encode_request

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, cast
 import pytest
 from kazoo.client import KazooClient
 
-from compat_tests import zookeeper
-from compat_tests.brokers import Broker, Ottla, QuickKafka
+from compat_tests.support import zookeeper
+from compat_tests.support.brokers import Broker, Ottla, QuickKafka
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, BrokerState, PartitionData, TopicData
 from ottla.wire.messages.controlled_shutdown import ControlledShutdownRequest

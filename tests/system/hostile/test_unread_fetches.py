@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from compat_tests.brokers import ApacheKafka, Broker, Ottla, running
+from compat_tests.support.brokers import ApacheKafka, Broker, Ottla, running
 from ottla.wire.codec import encode_request
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.api_versions import ApiVersionsRequest

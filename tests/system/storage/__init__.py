@@ -1,0 +1,1 @@
+"""Compaction, recompression and `ottla verify` on a running broker's files."""

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from compat_tests.brokers import run_tool
-from compat_tests.clients import create_topic
+from compat_tests.support.brokers import run_tool
+from compat_tests.support.clients import create_topic
 from ottla import Broker
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.brokers import Broker, Ottla, ZooKeeperKafka, running
-from compat_tests.clients import CODECS, PRODUCERS, Sent, create_topic
+from compat_tests.support.brokers import Broker, Ottla, ZooKeeperKafka, running
+from compat_tests.support.clients import CODECS, PRODUCERS, Sent, create_topic
 from ottla.log.verify.verify import verify
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from compat_tests.both import Side
-from compat_tests.brokers import Ottla, run_tool
+from compat_tests.differential.both import Side
+from compat_tests.support.brokers import Ottla, run_tool
 from ottla import Broker
 from ottla.embedded.broker import BrokerError
 from tests.support.disks import fill

@@ -10,7 +10,7 @@ import confluent_kafka
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from compat_tests.brokers import Ottla
+from compat_tests.support.brokers import Ottla
 from tests.support.disks import Disk
 from tests.system.survival import Fault
 

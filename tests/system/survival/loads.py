@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Self
 
-from compat_tests.writing import Writer, read_all
+from compat_tests.support.writing import Writer, read_all
 from tests.system.survival.committing import GROUPS, Committed, Work
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.brokers import Ottla
-from compat_tests.clients import create_topic
+from compat_tests.support.brokers import Ottla
+from compat_tests.support.clients import create_topic
 from ottla import Broker
 from tests.harness.measuring import AtMost
 from tests.support.disks import disk, small_disk

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from compat_tests import jars
-from compat_tests.java import JavaProgram
+from compat_tests.support import jars
+from compat_tests.support.java import JavaProgram
 
 SOURCE = Path(__file__).parent / "Oracle.java"
 

@@ -5,8 +5,8 @@ import zipfile
 from pathlib import Path
 from types import TracebackType
 
-from compat_tests import jars
-from compat_tests.java import JavaProgram
+from compat_tests.support import jars
+from compat_tests.support.java import JavaProgram
 
 FOLDER = Path(__file__).parent
 # Kafka 4.4 moved its classes for records.

@@ -1,0 +1,1 @@
+"""What stock clients produce, consume and administer."""

@@ -1,0 +1,1 @@
+"""Clusters of Ottla and Apache Kafka brokers on one ZooKeeper."""

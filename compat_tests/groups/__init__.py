@@ -1,0 +1,1 @@
+"""Consumer groups of stock clients, also several clients in one group."""

@@ -1,0 +1,210 @@
+"""Kafka's own programs for tests that something is broken in: each a JVM that tells what it does, line by line.
+
+VerifiableProducer tells of each record that was acknowledged, VerifiableConsumer of each that it gets and of each
+commit; ReplicaVerificationTool fetches from all replicas of a topic, and tells how far they are the same. All of
+release 3.9.2.
+"""
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from compat_tests.support.brokers import LAST_WITH_ZOOKEEPER, tool_command
+
+PATIENCE_S = 60.0
+KEYS = 10
+# What a client needs that is to go on soon when a broker is gone.
+QUICK = {
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 100,
+    "retry.backoff.ms": 50,
+    "metadata.max.age.ms": 500,
+}
+LAG = re.compile(r"max lag is (-?\d+) for partition \S+ at offset (-?\d+) among (\d+) partitions")
+
+
+class Place(NamedTuple):
+    """Where a record is."""
+
+    partition: int
+    offset: int
+
+
+class Program:
+    """A JVM that talks until it is ended."""
+
+    main_class = "?"
+
+    def __init__(self, folder: Path, name: str, *arguments: str) -> None:
+        self.errors = folder / f"{name}.err"
+        command = tool_command(self.main_class, *arguments, jars=LAST_WITH_ZOOKEEPER)
+        with self.errors.open("ab") as errors:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def hear(self, line: str) -> None:
+        """Take in what it told."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Ask it to end, and hear what it has to say until then."""
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(PATIENCE_S)
+        self._listener.join(PATIENCE_S)
+
+    @contextlib.contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Have it do nothing for as long as the block lasts."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+        self._process.wait()
+        self._listener.join(PATIENCE_S)
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                self.hear(line.decode())
+
+    def wait_until(self, what: Callable[[], bool]) -> None:
+        """Return when it is so."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not what():
+            assert self._process.poll() is None, f"{self.main_class} has ended: {self.complaints()}"
+            assert time.monotonic() < deadline, f"{self.main_class}: {self}: {self.complaints()}"
+            time.sleep(0.02)
+
+    def complaints(self) -> str:
+        """The last of what it wrote to stderr."""
+        return self.errors.read_text()[-3000:]
+
+
+class VerifiableProducer(Program):
+    """Writes a record with acks=all every now and then; its values are a prefix, a dot and a number."""
+
+    main_class = "org.apache.kafka.tools.VerifiableProducer"
+
+    def __init__(
+        self, folder: Path, bootstrap: str, topic: str, prefix: int, a_second: int, config: Mapping[str, object]
+    ) -> None:
+        self.acknowledged: dict[str, Place] = {}
+        self.refused = 0
+        self.complete = False
+        file = folder / f"producer-{prefix}.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in {**QUICK, **config}.items()))
+        super().__init__(
+            folder,
+            f"producer-{prefix}",
+            *("--bootstrap-server", bootstrap, "--topic", topic, "--acks", "-1", "--value-prefix", str(prefix)),
+            # Keys, so that all partitions get some.
+            *("--repeating-keys", str(KEYS), "--throughput", str(a_second), "--producer.config", str(file)),
+        )
+
+    def hear(self, line: str) -> None:
+        told: dict[str, Any] = json.loads(line)
+        if told["name"] == "producer_send_success":
+            self.acknowledged[told["value"]] = Place(told["partition"], told["offset"])
+        self.refused += told["name"] == "producer_send_error"
+        self.complete |= told["name"] == "shutdown_complete"
+
+    def wait_for_acknowledgements(self, count: int = KEYS) -> None:
+        """Return when that many more records were acknowledged."""
+        wanted = len(self.acknowledged) + count
+        self.wait_until(lambda: len(self.acknowledged) >= wanted)
+
+    def __str__(self) -> str:
+        return f"{len(self.acknowledged)} acknowledged, {self.refused} refused"
+
+
+class VerifiableConsumer(Program):
+    """Reads a topic as the one member of a group, and commits after each poll."""
+
+    main_class = "org.apache.kafka.tools.VerifiableConsumer"
+
+    def __init__(self, folder: Path, bootstrap: str, topic: str, group: str, session_timeout_ms: int) -> None:
+        self.consumed: dict[Place, str] = {}
+        self.committed: dict[int, int] = {}
+        # Below what it was told is committed, or with another value than before.
+        self.read_again: list[str] = []
+        file = folder / f"consumer-{group}.properties"
+        config = {**QUICK, "heartbeat.interval.ms": 200, "fetch.max.wait.ms": 100}
+        file.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
+        super().__init__(
+            folder,
+            f"consumer-{group}",
+            *("--bootstrap-server", bootstrap, "--topic", topic, "--group-id", group, "--verbose"),
+            *("--session-timeout", str(session_timeout_ms), "--reset-policy", "earliest"),
+            *("--consumer.config", str(file)),
+        )
+
+    def hear(self, line: str) -> None:
+        told: dict[str, Any] = json.loads(line)
+        if told["name"] == "record_data":
+            self._got(Place(told["partition"], told["offset"]), told["value"])
+        elif told["name"] == "offsets_committed" and told["success"]:
+            for each in told["offsets"]:
+                self.committed[each["partition"]] = each["offset"]
+
+    def _got(self, place: Place, value: str) -> None:
+        if place.offset < self.committed.get(place.partition, 0) or self.consumed.get(place, value) != value:
+            self.read_again.append(f"{place}: {value}, was {self.consumed.get(place)}; {self.committed}")
+        self.consumed[place] = value
+
+    def wait_for(self, places: Iterable[Place]) -> None:
+        """Return when it has got what is there, and committed that."""
+        last = {each.partition: each.offset for each in sorted(places)}
+        self.wait_until(lambda: all(self.committed.get(partition, 0) > offset for partition, offset in last.items()))
+
+    def __str__(self) -> str:
+        return f"{len(self.consumed)} consumed, committed {self.committed}"
+
+
+class Verification(Program):
+    """Reads a topic from each of its replicas, from the beginning on, and compares."""
+
+    main_class = "org.apache.kafka.tools.ReplicaVerificationTool"
+
+    def __init__(self, folder: Path, bootstrap: str, topic: str) -> None:
+        self.said: list[str] = []
+        super().__init__(
+            folder,
+            "verification",
+            *("--broker-list", bootstrap, "--topics-include", topic, "--time", "-2"),
+            *("--max-wait-ms", "100", "--report-interval-ms", "100"),
+        )
+
+    def hear(self, line: str) -> None:
+        self.said.append(line.strip())
+
+    def wait_for_no_lag(self) -> None:
+        """Return when it says that all replicas have the same, from now on."""
+        heard = len(self.said)
+        self.wait_until(lambda: any(found and found[1] == "0" for found in map(LAG.search, self.said[heard + 1 :])))
+
+    def mismatches(self) -> list[str]:
+        """Where replicas had something else below the high watermark."""
+        return [line for line in self.said if "match" in line]
+
+    def __str__(self) -> str:
+        return "\n".join(self.said[-5:])
