@@ -94,9 +94,3 @@ def test_the_example_of_a_cluster_in_a_test_runs() -> None:
         {"run_my_service": lambda bootstrap: called.append(bootstrap)},
     )
     assert [len(each.split(",")) for each in called] == [3]
-
-
-def test_every_file_that_the_readme_links_to_exists() -> None:
-    links = re.findall(r"\]\((?!https?:)([^)#]+)", README.read_text())
-    assert links
-    assert [link for link in links if not (README.parent / link).exists()] == []
