@@ -88,7 +88,7 @@ def test_a_directory_in_zookeeper_mode_tells_all_but_configs(tmp_path: Path) -> 
     names = ("plain", *own)
     directory = kafkas(tmp_path / "log", *(TopicPartition(name, index) for name in names for index in (0, 1)))
     remark = run("import", directory, *into(directory)).stderr
-    assert remark == "ottla: a directory does not tell the configs of topics: 1 have none unless they are there\n"
+    assert remark == "ottla: a directory has no configs of topics: 1 topics keep those of the store, if any\n"
     found = exported(directory, tmp_path / "out.json")
     assert set(found.topics) == set(names)
     assert found.topics["plain"].topic_id == ID
@@ -193,7 +193,7 @@ def test_where_there_is_no_store_nothing_is_exported(tmp_path: Path) -> None:
 def test_a_directory_with_a_store_is_to_be_exported(tmp_path: Path) -> None:
     directory = kafkas(tmp_path / "log", TopicPartition("t", 0))
     done("import", directory, *into(directory))
-    assert "export what it has" in refused("import", directory, *into(tmp_path / "a"))
+    assert "export its metadata" in refused("import", directory, *into(tmp_path / "a"))
 
 
 def test_configs_that_nobody_here_knows_stay_behind_alone(tmp_path: Path) -> None:
@@ -238,9 +238,7 @@ def test_the_directories_of_a_store_are_taken_over_wherever_the_metadata_is_from
 
 def test_an_import_whose_target_is_not_said_is_refused(tmp_path: Path) -> None:
     source = document(tmp_path / "in.json")
-    reason = (
-        "ottla: nothing says into which store to import: say --data DIR, --zookeeper HOST:PORT, or the broker's file"
-    )
+    reason = "ottla: no store to import into is named: give --data DIR, --zookeeper HOST:PORT, or the broker's file"
     for arguments in (
         (),
         ("--override", "num.partitions=3"),

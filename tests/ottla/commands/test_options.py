@@ -34,7 +34,7 @@ def test_an_address_is_a_host_a_port_or_both(
         ("::1", None, "--listen takes HOST or HOST:PORT, not '::1'"),
         ("", None, "--listen takes HOST or HOST:PORT, not ''"),
         ("a:65536", None, "--listen takes HOST or HOST:PORT, not 'a:65536'"),
-        ("a:1", 1, "--listen and --port both say a port"),
+        ("a:1", 1, "--listen and --port both name a port"),
     ],
 )
 def test_an_address_that_is_none_is_one_line(
