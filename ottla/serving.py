@@ -56,7 +56,7 @@ def run(
     def configured() -> Callable[[], Server]:
         address = Address(host, port)
         config, warnings = BrokerConfig.load(properties, overrides, environ, defaults=defaults, address=address)
-        tell_config(config, warnings)
+        log_config(config, warnings)
         return lambda: Node(config)
 
     return run_server(configured, log_format, levels)
@@ -92,7 +92,7 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-def tell_config(config: BrokerConfig, warnings: Iterable[str]) -> None:
+def log_config(config: BrokerConfig, warnings: Iterable[str]) -> None:
     """Log the warnings, the keys that are set, the keys without effect, and the form of the hot path."""
     for warning in warnings:
         config_logger.warning("%s", warning)
