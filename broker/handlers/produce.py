@@ -15,11 +15,12 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final
 
 from ottla.broker.cluster.metadata_cache import MetadataCache
-from ottla.broker.loop.clock import Offload
+from ottla.broker.loop.clock import Clock, Offload, StartSoon
 from ottla.broker.loop.deferred import CloseConnection, Deferred
 from ottla.broker.net.session import RequestContext
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.slow_appends import SlowAppends
 from ottla.log.append_info import LogAppendInfo
 from ottla.wire.errors import DecodeError, ErrorCode, KafkaError
 from ottla.wire.messages.produce import (
@@ -89,7 +90,10 @@ def handle(
     *,
     replicas: ReplicaManager,
     metadata: MetadataCache,
+    clock: Clock,
     offload: Offload,
+    start_soon: StartSoon,
+    slow_appends: SlowAppends,
 ) -> Answer:
     """Append, and answer as `acks` says. `offload` is for validating alone: it must leave threads to others."""
     version = context.api_version
@@ -98,7 +102,8 @@ def handle(
     acks = request.acks
     topics = request.topic_data
     if len(topics) != 1 or len(topics[0].partition_data) != 1 or not -1 <= acks <= 1:
-        return _Produce(request, context, replicas, metadata, offload).start()
+        produce = _Produce(request, context, replicas, metadata, clock, offload, start_soon, slow_appends)
+        return produce.start()
     # What follows is the way of most requests, and worth some care.
     topic = topics[0].name
     data = topics[0].partition_data[0]
@@ -112,8 +117,9 @@ def handle(
         or not isinstance(records, memoryview)
         or _is_special(topic, records)
     ):
-        return _Produce(request, context, replicas, metadata, offload).start()
-    now_ms = replicas.clock.now_ms()
+        produce = _Produce(request, context, replicas, metadata, clock, offload, start_soon, slow_appends)
+        return produce.start()
+    now_ms = clock.now_ms()
     try:
         batch = validate_produced(records, api_version=version, rules=found.rules, now_ms=now_ms)
         info = replicas.append(found, batch, acks, now_ms)
@@ -254,11 +260,14 @@ class _Produce:
     __slots__ = (
         "_acks",
         "_answers",
+        "_clock",
         "_entries",
         "_from_admin",
         "_maker",
         "_offload",
         "_replicas",
+        "_slow_appends",
+        "_start_soon",
         "_timeout_ms",
         "_unreadable",
         "_version",
@@ -270,14 +279,20 @@ class _Produce:
         context: RequestContext,
         replicas: ReplicaManager,
         metadata: MetadataCache,
+        clock: Clock,
         offload: Offload,
+        start_soon: StartSoon,
+        slow_appends: SlowAppends,
     ) -> None:
         self._acks = request.acks
         self._timeout_ms = request.timeout_ms
         self._version = context.api_version
         self._from_admin = context.client_id == _ADMIN_CLIENT_ID
         self._replicas = replicas
+        self._clock = clock
         self._offload = offload
+        self._start_soon = start_soon
+        self._slow_appends = slow_appends
         self._maker = _Answers(context, replicas, metadata, request.acks)
         # The later of two entries for one partition counts, as in Kafka. This object dies with the append: the
         # records must not be kept while a reply waits.
@@ -306,7 +321,7 @@ class _Produce:
             if answer is not None:
                 self._answers[key] = answer
         left = [(key, records) for key, records in self._entries.items() if key not in self._answers]
-        now_ms = self._replicas.clock.now_ms()
+        now_ms = self._clock.now_ms()
         plans = {key: (records, self._version, self._replicas.partitions[key].rules, now_ms) for key, records in left}
         slow = {
             key
@@ -316,7 +331,7 @@ class _Produce:
         }
         if slow:
             deferred: Deferred[_OrNone] = Deferred(applied=False)
-            self._replicas.start_soon(self._run_off_loop, plans, slow, deferred)
+            self._start_soon(self._run_off_loop, plans, slow, deferred)
             return deferred
         response = self._append({key: _validated(*plan) for key, plan in plans.items()})
         return response if self._acks or isinstance(response, Deferred) else None
@@ -399,7 +414,7 @@ class _Produce:
                 entries.append((partition, batch))
         if any(partition.log.pace.is_slow for partition, _ in entries):
             return self._append_slowly(entries)
-        return self._appended(entries, replicas.append_all(entries, self._acks, replicas.clock.now_ms()))
+        return self._appended(entries, replicas.append_all(entries, self._acks, self._clock.now_ms()))
 
     def _append_slowly(self, entries: Sequence[_Entry]) -> Deferred[_OrNone]:
         """Append when it is these records' turn. The connection waits, whatever `acks` is: so they are bounded."""
@@ -414,7 +429,7 @@ class _Produce:
                 deferred.close(CloseConnection("a bug: Produce failed"))
                 raise
 
-        self._replicas.slow_appends.append_all(entries, self._acks, done)
+        self._slow_appends.append_all(entries, self._acks, done)
         return deferred
 
     def _appended(

@@ -5,20 +5,11 @@ Counterparts in Kafka: DelayedProduce, DelayedDeleteRecords.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from ottla.broker.loop.clock import Clock
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.watchers import EVERYTHING, OffsetSignal
 from ottla.wire.errors import ErrorCode
-
-
-class Replicas(Protocol):
-    """What a wait needs of the replica manager."""
-
-    clock: Clock
-    signal: OffsetSignal
-
 
 # How a wait for a partition and an offset ends by now: done (NONE), or never to be; None while that is open.
 Outcome = Callable[[Partition, int], ErrorCode | None]
@@ -45,20 +36,21 @@ class PartitionWait:
 
     def __init__(
         self,
-        replicas: Replicas,
+        clock: Clock,
+        signal: OffsetSignal,
         awaited: Sequence[tuple[Partition, int]],
         outcome: Outcome,
         timeout_ms: int,
         done: Callable[[list[ErrorCode]], None],
     ) -> None:
-        self._replicas = replicas
+        self._signal = signal
         self._outcome = outcome
         self._done = done
         self._awaited = [_Awaited(self, partition, offset) for partition, offset in awaited]
         self._open = len(self._awaited)
-        self._timer = replicas.clock.call_later(max(timeout_ms, 0) / 1000, self._expire)
+        self._timer = clock.call_later(max(timeout_ms, 0) / 1000, self._expire)
         for each in self._awaited:
-            replicas.signal.watch(each.partition.topic_partition, EVERYTHING, each)
+            signal.watch(each.partition.topic_partition, EVERYTHING, each)
         for each in self._awaited:
             self.check(each)
 
@@ -81,7 +73,7 @@ class PartitionWait:
     def _settle(self, awaited: _Awaited, error: ErrorCode) -> None:
         awaited.error = error
         self._open -= 1
-        self._replicas.signal.unwatch(awaited.partition.topic_partition, EVERYTHING, awaited)
+        self._signal.unwatch(awaited.partition.topic_partition, EVERYTHING, awaited)
 
     def _expire(self) -> None:
         for awaited in self._awaited:

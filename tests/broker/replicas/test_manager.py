@@ -266,7 +266,7 @@ def test_older_versions_stop_without_a_leader_epoch(house: House, old: dict[str,
 def test_an_append_wakes_who_waits_for_it(house: House) -> None:
     house.lead()
     watcher = Watcher()
-    house.replicas.signal.watch(TopicPartition(TOPIC, 0), HIGH_WATERMARK, watcher)
+    house.parts.signal.watch(TopicPartition(TOPIC, 0), HIGH_WATERMARK, watcher)
     append(house, house.replicas.partition(TOPIC, 0), b"a")
     assert watcher.calls == 1
 
@@ -280,7 +280,7 @@ def test_many_appends_are_all_done_before_anybody_is_woken(house: House) -> None
         def partition_moved(self) -> None:
             seen.append((first.high_watermark, second.high_watermark))
 
-    house.replicas.signal.watch(first.topic_partition, HIGH_WATERMARK, Looks())
+    house.parts.signal.watch(first.topic_partition, HIGH_WATERMARK, Looks())
     house.replicas.append_all([(first, produced(first, b"a")), (second, produced(second, b"b"))], 1, NOW_MS)
     assert seen == [(1, 1)]
 
@@ -308,7 +308,7 @@ def test_reading_answers_errors_by_code(house: House) -> None:
 def test_a_followers_fetch_wakes_consumers_once_it_commits(house: House) -> None:
     house.lead(isr=[BROKER, 1], replicas=[BROKER, 1])
     watcher = Watcher()
-    house.replicas.signal.watch(TopicPartition(TOPIC, 0), HIGH_WATERMARK, watcher)
+    house.parts.signal.watch(TopicPartition(TOPIC, 0), HIGH_WATERMARK, watcher)
     append(house, house.replicas.partition(TOPIC, 0), b"a")
     follower = Reader(1, -1, 0, from_leader_only=True)
     assert fetch(house, 0, reader=follower)[1] > 0
@@ -339,7 +339,7 @@ async def test_an_append_is_acknowledged_when_the_follower_has_it(house: House) 
     assert done == [[ErrorCode.NONE]]
     follower_has(house, 2)
     assert done == [[ErrorCode.NONE]] * 2
-    assert len(house.replicas.signal) == 0
+    assert len(house.parts.signal) == 0
 
 
 async def test_many_appends_are_acknowledged_together(house: House) -> None:
@@ -368,7 +368,7 @@ async def test_time_runs_out_for_what_is_not_acknowledged(
     assert done == [[ErrorCode.REQUEST_TIMED_OUT]]
     follower_has(house, 1)
     assert len(done) == 1
-    assert len(house.replicas.signal) == 0
+    assert len(house.parts.signal) == 0
     nursery.cancel_scope.cancel()
 
 
@@ -404,7 +404,7 @@ async def test_a_wait_that_nobody_waits_for_leaves_nothing_behind(
     done: list[list[ErrorCode]] = []
     wait = house.replicas.await_acks([(partition, append(house, partition, b"a"))], -1, 5000, done.append)
     wait.cancel()
-    assert len(house.replicas.signal) == 0
+    assert len(house.parts.signal) == 0
     follower_has(house, 1)
     await trio.sleep(6)
     assert done == []

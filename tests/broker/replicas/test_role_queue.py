@@ -127,7 +127,7 @@ class Slow:
 @pytest.fixture
 def slow(house: House, nursery: trio.Nursery) -> Slow:
     slow = Slow()
-    house.replicas.offload = slow
+    house.worker = slow
     house.starts = nursery.start_soon
     return slow
 
@@ -214,7 +214,7 @@ async def test_a_partition_whose_files_cannot_be_made_is_offline_with_all_of_its
 ) -> None:
     house = House(tmp_path / "a", more=[tmp_path / "b"])
     house.starts = nursery.start_soon
-    slow = house.replicas.offload = Slow()
+    slow = house.worker = Slow()
     reply = house.replicas.become_leader_or_follower(house.request(partitions=range(2)))
     await trio.testing.wait_all_tasks_blocked()
     (house.path / f"{TOPIC}-0").write_text("in the way")
