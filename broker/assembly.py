@@ -32,6 +32,7 @@ from ottla.broker.groups.offsets_log import GroupPartitions, group_coordinator
 from ottla.broker.loop.clock import Clock, Offload
 from ottla.broker.net.broker_client import Connect, Peer
 from ottla.broker.net.server import Server, resolve_overrides
+from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.log_dir_failures import LogDirFailures
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.parts import replica_parts
@@ -106,6 +107,7 @@ class Assembly:
         self.session = LastingSession(begin, self._on_store_event)
         self._topic_configs = TopicConfigs(self.session, self._start_soon)
         self._parts = replica_parts(logs, clock, offload, append_offload, self._start_soon)
+        self._fence = ControllerFence(lambda: self._epoch)
         self.replicas = self._replica_manager()
         self.groups = group_coordinator(config.values, self.replicas, self._parts, self._metadata)
         broker_configs = BrokerConfigs(self.session, identity.broker_id, dynamic)
@@ -192,6 +194,7 @@ class Assembly:
     def _replica_manager(self) -> ReplicaManager:
         return ReplicaManager(
             self._parts,
+            self._fence,
             broker_id=self._identity.broker_id,
             metadata=self._metadata,
             topic_config=self._topic_configs.get,
@@ -262,7 +265,6 @@ class Assembly:
     def _handler_parts(self, access: Access, validate: Offload) -> Parts:
         return Parts(
             broker_id=self._identity.broker_id,
-            broker_epoch=lambda: self._epoch,
             cluster_id=self._identity.cluster_id,
             dynamic=self._dynamic,
             access=access,
@@ -272,6 +274,7 @@ class Assembly:
             topic_configs=self._topic_configs,
             config_changes=self._config_changes,
             replicas=self.replicas,
+            fence=self._fence,
             replica_parts=self._parts,
             groups=self.groups,
             moves=self._moves,

@@ -64,6 +64,7 @@ from ottla.broker.handlers import (
 from ottla.broker.loop.clock import Offload, StartSoon
 from ottla.broker.net.client_warnings import ClientWarnings
 from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.parts import ReplicaParts
 from ottla.broker.replication.log_dir_moves import LogDirMoves
@@ -85,7 +86,6 @@ class Parts(NamedTuple):
     """What handlers work on. `validate` is for validating batches alone: it leaves threads to others."""
 
     broker_id: int
-    broker_epoch: Callable[[], int]
     cluster_id: str
     dynamic: DynamicConfig
     access: Access
@@ -95,6 +95,7 @@ class Parts(NamedTuple):
     topic_configs: TopicConfigs
     config_changes: ConfigChanges
     replicas: ReplicaManager
+    fence: ControllerFence
     replica_parts: ReplicaParts
     groups: GroupCoordinator
     moves: LogDirMoves
@@ -125,7 +126,6 @@ def _of_data(parts: Parts) -> dict[ApiKey, Bound]:
         ApiKey.PRODUCE: _bind(
             produce,
             replicas=replicas,
-            metadata=parts.metadata,
             clock=clock,
             offload=parts.validate,
             start_soon=start_soon,
@@ -257,13 +257,13 @@ def _controlled(parts: Parts) -> dict[ApiKey, Bound]:
         if deleted:
             parts.groups.topics_deleted(deleted)
 
-    own = {"replicas": parts.replicas, "broker_epoch": parts.broker_epoch}
+    own = {"replicas": parts.replicas, "fence": parts.fence}
     return {
         ApiKey.LEADER_AND_ISR: _bind(leader_and_isr, **own, topic_configs=parts.topic_configs),
         ApiKey.STOP_REPLICA: _bind(stop_replica, **own),
         ApiKey.UPDATE_METADATA: _bind(
             update_metadata,
-            **own,
+            fence=parts.fence,
             topic_configs=parts.topic_configs,
             metadata=parts.metadata,
             changed=metadata_changed,

@@ -84,7 +84,7 @@ def handle(
     reader = _reader(request, version)
     if rack_aware and request.rack_id:
         reader = _in_rack(reader, request, context)
-    maker = FetchAnswers(version, context.listener_name, reader, replicas, metadata)
+    maker = FetchAnswers(version, context.listener_name, reader, replicas)
     max_bytes = min(request.max_bytes, fetch_max_bytes)
     topics = request.topics
     if access is None and request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION and _is_one(topics):

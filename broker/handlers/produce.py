@@ -14,7 +14,6 @@ import logging
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final
 
-from ottla.broker.cluster.metadata_cache import MetadataCache
 from ottla.broker.loop.clock import Clock, Offload, StartSoon
 from ottla.broker.loop.deferred import CloseConnection, Deferred
 from ottla.broker.net.session import RequestContext
@@ -89,7 +88,6 @@ def handle(
     context: RequestContext,
     *,
     replicas: ReplicaManager,
-    metadata: MetadataCache,
     clock: Clock,
     offload: Offload,
     start_soon: StartSoon,
@@ -102,7 +100,7 @@ def handle(
     acks = request.acks
     topics = request.topic_data
     if len(topics) != 1 or len(topics[0].partition_data) != 1 or not -1 <= acks <= 1:
-        produce = _Produce(request, context, replicas, metadata, clock, offload, start_soon, slow_appends)
+        produce = _Produce(request, context, replicas, clock, offload, start_soon, slow_appends)
         return produce.start()
     # What follows is the way of most requests, and worth some care.
     topic = topics[0].name
@@ -117,7 +115,7 @@ def handle(
         or not isinstance(records, memoryview)
         or _is_special(topic, records)
     ):
-        produce = _Produce(request, context, replicas, metadata, clock, offload, start_soon, slow_appends)
+        produce = _Produce(request, context, replicas, clock, offload, start_soon, slow_appends)
         return produce.start()
     now_ms = clock.now_ms()
     try:
@@ -125,12 +123,12 @@ def handle(
         info = replicas.append(found, batch, acks, now_ms)
     except KafkaError as error:
         answer = _refused(index, error, found)
-        return _Answers(context, replicas, metadata, acks).response({(topic, index): answer})
+        return _Answers(context, replicas, acks).response({(topic, index): answer})
     if acks == 0:
         return None
     answer = _appended(index, info)
     if found.flushes_by_count or (found.followers and acks == -1):
-        answers = _Answers(context, replicas, metadata, acks)
+        answers = _Answers(context, replicas, acks)
         wait = [(found, info.last_offset + 1)]
         return answers.acknowledged({(topic, index): answer}, wait, request.timeout_ms)
     return ProduceResponse(responses=[TopicProduceResponse(name=topic, partition_responses=[answer])])
@@ -199,15 +197,13 @@ def _refused(index: int, error: KafkaError, partition: Partition) -> PartitionPr
 class _Answers:
     """Makes the response. It knows nothing of the records: they must not be kept while a reply waits."""
 
-    __slots__ = ("_acks", "_client_id", "_listener", "_metadata", "_replicas", "_version")
+    __slots__ = ("_acks", "_listener", "_replicas", "_version")
 
-    def __init__(self, context: RequestContext, replicas: ReplicaManager, metadata: MetadataCache, acks: int) -> None:
+    def __init__(self, context: RequestContext, replicas: ReplicaManager, acks: int) -> None:
         self._acks = acks
         self._replicas = replicas
-        self._client_id = context.client_id
         self._listener = context.listener_name
         self._version = context.api_version
-        self._metadata = metadata
 
     def response(self, answers: Mapping[Key, PartitionProduceResponse]) -> ProduceResponse:
         """All answers by topic; with acks=0 an error closes the connection."""
@@ -247,9 +243,8 @@ class _Answers:
     def _point_to_leader(
         self, topic: str, index: int, answer: PartitionProduceResponse, endpoints: dict[int, NodeEndpoint]
     ) -> None:
-        leader, epoch = self._replicas.current_leader(topic, index)
+        leader, epoch, node = self._replicas.current_leader(topic, index, self._listener)
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-        node = self._metadata.node(leader, self._listener)
         if node is not None:
             endpoints[leader] = NodeEndpoint(node_id=leader, host=node.host, port=node.port, rack=node.rack)
 
@@ -278,7 +273,6 @@ class _Produce:
         request: ProduceRequest,
         context: RequestContext,
         replicas: ReplicaManager,
-        metadata: MetadataCache,
         clock: Clock,
         offload: Offload,
         start_soon: StartSoon,
@@ -293,7 +287,7 @@ class _Produce:
         self._offload = offload
         self._start_soon = start_soon
         self._slow_appends = slow_appends
-        self._maker = _Answers(context, replicas, metadata, request.acks)
+        self._maker = _Answers(context, replicas, request.acks)
         # The later of two entries for one partition counts, as in Kafka. This object dies with the append: the
         # records must not be kept while a reply waits.
         self._entries = {

@@ -13,12 +13,13 @@ from typing import Final
 
 import trio
 
-from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.cluster.metadata_cache import MetadataCache, Node
 from ottla.broker.config.broker_config import BrokerConfig
 from ottla.broker.config.log_levels import level_of_each, names
 from ottla.broker.config.throttle import ReplicationQuota
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.replicas.closest_replica import closest_replica
+from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.partition import NO_LEADER, Partition
 from ottla.broker.replicas.parts import ReplicaParts
 from ottla.broker.replicas.reads import NO_REPLICA, Asked, Reader, ReadResult
@@ -42,13 +43,12 @@ from ottla.wire.messages.leader_and_isr import (
 )
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.wire.record_batch import ProducedBatch
-from ottla.wire.types import ZERO_UUID, TopicPartition
+from ottla.wire.types import NO_EPOCH, ZERO_UUID, TopicPartition
 from ottla.wire.uuids import uuid_text
 
 logger = logging.getLogger("kafka.server.ReplicaManager")
 state_change_logger = logging.getLogger("state.change.logger")
 
-_NO_EPOCH: Final = -1
 # A worker thread cannot be cancelled: so many at a time.
 _NEW_LOGS_AT_ONCE: Final = 100
 # A millisecond's worth where every partition is of another topic.
@@ -64,6 +64,7 @@ class ReplicaManager:
     def __init__(
         self,
         parts: ReplicaParts,
+        fence: ControllerFence,
         *,
         broker_id: int,
         metadata: MetadataCache,
@@ -76,7 +77,7 @@ class ReplicaManager:
         self.broker_id = broker_id
         self.partitions = parts.hosted.partitions
         self._hosted = parts.hosted
-        self.controller_epoch = 0
+        self._fence = fence
         self._logs = parts.logs
         self._clock = parts.clock
         self._offload = parts.offload
@@ -92,7 +93,7 @@ class ReplicaManager:
         self._leader_quota = leader_quota
         self._saved_high_watermarks: dict[TopicPartition, int] | None = None
         self._role_changes = RoleChanges(parts.start_soon, slice_clock)
-        self._stops = ReplicaStops(parts, self._role_changes, broker_id)
+        self._stops = ReplicaStops(parts, self._role_changes, fence, broker_id)
 
     def partition(self, topic: str, index: int) -> Partition:
         """The partition; KafkaError where it is not hosted here."""
@@ -108,13 +109,18 @@ class ReplicaManager:
             return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is not on broker {self.broker_id}")
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {topic}-{index}")
 
-    def current_leader(self, topic: str, index: int) -> tuple[int, int]:
-        """Return who leads a partition, and in which epoch: as the hosted one knows it, which is told of that first."""
+    def current_leader(self, topic: str, index: int, listener: str) -> tuple[int, int, Node | None]:
+        """Return the leader of a partition, its epoch, and its address.
+
+        The hosted partition is asked before the metadata, because the controller sends LeaderAndIsr first.
+        """
         hosted = self.partitions.get((topic, index))
         if hosted is not None and not hosted.is_offline:
-            return hosted.leader_id, hosted.leader_epoch
-        known = self._metadata.partition(topic, index)
-        return (NO_LEADER, _NO_EPOCH) if known is None else (known.leader, known.leader_epoch)
+            leader, epoch = hosted.leader_id, hosted.leader_epoch
+        else:
+            known = self._metadata.partition(topic, index)
+            leader, epoch = (NO_LEADER, NO_EPOCH) if known is None else (known.leader, known.leader_epoch)
+        return leader, epoch, self._metadata.node(leader, listener)
 
     # Appending
 
@@ -266,9 +272,8 @@ class ReplicaManager:
         return self._role_changes.add(lambda: self._take_roles(request), failed, self._make_logs)
 
     async def _take_roles(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
-        if request.controller_epoch < self.controller_epoch:
+        if not self._fence.admit(request):
             return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
-        self.controller_epoch = request.controller_epoch
         roles: list[_Role] = [(state.topic_name, ZERO_UUID, state) for state in request.ungrouped_partition_states]
         ungrouped = len(roles)
         for topic in request.topic_states:
@@ -324,13 +329,13 @@ class ReplicaManager:
             error = partition.check_role(topic_id, state)
             if error is not None:
                 return error
-        elif state.leader_epoch <= _NO_EPOCH:
+        elif state.leader_epoch <= NO_EPOCH:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         if self.broker_id not in state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
             if partition is None:
-                leader_epoch = state.leader_epoch if state.leader == self.broker_id else _NO_EPOCH
+                leader_epoch = state.leader_epoch if state.leader == self.broker_id else NO_EPOCH
                 partition = self._host(key, topic_id, config, leader_epoch, level, is_new=state.is_new)
             elif topic_id != ZERO_UUID and partition.log.topic_id is None:
                 partition.log.set_topic_id(topic_id)
@@ -423,13 +428,7 @@ class ReplicaManager:
     def stop_replica(self, request: StopReplicaRequest) -> Deferred[StopReplicaResponse]:
         """Stop replicas, and delete them where the controller says so; the reply comes when that is done."""
         failed = StopReplicaResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, partition_errors=())
-        return self._role_changes.add(lambda: self._stop_replicas(request), failed)
-
-    async def _stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        if request.controller_epoch < self.controller_epoch:
-            return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH, partition_errors=())
-        self.controller_epoch = request.controller_epoch
-        return await self._stops.stop(request)
+        return self._role_changes.add(lambda: self._stops.stop(request), failed)
 
     def step_down(self) -> None:
         """Lead no more what others can lead: the broker ends. Who waits to be acknowledged asks them, and not later."""

@@ -24,11 +24,10 @@ from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import AbortedTransaction
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrPartitionState
 from ottla.wire.record_batch import ProducedBatch, RecordRules
-from ottla.wire.types import ZERO_UUID, TopicPartition
+from ottla.wire.types import NO_EPOCH, ZERO_UUID, TopicPartition
 
 logger = logging.getLogger("kafka.cluster.Partition")
 
-NO_EPOCH: Final = -1
 NO_LEADER: Final = -1
 NO_TIMESTAMP: Final = -1
 # What DeleteRecords means by all that is committed.

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.parts import ReplicaParts
 from ottla.broker.replicas.role_queue import RoleChanges
 from ottla.broker.replicas.watchers import EVERYTHING
@@ -15,20 +16,19 @@ from ottla.log.future_logs import delete_future
 from ottla.log.manager import Renaming, rename_directories
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
-from ottla.wire.types import TopicPartition
+from ottla.wire.types import NO_EPOCH, TopicPartition
 
 logger = logging.getLogger("kafka.server.ReplicaManager")
 state_change_logger = logging.getLogger("state.change.logger")
 
-# Leader epochs of StopReplica that fence nothing: of an old controller, and of a topic that is being deleted.
-_NO_EPOCH: Final = -1
+# The leader epoch of a StopReplica for a topic that is being deleted: it fences nothing, and nor does NO_EPOCH.
 _EPOCH_DURING_DELETE: Final = -2
 
 
 class ReplicaStops:
     """Stops the replicas of one broker."""
 
-    def __init__(self, parts: ReplicaParts, role_changes: RoleChanges, broker_id: int) -> None:
+    def __init__(self, parts: ReplicaParts, role_changes: RoleChanges, fence: ControllerFence, broker_id: int) -> None:
         self._logs = parts.logs
         self._offload = parts.offload
         self._signal = parts.signal
@@ -36,13 +36,16 @@ class ReplicaStops:
         self._hosted = parts.hosted
         self._slow_appends = parts.slow_appends
         self._role_changes = role_changes
+        self._fence = fence
         self._broker_id = broker_id
 
     async def stop(self, request: StopReplicaRequest) -> StopReplicaResponse:
         """Stop all, a slice at a time, and rename what is deleted."""
+        if not self._fence.admit(request):
+            return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH, partition_errors=())
         delete = request.delete_partitions
-        stops = [(p.topic_name, p.partition_index, _NO_EPOCH, delete) for p in request.ungrouped_partitions]
-        stops += [(t.name, index, _NO_EPOCH, delete) for t in request.topics for index in t.partition_indexes]
+        stops = [(p.topic_name, p.partition_index, NO_EPOCH, delete) for p in request.ungrouped_partitions]
+        stops += [(t.name, index, NO_EPOCH, delete) for t in request.topics for index in t.partition_indexes]
         stops += [
             (topic.topic_name, state.partition_index, state.leader_epoch, state.delete_partition)
             for topic in request.topic_states
@@ -68,7 +71,7 @@ class ReplicaStops:
         if partition is not None:
             if partition.is_offline:
                 return ErrorCode.KAFKA_STORAGE_ERROR, []
-            if leader_epoch not in (_NO_EPOCH, _EPOCH_DURING_DELETE) and leader_epoch < partition.leader_epoch:
+            if leader_epoch not in (NO_EPOCH, _EPOCH_DURING_DELETE) and leader_epoch < partition.leader_epoch:
                 return ErrorCode.FENCED_LEADER_EPOCH, []
             self._stopped.notify(partition)
         state_change_logger.info("[Broker id=%d] Stopped replica of %s, to delete it: %s", self._broker_id, key, delete)

@@ -17,6 +17,7 @@ from ottla.broker.config.throttle import ReplicationQuota
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.parts import ReplicaParts
+from ottla.broker.replication.apply import restart_in_batch
 from ottla.broker.replication.decisions import truncation_offset
 from ottla.log.append_info import UnexpectedAppendOffsetError
 from ottla.log.future_logs import create_future, delete_future, future_name, replace_current
@@ -219,13 +220,9 @@ def align(source: PartitionLog, future: PartitionLog) -> None:
 
 def append(future: PartitionLog, records: memoryview, now_ms: int) -> None:
     """Append what the source has where this log ends."""
+    start = future.log_start_offset
     try:
         future.append_as_follower(records, now_ms)
     except UnexpectedAppendOffsetError as error:
-        if not (future.log_start_offset == future.log_end_offset and error.first_offset < future.log_end_offset):
-            raise
-        # The source starts in the middle of a batch.
-        start = future.log_start_offset
-        future.truncate_fully_and_start_at(error.first_offset)
-        future.append_as_follower(records, now_ms)
+        restart_in_batch(future, error, records, now_ms)
         future.increment_log_start_offset(start)

@@ -25,6 +25,7 @@ from ottla.broker.handlers import leader_and_isr, stop_replica, update_metadata
 from ottla.broker.loop.clock import Clock, Offload
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.parts import replica_parts
 from ottla.log.config import BROKER_LOG_CONFIG
 from ottla.log.manager import LogManager
@@ -115,8 +116,9 @@ class Broker:
         self.session = cluster.store.session(self._on_store_event)
         self.topic_configs = TopicConfigs(self.session, self._start_soon)
         self.parts = replica_parts(self.logs, cluster.clock, inline, inline, self._start_soon)
+        self.fence = ControllerFence(lambda: self.epoch)
         self.replicas = replica_manager(
-            self.parts, self.metadata, self.topic_configs.get, defaults, broker_id=broker_id
+            self.parts, self.fence, self.metadata, self.topic_configs.get, defaults, broker_id=broker_id
         )
         self.offline_notice = OfflineNotice(self.session, broker_id)
         self.parts.events.offline.subscribe(self.offline_notice.replica_failed)
@@ -148,13 +150,13 @@ class Broker:
         return Endpoint("PLAINTEXT", f"host{self.broker_id}", 9092)
 
     def bound(self) -> dict[type[ControlRequest], Callable[..., Any]]:
-        own: dict[str, Any] = {"replicas": self.replicas, "broker_epoch": lambda: self.epoch}
+        own: dict[str, Any] = {"replicas": self.replicas, "fence": self.fence}
         update = partial(
             update_metadata.handle,
             metadata=self.metadata,
             topic_configs=self.topic_configs,
             changed=self.controller.metadata_changed,
-            **own,
+            fence=self.fence,
         )
         return {
             LeaderAndIsrRequest: partial(leader_and_isr.handle, topic_configs=self.topic_configs, **own),

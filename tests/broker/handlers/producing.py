@@ -40,7 +40,6 @@ def send(
         asked,
         context(ApiKey.PRODUCE, version, client_id),
         replicas=house.replicas,
-        metadata=house.metadata,
         clock=house.clock,
         offload=house.offload,
         start_soon=house.start_soon,

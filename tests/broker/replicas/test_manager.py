@@ -189,11 +189,12 @@ def test_a_topic_without_partitions_is_not_answered(house: House) -> None:
 def test_who_leads_is_said_by_the_partition_that_is_hosted_and_else_by_the_controller(house: House) -> None:
     house.lead(epoch=5)
     house.tell(TOPIC, [0, 1], leader=1, epoch=4)
-    assert house.replicas.current_leader(TOPIC, 0) == (BROKER, 5)
-    assert house.replicas.current_leader(TOPIC, 1) == (1, 4)
-    assert house.replicas.current_leader("nowhere", 0) == (-1, -1)
+    nodes = [house.metadata.node(broker, "PLAINTEXT") for broker in (BROKER, 1)]
+    assert house.replicas.current_leader(TOPIC, 0, "PLAINTEXT") == (BROKER, 5, nodes[0])
+    assert house.replicas.current_leader(TOPIC, 1, "PLAINTEXT") == (1, 4, nodes[1])
+    assert house.replicas.current_leader("nowhere", 0, "PLAINTEXT") == (-1, -1, None)
     house.replicas.partition(TOPIC, 0).make_offline()
-    assert house.replicas.current_leader(TOPIC, 0) == (1, 4)
+    assert house.replicas.current_leader(TOPIC, 0, "PLAINTEXT") == (1, 4, nodes[1])
 
 
 def test_high_watermarks_outlive_a_restart(house: House) -> None:

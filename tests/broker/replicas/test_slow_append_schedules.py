@@ -110,7 +110,6 @@ class Trial:
                 one(sent.records, acks=sent.acks),
                 context(ApiKey.PRODUCE, VERSION),
                 replicas=self.house.replicas,
-                metadata=self.house.metadata,
                 clock=self.house.clock,
                 offload=self.house.offload,
                 start_soon=self.house.start_soon,

@@ -48,7 +48,6 @@ class Slow:
             asked,
             context(ApiKey.PRODUCE, VERSION),
             replicas=self.house.replicas,
-            metadata=self.house.metadata,
             clock=self.house.clock,
             offload=self.house.offload,
             start_soon=self.house.start_soon,

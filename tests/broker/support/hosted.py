@@ -14,6 +14,7 @@ from ottla.broker.handlers import list_offsets
 from ottla.broker.loop.clock import Clock, Offload
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.log_dir_failures import LogDirFailures
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.parts import ReplicaParts, replica_parts
@@ -35,7 +36,7 @@ from ottla.wire.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from ottla.wire.record_batch import Compression, NewRecord, build_batch
-from ottla.wire.types import ZERO_UUID
+from ottla.wire.types import NO_EPOCH, ZERO_UUID
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -70,6 +71,7 @@ def context(key: int, version: int, client_id: str | None = "test") -> RequestCo
 
 def replica_manager(
     parts: ReplicaParts,
+    fence: ControllerFence,
     metadata: MetadataCache,
     topic_config: Callable[[str], Mapping[str, str]],
     log_defaults: LogConfig,
@@ -82,6 +84,7 @@ def replica_manager(
     parts.logs.failures.listener = LogDirFailures(parts, broker_id).failed
     return ReplicaManager(
         parts,
+        fence,
         broker_id=broker_id,
         metadata=metadata,
         topic_config=topic_config,
@@ -124,8 +127,10 @@ class House:
         self.logs = LogManager(self.directories, broker_id=self.broker_id, cluster_id="c", default_config=self.defaults)
         self.logs.load(NOW_MS)
         self.parts = replica_parts(self.logs, self.clock, self.offload, self.write, self.start_soon)
+        self.fence = ControllerFence(lambda: NO_EPOCH)
         self.replicas = replica_manager(
             self.parts,
+            self.fence,
             self.metadata,
             lambda topic: self.configs.get(topic, {}),
             self.defaults,
