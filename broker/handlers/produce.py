@@ -228,17 +228,14 @@ class _Answers:
     ) -> Deferred[ProduceResponse]:
         """The response once all that was appended is acknowledged."""
 
-        def done(errors: list[ErrorCode]) -> None:
+        def respond(errors: list[ErrorCode]) -> ProduceResponse:
             for (partition, _), error in zip(appended, errors, strict=True):
                 answers[partition.topic_partition].error_code = error
-            deferred.complete(self.response(answers))
+            return self.response(answers)
 
-        deferred: Deferred[ProduceResponse] = Deferred(applied=True)
         if self._acks != -1 or not any(partition.followers for partition, _ in appended):
             timeout_ms = _UNTIL_FLUSHED
-        wait = self._replicas.await_acks(appended, self._acks, timeout_ms, done)
-        deferred.on_abandon = wait.cancel
-        return deferred
+        return self._replicas.await_acks(appended, self._acks, timeout_ms, respond)
 
     def _point_to_leader(
         self, topic: str, index: int, answer: PartitionProduceResponse, endpoints: dict[int, NodeEndpoint]

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby, islice
-from typing import Final
+from typing import Final, TypeVar
 
 import trio
 
@@ -45,6 +45,8 @@ from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResp
 from ottla.wire.record_batch import ProducedBatch
 from ottla.wire.types import NO_EPOCH, ZERO_UUID, TopicPartition
 from ottla.wire.uuids import uuid_text
+
+R = TypeVar("R")
 
 logger = logging.getLogger("kafka.server.ReplicaManager")
 state_change_logger = logging.getLogger("state.change.logger")
@@ -161,17 +163,14 @@ class ReplicaManager:
         appended: Sequence[tuple[Partition, int]],
         required_acks: int,
         timeout_ms: int,
-        done: Callable[[list[ErrorCode]], None],
-    ) -> PartitionWait:
-        """Call `done` with an error for each once all are acknowledged up to their offset (exclusive)."""
-        return PartitionWait(
-            self._clock,
-            self._signal,
-            appended,
-            lambda partition, end: self.acks_error(partition, end, required_acks),
-            timeout_ms,
-            done,
-        )
+        respond: Callable[[list[ErrorCode]], R],
+    ) -> Deferred[R]:
+        """Complete with `respond(errors)` once all partitions are acknowledged up to their offset (exclusive)."""
+
+        def outcome(partition: Partition, end: int) -> ErrorCode | None:
+            return self.acks_error(partition, end, required_acks)
+
+        return PartitionWait(self._clock, self._signal, appended, outcome, timeout_ms, respond, applied=True)
 
     # Reading
 
@@ -250,14 +249,11 @@ class ReplicaManager:
         return (partition := self.partition(topic, index)), partition.delete_records(offset)
 
     def await_deletion(
-        self, deleted: Sequence[tuple[Partition, int]], timeout_ms: int, done: Callable[[list[ErrorCode]], None]
-    ) -> PartitionWait | None:
-        """Call `done` with an error for each once all live replicas start there; None if that is so already."""
-        errors = [error for each in deleted if (error := self._deletion_error(*each)) is not None]
-        if len(errors) < len(deleted):
-            return PartitionWait(self._clock, self._signal, deleted, self._deletion_error, timeout_ms, done)
-        done(errors)
-        return None
+        self, deleted: Sequence[tuple[Partition, int]], timeout_ms: int, respond: Callable[[list[ErrorCode]], R]
+    ) -> Deferred[R]:
+        """Complete with `respond(errors)` once all live replicas start at the offset of each partition."""
+        outcome = self._deletion_error
+        return PartitionWait(self._clock, self._signal, deleted, outcome, timeout_ms, respond, applied=False)
 
     def _deletion_error(self, partition: Partition, wanted: int) -> ErrorCode | None:
         if not self._hosted.hosts(partition):

@@ -404,7 +404,7 @@ async def test_a_wait_that_nobody_waits_for_leaves_nothing_behind(
     partition = house.replicas.partition(TOPIC, 0)
     done: list[list[ErrorCode]] = []
     wait = house.replicas.await_acks([(partition, append(house, partition, b"a"))], -1, 5000, done.append)
-    wait.cancel()
+    wait.abandon()
     assert len(house.parts.signal) == 0
     follower_has(house, 1)
     await trio.sleep(6)
