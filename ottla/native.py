@@ -44,6 +44,7 @@ MODULES: Final = (
     "broker.net.reply",
     "broker.net.session",
     "broker.net.transport",
+    "broker.replicas.hosted",
     "broker.replicas.in_sync",
     "broker.replicas.manager",
     "broker.replicas.partition",

@@ -9,14 +9,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, Self
 
-from ottla.wire.types import MAX_INT64
+from ottla.wire.types import MAX_INT64, NO_EPOCH
 from ottla.wire.uuids import uuid_text
 from ottla.zk.strict_json import ZnodeError, broker_ids, decode_object, member, number, shown
 from ottla.zk.znodes import DEFAULT_ENTITY, ReplicaAssignment, decode_uuid
 
 FORMAT: Final = "ottla-metadata"
 VERSION: Final = 1
-NO_EPOCH: Final = -1
 _LEGAL_NAME: Final = re.compile("[a-zA-Z0-9._-]{1,249}")
 
 

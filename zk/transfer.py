@@ -6,11 +6,10 @@ Owns which znodes it is read from and written to. Must not know which store it i
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from ottla.wire.types import TopicPartition
+from ottla.wire.types import NO_EPOCH, TopicPartition
 from ottla.zk import znodes
 from ottla.zk.bootstrap import prepare_tree
 from ottla.zk.cluster_metadata import (
-    NO_EPOCH,
     ClusterMetadata,
     MetadataError,
     PartitionMetadata,

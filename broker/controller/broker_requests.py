@@ -21,7 +21,7 @@ from ottla.wire.messages.controlled_shutdown import (
     ControlledShutdownResponse,
     RemainingPartition,
 )
-from ottla.wire.types import TopicPartition
+from ottla.wire.types import NO_EPOCH, TopicPartition
 from ottla.zk.store import StoreError
 
 logger = logging.getLogger("kafka.controller.KafkaController")
@@ -30,7 +30,6 @@ BrokersRequest = AlterPartitionRequest | ControlledShutdownRequest | AllocatePro
 BrokersResponse = AlterPartitionResponse | ControlledShutdownResponse | AllocateProducerIdsResponse
 
 # Brokers before Kafka 2.2 do not send theirs.
-_UNKNOWN_BROKER_EPOCH = -1
 
 
 class BrokerAsks(Asked[BrokersResponse]):
@@ -104,7 +103,7 @@ async def _shut_down(steps: Steps, request: ControlledShutdownRequest) -> Contro
     broker = context.brokers.get(broker_id)
     if broker is None:
         raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker id {broker_id} does not exist.")
-    if request.broker_epoch != _UNKNOWN_BROKER_EPOCH and request.broker_epoch < broker.epoch:
+    if request.broker_epoch != NO_EPOCH and request.broker_epoch < broker.epoch:
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id}, epoch {request.broker_epoch}")
     logger.info("Shutting down broker %d", broker_id)
     context.shutting_down.add(broker_id)

@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from ottla.wire.types import TopicPartition
+from ottla.wire.types import NO_EPOCH, TopicPartition
 from ottla.zk.znodes import BrokerInfo, PartitionState, ReplicaAssignment
 
 NO_ASSIGNMENT: Final = ReplicaAssignment(())
 EPOCH_DURING_DELETE: Final = -2
-NO_EPOCH: Final = -1
 
 
 class PartitionPhase(Enum):

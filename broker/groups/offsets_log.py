@@ -20,6 +20,7 @@ from ottla.broker.cluster.metadata_cache import MetadataCache
 from ottla.broker.cluster.topic_names import GROUP_METADATA_TOPIC
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.parts import ReplicaParts
 from ottla.coordinator.config import read_group_config
 from ottla.coordinator.open_transactions import OpenTransactions
 from ottla.coordinator.runtime import GroupCoordinator
@@ -86,8 +87,13 @@ Done = Callable[[ErrorCode], None]
 class OffsetsLog:
     """Where the coordinator writes."""
 
-    def __init__(self, replicas: ReplicaManager, *, commit_timeout_ms: int, compression: Compression) -> None:
+    def __init__(
+        self, replicas: ReplicaManager, parts: ReplicaParts, *, commit_timeout_ms: int, compression: Compression
+    ) -> None:
         self._replicas = replicas
+        self._clock = parts.clock
+        self._turn = parts.turn
+        self._slow_appends = parts.slow_appends
         # What waits for the end of the turn, by partition.
         self._gathered: dict[int, list[tuple[Records, Done]]] = {}
         self._commit_timeout_ms = commit_timeout_ms
@@ -98,7 +104,7 @@ class OffsetsLog:
         is_first = not self._gathered
         self._gathered.setdefault(partition, []).append((records, done))
         if is_first:
-            self._replicas.turn.at_end(self._append_gathered)
+            self._turn.at_end(self._append_gathered)
 
     def _append_gathered(self) -> None:
         gathered, self._gathered = self._gathered, {}
@@ -107,12 +113,12 @@ class OffsetsLog:
 
     def _append(self, partition: int, appends: Sequence[tuple[Records, Done]]) -> None:
         replicas = self._replicas
-        now_ms = replicas.clock.now_ms()
+        now_ms = self._clock.now_ms()
         try:
             hosted = replicas.partition(GROUP_METADATA_TOPIC, partition)
             batch = self._batch(hosted, [each for records, _ in appends for each in records], now_ms)
             if hosted.log.pace.is_slow:
-                replicas.slow_appends.append(hosted, batch, _ALL_ACKS, partial(self._appended, hosted, appends))
+                self._slow_appends.append(hosted, batch, _ALL_ACKS, partial(self._appended, hosted, appends))
                 return
             result: LogAppendInfo | KafkaError = replicas.append(hosted, batch, _ALL_ACKS, now_ms)
         except KafkaError as error:
@@ -166,33 +172,42 @@ class GroupPartitions:
 
     def __init__(
         self,
-        replicas: ReplicaManager,
+        parts: ReplicaParts,
         groups: Groups,
         *,
         load_buffer_size: int,
         slice_clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._replicas = replicas
+        self._clock = parts.clock
+        self._offload = parts.offload
+        self._start_soon = parts.start_soon
+        self._hosted = parts.hosted
+        self._segment_checks = parts.segment_checks
         self._groups = groups
         self._load_buffer_size = load_buffer_size
         self._slice_clock = slice_clock
         self._turn = trio.Lock()
 
-    def role_changed(self, index: int, leader_epoch: int, is_leader: bool) -> None:
-        """Load a partition that is led from now on; let go of one that is not."""
-        if not is_leader:
-            self._groups.unload(index, leader_epoch)
-        elif self._groups.begin_loading(index, leader_epoch):
-            partition = self._replicas.partitions[GROUP_METADATA_TOPIC, index]
+    def load(self, partition: Partition) -> None:
+        """Load the groups of a partition that this broker leads from now on."""
+        topic, index = partition.topic_partition
+        leader_epoch = partition.leader_epoch
+        if topic == GROUP_METADATA_TOPIC and self._groups.begin_loading(index, leader_epoch):
             if partition.log.log_end_offset == partition.log.log_start_offset:
                 self._groups.loaded(index, leader_epoch)
             else:
-                self._replicas.start_soon(self._load, partition, leader_epoch)
+                self._start_soon(self._load, partition, leader_epoch)
+
+    def unload(self, partition: Partition) -> None:
+        """Let go of the groups of a partition that this broker does not lead any more."""
+        topic, index = partition.topic_partition
+        if topic == GROUP_METADATA_TOPIC:
+            self._groups.unload(index, partition.leader_epoch)
 
     async def _load(self, partition: Partition, leader_epoch: int) -> None:
         index = partition.topic_partition.partition
         async with self._turn:
-            started = self._replicas.clock.monotonic()
+            started = self._clock.monotonic()
             try:
                 self._check_wanted(partition, leader_epoch)
                 count = await self._replay_all(partition, leader_epoch)
@@ -208,7 +223,7 @@ class GroupPartitions:
                     self._groups.unload(index, leader_epoch)
                 return
             self._groups.loaded(index, leader_epoch)
-            milliseconds = (self._replicas.clock.monotonic() - started) * 1000
+            milliseconds = (self._clock.monotonic() - started) * 1000
             logger.info("Finished loading %s in %d ms: %d records", partition.topic_partition, milliseconds, count)
             if count >= _MANY_RECORDS:
                 gc.freeze()
@@ -216,8 +231,7 @@ class GroupPartitions:
     def _check_wanted(self, partition: Partition, leader_epoch: int) -> None:
         """A topic that was deleted and made again begins with the same epochs."""
         topic_partition = partition.topic_partition
-        is_hosted = self._replicas.partitions.get(topic_partition) is partition
-        if not is_hosted or not self._groups.is_loading(topic_partition.partition, leader_epoch):
+        if not self._hosted.hosts(partition) or not self._groups.is_loading(topic_partition.partition, leader_epoch):
             raise _UnwantedError
 
     async def _replay_all(self, partition: Partition, leader_epoch: int) -> int:
@@ -231,7 +245,7 @@ class GroupPartitions:
                 end = log.log_end_offset
                 region = log.read(offset, self._load_buffer_size, end, min_one_message=True, may_copy=False)
             except UncheckedSegmentError as unchecked:
-                await self._replicas.segment_checks.finish(partition, unchecked)
+                await self._segment_checks.finish(partition, unchecked)
                 self._check_wanted(partition, leader_epoch)
                 continue
             data = await self._bytes(region)
@@ -251,7 +265,7 @@ class GroupPartitions:
             return region
         read = region.reader()
         try:
-            data: bytes = await self._replicas.offload(read)
+            data: bytes = await self._offload(read)
         except OSError as error:
             region.failed(error)
             raise
@@ -301,20 +315,20 @@ class GroupPartitions:
         return self._slice_clock() + _SLICE_SECONDS
 
 
-def group_coordinator(values: Mapping[str, Any], replicas: ReplicaManager, metadata: MetadataCache) -> GroupCoordinator:
+def group_coordinator(
+    values: Mapping[str, Any], replicas: ReplicaManager, parts: ReplicaParts, metadata: MetadataCache
+) -> GroupCoordinator:
     """Return the coordinator of the groups of all partitions that this broker will lead."""
     log = OffsetsLog(
         replicas,
+        parts,
         commit_timeout_ms=values["offsets.commit.timeout.ms"],
         compression=Compression(values["offsets.topic.compression.codec"]),
     )
-    groups = GroupCoordinator(
+    return GroupCoordinator(
         log,
         read_group_config(values),
-        now_ms=replicas.clock.now_ms,
-        call_later=replicas.clock.call_later,
+        now_ms=parts.clock.now_ms,
+        call_later=parts.clock.call_later,
         partition_count=lambda: len(metadata.partitions(GROUP_METADATA_TOPIC)) or None,
     )
-    partitions = GroupPartitions(replicas, groups, load_buffer_size=values["offsets.load.buffer.size"])
-    replicas.role_listeners[GROUP_METADATA_TOPIC] = partitions.role_changed
-    return groups

@@ -26,7 +26,7 @@ _NO_LOW_WATERMARK: Final = -1
 
 def handle(
     request: DeleteRecordsRequest, context: RequestContext, *, replicas: ReplicaManager, metadata: MetadataCache
-) -> DeleteRecordsResponse | Deferred[DeleteRecordsResponse]:
+) -> Deferred[DeleteRecordsResponse]:
     """Delete from each partition; of one that is named several times the last offset counts.
 
     The response leaves out topics of which the request names no partition.
@@ -46,9 +46,8 @@ def handle(
                 deleted.append(replicas.delete_records(name, index, offset))
             except KafkaError as error:
                 of_topic[index] = _failed(index, error.code)
-    reply: Deferred[DeleteRecordsResponse] = Deferred(applied=False)
 
-    def done(codes: list[ErrorCode]) -> None:
+    def respond(codes: list[ErrorCode]) -> DeleteRecordsResponse:
         for (partition, _), code in zip(deleted, codes, strict=True):
             topic, index = partition.topic_partition
             gone = code not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT)
@@ -60,12 +59,9 @@ def handle(
             DeleteRecordsTopicResult(name=name, partitions=list(of_topic.values()))
             for name, of_topic in results.items()
         ]
-        reply.complete(DeleteRecordsResponse(topics=topics))
+        return DeleteRecordsResponse(topics=topics)
 
-    wait = replicas.await_deletion(deleted, request.timeout_ms, done)
-    if wait is not None:
-        reply.on_abandon = wait.cancel
-    return reply
+    return replicas.await_deletion(deleted, request.timeout_ms, respond)
 
 
 def _check(topic: str, index: int, metadata: MetadataCache) -> None:

@@ -5,12 +5,11 @@ Differs from Kafka: a name that no topic may have is refused, with INVALID_TOPIC
 Counterpart in Kafka: KafkaApis.handleLeaderAndIsrRequest.
 """
 
-from collections.abc import Callable
-
 from ottla.broker.cluster.topic_configs import TopicConfigs
 from ottla.broker.cluster.topic_names import name_fault
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.leader_and_isr import (
@@ -20,8 +19,6 @@ from ottla.wire.messages.leader_and_isr import (
     LeaderAndIsrTopicError,
 )
 
-UNKNOWN_BROKER_EPOCH = -1
-
 
 def handle(
     request: LeaderAndIsrRequest,
@@ -29,13 +26,12 @@ def handle(
     *,
     replicas: ReplicaManager,
     topic_configs: TopicConfigs,
-    broker_epoch: Callable[[], int],
+    fence: ControllerFence,
 ) -> LeaderAndIsrResponse | Deferred[LeaderAndIsrResponse]:
     """Take the roles given, unless they are for an earlier life of this broker or from a former controller."""
-    if request.broker_epoch != UNKNOWN_BROKER_EPOCH and request.broker_epoch < broker_epoch():
-        return error_response(request, context.api_version, ErrorCode.STALE_BROKER_EPOCH)
-    if request.controller_epoch < replicas.controller_epoch:
-        return error_response(request, context.api_version, ErrorCode.STALE_CONTROLLER_EPOCH)
+    refusal = fence.refusal(request)
+    if refusal is not None:
+        return error_response(request, context.api_version, refusal)
     topics = {topic.topic_name for topic in request.topic_states}
     topics.update(state.topic_name for state in request.ungrouped_partition_states)
     missing = [name for name in topic_configs.missing(topics) if name_fault(name) is None]

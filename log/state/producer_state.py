@@ -22,12 +22,12 @@ from ottla.log.state.producer_snapshot import (
 )
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import BatchHeader, ControlType, CorruptBatch, end_transaction_marker
+from ottla.wire.types import NO_EPOCH
 
 # What a log holds before an offset: the last batches, oldest first.
 HeadersBefore = Callable[[int], Iterable[BatchHeader]]
 
 BATCHES_TO_RETAIN = 5
-NO_EPOCH = -1
 NO_SEQUENCE = -1
 NO_OFFSET = -1
 _MAX_SEQUENCE = 2**31 - 1

@@ -19,8 +19,8 @@ broker.groups.group_requests broker.groups.offsets_log
 broker.handlers.fetch broker.handlers.offset_commit broker.handlers.produce
 broker.loop.deferred broker.loop.turn
 broker.net.buffers broker.net.connection broker.net.outbox broker.net.reply broker.net.session broker.net.transport
-broker.replicas.in_sync broker.replicas.manager broker.replicas.partition broker.replicas.reads
-broker.replicas.waits broker.replicas.watchers
+broker.replicas.hosted broker.replicas.in_sync broker.replicas.manager broker.replicas.partition
+broker.replicas.reads broker.replicas.waits broker.replicas.watchers
 broker.requests.dispatch
 coordinator.effects coordinator.group coordinator.group_shard coordinator.offsets coordinator.runtime
 coordinator.timers

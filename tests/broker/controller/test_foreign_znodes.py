@@ -370,7 +370,7 @@ async def test_a_partition_that_goes_offline_is_led_by_others(tmp_path: Path) ->
         await wait_for(controller.create_topics(wanted, LONG_MS, validate_only=False))
         await settle()
         for name in ("t", "alone"):
-            failing.replicas.take_offline(failing.replicas.partition(name, 0), "its disk failed")
+            failing.parts.hosted.take_offline(failing.replicas.partition(name, 0), "its disk failed")
         await settle()
         assert leaders(cluster) == {"t-0": 0, "t-1": 1, "alone-0": -1}
         told = cluster.brokers[0].metadata.partitions("t")
@@ -438,7 +438,7 @@ async def test_a_partition_that_goes_offline_is_told_of_when_the_store_can_be_wr
         await trio.sleep(1)
         stranger = cluster.store.session(lambda event: None)
         await stranger.delete("/log_dir_event_notification")
-        failing.replicas.take_offline(failing.replicas.partition("t", 0), "its disk failed")
+        failing.parts.hosted.take_offline(failing.replicas.partition("t", 0), "its disk failed")
         await settle()
         assert failing.metadata.partitions("t")[0].leader == 1
         await stranger.create("/log_dir_event_notification")

@@ -60,7 +60,7 @@ class NetworkedBroker(Broker):
     def serve(self) -> None:
         """Be reached by a new socket."""
         self.server = Server(
-            self._apis.dispatch, self.cluster.clock, inline, self.replicas.turn, max_frame=1 << 24, idle_seconds=600
+            self._apis.dispatch, self.cluster.clock, inline, self.parts.turn, max_frame=1 << 24, idle_seconds=600
         )
         self._socket = listen("127.0.0.1", 0, 50)
         self._nursery.start_soon(self.server.run, [("PLAINTEXT", self._socket)])

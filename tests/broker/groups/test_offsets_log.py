@@ -1,6 +1,6 @@
 """What the group coordinator writes is one committed batch; of a partition that it leads it is told all records."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -77,13 +77,15 @@ def house(tmp_path: Path, shelf: Shelf) -> Iterator[House]:
     house.close()
 
 
-def listen(house: House, shelf: Shelf, buffer_size: int = 5 << 20) -> None:
-    roles = GroupPartitions(house.replicas, shelf, load_buffer_size=buffer_size)
-    house.replicas.role_listeners[TOPIC] = roles.role_changed
+def listen(house: House, shelf: Shelf, buffer_size: int = 5 << 20, **clock: Callable[[], float]) -> None:
+    partitions = GroupPartitions(house.parts, shelf, load_buffer_size=buffer_size, **clock)
+    house.parts.events.leading.subscribe(partitions.load)
+    house.parts.events.following.subscribe(partitions.unload)
+    house.parts.events.stopped.subscribe(partitions.unload)
 
 
 def offsets_log(house: House, compression: Compression = Compression.NONE) -> OffsetsLog:
-    return OffsetsLog(house.replicas, commit_timeout_ms=TIMEOUT_MS, compression=compression)
+    return OffsetsLog(house.replicas, house.parts, commit_timeout_ms=TIMEOUT_MS, compression=compression)
 
 
 def append(house: House, *records: tuple[bytes, bytes | None], partition: int = 0) -> list[ErrorCode]:
@@ -105,10 +107,10 @@ def write(house: House, data: bytearray | memoryview) -> None:
     house.replicas.append(partition, ProducedBatch(parse_header(data), memoryview(data), NOW_MS), -1, NOW_MS)
 
 
-def restart(house: House, shelf: Shelf, buffer_size: int = 5 << 20) -> None:
+def restart(house: House, shelf: Shelf, buffer_size: int = 5 << 20, **clock: Callable[[], float]) -> None:
     house.close()
     house.open()
-    listen(house, shelf, buffer_size)
+    listen(house, shelf, buffer_size, **clock)
 
 
 def stop(house: House, *, delete: bool, epoch: int = 0) -> None:
@@ -156,7 +158,7 @@ def test_what_is_appended_in_a_turn_is_one_batch_of_each_partition(house: House)
     house.lead(TOPIC, [0, 1])
     log = offsets_log(house)
     done: list[tuple[str, ErrorCode]] = []
-    turn = house.replicas.turn
+    turn = house.parts.turn
     turn.begin()
     for name, partition in (("a", 0), ("b", 1), ("c", 0)):
         log.append(partition, [(name.encode(), b"1")], lambda code, name=name: done.append((name, code)))  # type: ignore[misc]
@@ -172,10 +174,10 @@ def test_what_is_too_large_together_is_appended_one_by_one(house: House) -> None
     house.lead(TOPIC)
     log = offsets_log(house)
     codes: list[ErrorCode] = []
-    house.replicas.turn.begin()
+    house.parts.turn.begin()
     for size in (100, 200, 100):
         log.append(0, [(b"a", bytes(size))], codes.append)
-    house.replicas.turn.end()
+    house.parts.turn.end()
     assert codes == [0, ErrorCode.MESSAGE_TOO_LARGE, 0]
     assert [len(records) for _, records in stored(house.replicas.partition(TOPIC, 0))] == [1, 1]
 
@@ -311,10 +313,8 @@ async def test_others_have_the_loop_while_much_is_replayed(house: House, shelf: 
     house.lead(TOPIC)
     for first in range(0, 2_000, 100):
         append(house, *((b"%d" % number, b"v") for number in range(first, first + 100)))
-    restart(house, shelf)
     ticks = iter(range(10**9))
-    roles = GroupPartitions(house.replicas, shelf, load_buffer_size=5 << 20, slice_clock=lambda: next(ticks) / 100_000)
-    house.replicas.role_listeners[TOPIC] = roles.role_changed
+    restart(house, shelf, slice_clock=lambda: next(ticks) / 100_000)
     house.lead(TOPIC, epoch=1)
     seen: list[int] = []
 

@@ -271,6 +271,8 @@ def test_no_more_is_sent_than_the_broker_allows(house: House) -> None:
         replicas=house.replicas,
         sessions=house.sessions,
         metadata=house.metadata,
+        clock=house.clock,
+        start_soon=house.start_soon,
         fetch_max_bytes=1500,
     )
     assert isinstance(answer, FetchResponse)

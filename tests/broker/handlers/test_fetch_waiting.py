@@ -39,7 +39,7 @@ async def test_a_fetch_waits_for_its_own_partitions(running: House) -> None:
     assert pending.done
     empty, full = sorted(told(pending.response), key=lambda data: data.partition_index)
     assert (values(empty), values(full)) == ([], [b"a"])
-    assert len(running.replicas.signal) == 0
+    assert len(running.parts.signal) == 0
 
 
 async def test_a_fetch_of_one_partition_waits_too(running: House) -> None:
@@ -98,7 +98,7 @@ async def test_a_fetch_ends_with_what_there_is_when_its_time_is_over(running: Ho
     assert took >= 0.3
     at_most(took, 2)
     assert [values(data) for data in told(pending.response)] == [[b"a"], []]
-    assert len(running.replicas.signal) == 0
+    assert len(running.parts.signal) == 0
 
 
 async def test_a_fetch_that_may_not_wait_does_not(running: House) -> None:
@@ -141,7 +141,7 @@ async def test_a_fetch_that_nobody_waits_for_leaves_nothing_behind(running: Hous
     for session in (NO_SESSION, NEW_SESSION):
         pending = waits(running, request(topic(TOPIC, position(0, 0)), session=session))
         pending.abandon()
-        assert len(running.replicas.signal) == 0
+        assert len(running.parts.signal) == 0
     await trio.sleep(1)
     append(running, b"a")
     assert len(running.sessions) == 0
