@@ -137,7 +137,7 @@ class Assembly:
         await self._nursery.start(self.session.run)
         await self._register()
         await self._nursery.start(self._config_changes.run)
-        await self._nursery.start(self.groups.run)
+        self._nursery.start_soon(self.groups.run)
         offline_notice = OfflineNotice(self.session, self._identity.broker_id)
         self.replicas.offline_listener = offline_notice.replica_failed
         self._nursery.start_soon(offline_notice.run)
@@ -151,7 +151,7 @@ class Assembly:
         if len(self._metadata.brokers) > 1:
             await hand_over(self._to_controller.ask, self._identity.broker_id, self._epoch, self._config.values)
         self.replicas.step_down()
-        self.groups.shut_down()
+        self.groups.runtime.shut_down()
 
     async def advertise(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Be found elsewhere from now on; the controller tells all brokers."""

@@ -11,19 +11,27 @@ from contextlib import suppress
 from enum import Enum
 from typing import Final, NamedTuple
 
-from ottla.coordinator.effects import Decision, Send, TimerKey
+from ottla.coordinator.config import GroupConfig
+from ottla.coordinator.effects import Decision, Send
 from ottla.coordinator.records import (
     CONSUMER_PROTOCOL,
     NO_TIMESTAMP,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitValue,
-    UnknownRecordError,
     group_value,
     subscribed_topics,
 )
 from ottla.wire.errors import DecodeError, ErrorCode
 from ottla.wire.types import TopicPartition
+
+
+class TimerKey(NamedTuple):
+    """The name of a timer. `member_id` is empty for a timer of the whole group."""
+
+    kind: str
+    group_id: str
+    member_id: str = ""
 
 
 class State(Enum):
@@ -131,8 +139,9 @@ class InitialDelay(NamedTuple):
 class Group:
     """A group. Changed by decisions alone; whoever changes parked requests or members keeps the counts right here."""
 
-    def __init__(self, group_id: str, now_ms: int) -> None:
+    def __init__(self, group_id: str, config: GroupConfig, now_ms: int) -> None:
         self.group_id = group_id
+        self.config = config
         self.state = State.EMPTY
         self.state_timestamp_ms: int | None = now_ms
         self.protocol_type: str | None = None
@@ -332,7 +341,7 @@ class Group:
         """Find out what the consumers subscribe to, as far as they say so in words that are known here."""
         self.subscribed_topics = None
         if self.protocol_type == CONSUMER_PROTOCOL:
-            with suppress(DecodeError, UnknownRecordError):
+            with suppress(DecodeError):
                 said = (subscribed_topics(self.said_by(member)) for member in self.members.values())
                 self.subscribed_topics = frozenset().union(*said)
 

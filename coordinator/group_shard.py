@@ -8,8 +8,9 @@ GroupMetadataManager, GroupCoordinatorShard.
 from collections.abc import Callable, Iterable, Sequence
 
 from ottla.coordinator import joining, offsets, rebalance
-from ottla.coordinator.effects import Caller, Decision, Record, Send, TimerKey
-from ottla.coordinator.group import CommittedOffset, Group, Member, State
+from ottla.coordinator.config import GroupConfig
+from ottla.coordinator.effects import Caller, Decision, Record, Send
+from ottla.coordinator.group import CommittedOffset, Group, Member, State, TimerKey
 from ottla.coordinator.records import (
     CONSUMER_PROTOCOL,
     GroupKey,
@@ -22,7 +23,7 @@ from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupRequest
-from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
+from ottla.wire.messages.leave_group import MemberIdentity, MemberResponse
 from ottla.wire.messages.list_groups import ListedGroup
 from ottla.wire.messages.offset_commit import OffsetCommitRequest
 from ottla.wire.messages.offset_delete import (
@@ -39,8 +40,9 @@ from ottla.wire.types import TopicPartition
 class GroupShard:
     """The groups of one partition. Every method decides one event; what is to be done stands in the decision."""
 
-    def __init__(self, new_member_id: Callable[[str], str]) -> None:
+    def __init__(self, config: GroupConfig, new_member_id: Callable[[str], str]) -> None:
         self.groups: dict[str, Group] = {}
+        self._config = config
         self._new_member_id = new_member_id
         self._order = 0
 
@@ -48,7 +50,7 @@ class GroupShard:
 
     def join_group(self, decision: Decision, caller: Caller, request: JoinGroupRequest, send: Send) -> None:
         """Let somebody join; a group begins with its first member."""
-        config = decision.config
+        config = self._config
         if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
             decision.reply(send, rebalance.join_error(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id))
             return
@@ -73,11 +75,9 @@ class GroupShard:
         group = self.groups.get(request.group_id)
         return ErrorCode.UNKNOWN_MEMBER_ID if group is None else rebalance.heartbeat(decision, group, request)
 
-    def leave_group(
-        self, decision: Decision, request: LeaveGroupRequest, leaving: Sequence[MemberIdentity]
-    ) -> list[MemberResponse]:
+    def leave_group(self, decision: Decision, group_id: str, leaving: Sequence[MemberIdentity]) -> list[MemberResponse]:
         """Let members go."""
-        group = self.groups.get(request.group_id)
+        group = self.groups.get(group_id)
         if group is not None:
             return rebalance.leave(decision, group, leaving)
         return [
@@ -168,7 +168,7 @@ class GroupShard:
     def expire(self, decision: Decision) -> None:
         """Forget offsets that have expired, and the groups that are left with nothing."""
         for group in list(self.groups.values()):
-            self._forget(decision, group, offsets.expired(group, decision.now_ms, decision.config), _nobody_waits)
+            self._forget(decision, group, offsets.expired(group, decision.now_ms), _nobody_waits)
 
     def _forget(
         self,
@@ -232,7 +232,7 @@ class GroupShard:
     # --------------------------------------------------------------------------------------------------- the log
 
     def replay(self, key: bytes, value: bytes | None, now_ms: int) -> None:
-        """Take in one record. UnknownRecordError or DecodeError if it cannot be read."""
+        """Take in one record. Raises DecodeError if it cannot be read."""
         parsed = read_key(key)
         known = self.groups.get(parsed.group_id)
         if isinstance(parsed, GroupKey):
@@ -251,13 +251,14 @@ class GroupShard:
         committed = CommittedOffset(read_offset_value(value), self._next_order())
         offsets.put(known or self._create(parsed.group_id, now_ms), partition, committed)
 
-    def loaded(self, decision: Decision) -> None:
+    def loaded(self, decision: Decision) -> int:
         """All records are replayed: drop what is left of groups that are gone, and watch the members of the others."""
         for group in list(self.groups.values()):
             if group.generation_id == 0 and not group.offsets:
                 del self.groups[group.group_id]
             else:
                 rebalance.start(decision, group)
+        return len(self.groups)
 
     def unload(self, decision: Decision) -> None:
         """Another broker coordinates these groups from now on."""
@@ -266,7 +267,7 @@ class GroupShard:
         self.groups.clear()
 
     def _create(self, group_id: str, now_ms: int) -> Group:
-        group = self.groups[group_id] = Group(group_id, now_ms)
+        group = self.groups[group_id] = Group(group_id, self._config, now_ms)
         return group
 
     def _next_order(self) -> int:

@@ -61,7 +61,7 @@ class Joining:
 def join(decision: Decision, group: Group, joining: Joining, new_member_id: Callable[[str], str]) -> None:
     """Let somebody join, or join again."""
     member_id = joining.request.member_id
-    if not group.has_room_for(member_id, decision.config.max_size):
+    if not group.has_room_for(member_id, group.config.max_size):
         group.remove(member_id)
         decision.cancel_timer(member_timer(group, member_id))
         decision.reply(joining.send, join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))

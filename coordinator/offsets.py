@@ -10,8 +10,7 @@ tombstones for commits under way as well, which would otherwise come back with t
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ottla.coordinator.config import GroupConfig
-from ottla.coordinator.effects import Decision, Record, Send
+from ottla.coordinator.effects import COORDINATOR_ERRORS, Decision, Record, Send
 from ottla.coordinator.group import CommittedOffset, Group, State, restart_session
 from ottla.coordinator.records import CONSUMER_PROTOCOL, NO_TIMESTAMP, OffsetCommitValue, offset_key, offset_value
 from ottla.wire.errors import ErrorCode
@@ -33,16 +32,9 @@ from ottla.wire.types import TopicPartition
 _NO_RETENTION: Final = -1
 _NO_OFFSET: Final = -1
 
-_COMMIT_ERRORS: Final = {
-    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+_COMMIT_ERRORS: Final = COORDINATOR_ERRORS | {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
 }
 
 
@@ -74,7 +66,7 @@ def commit(decision: Decision, group: Group, request: OffsetCommitRequest, order
         topic, index = partition
         answer = OffsetCommitResponsePartition(partition_index=index, error_code=ErrorCode.NONE)
         topics.setdefault(topic, []).append(answer)
-        value = _value(decision, request, wanted)
+        value = _value(group, request, wanted, decision.now_ms)
         if value is None:
             answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
         else:
@@ -115,14 +107,14 @@ def _check_commit(group: Group, request: OffsetCommitRequest) -> ErrorCode:
 
 
 def _value(
-    decision: Decision, request: OffsetCommitRequest, partition: OffsetCommitRequestPartition
+    group: Group, request: OffsetCommitRequest, partition: OffsetCommitRequestPartition, now_ms: int
 ) -> OffsetCommitValue | None:
     metadata = partition.committed_metadata or ""
-    longest = decision.config.offset_metadata_max_bytes
+    longest = group.config.offset_metadata_max_bytes
     # Java counts a character beyond the first 65,536 twice.
     if len(metadata) > longest or (2 * len(metadata) > longest and _java_length(metadata) > longest):
         return None
-    now_ms, retention_ms = decision.now_ms, request.retention_time_ms
+    retention_ms = request.retention_time_ms
     return OffsetCommitValue(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
@@ -225,7 +217,7 @@ def may_delete(group: Group, topic: str) -> ErrorCode:
     return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed is None or topic in subscribed else ErrorCode.NONE
 
 
-def expired(group: Group, now_ms: int, config: GroupConfig) -> list[TopicPartition]:
+def expired(group: Group, now_ms: int) -> list[TopicPartition]:
     """The offsets that nobody has needed for the retention time."""
     since_ms: int | None = None
     kept_topics: frozenset[str] = frozenset()
@@ -243,7 +235,7 @@ def expired(group: Group, now_ms: int, config: GroupConfig) -> list[TopicPartiti
     def is_expired(value: OffsetCommitValue) -> bool:
         if value.expire_timestamp != NO_TIMESTAMP:
             return now_ms >= value.expire_timestamp
-        return now_ms - (value.commit_timestamp if since_ms is None else since_ms) >= config.retention_ms
+        return now_ms - (value.commit_timestamp if since_ms is None else since_ms) >= group.config.retention_ms
 
     return [
         partition

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ottla.coordinator.effects import Decision, Send
+from ottla.coordinator.effects import COORDINATOR_ERRORS, Decision, Send
 from ottla.coordinator.group import (
     Group,
     InitialDelay,
@@ -33,16 +33,10 @@ from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 logger = logging.getLogger("kafka.coordinator.group.GroupCoordinator")
 
-STORE_ERRORS: Final = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+STORE_ERRORS: Final = COORDINATOR_ERRORS | {
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 
 
@@ -97,7 +91,7 @@ def prepare_rebalance(decision: Decision, group: Group, reason: str) -> None:
     group.new_member_added = False
     group.initial_delay = None
     if group.state is State.EMPTY:
-        delay_ms = decision.config.initial_rebalance_delay_ms
+        delay_ms = group.config.initial_rebalance_delay_ms
         group.initial_delay = InitialDelay(delay_ms, max(timeout_ms - delay_ms, 0))
         timeout_ms = delay_ms
     decision.set_timer(join_timer(group), timeout_ms)
@@ -122,7 +116,7 @@ def join_timed_out(decision: Decision, group: Group) -> None:
     initial = group.initial_delay
     if initial is not None and group.new_member_added and initial.remaining_ms:
         group.new_member_added = False
-        delay_ms = min(decision.config.initial_rebalance_delay_ms, initial.remaining_ms)
+        delay_ms = min(group.config.initial_rebalance_delay_ms, initial.remaining_ms)
         group.initial_delay = InitialDelay(delay_ms, max(initial.remaining_ms - initial.current_ms, 0))
         decision.set_timer(join_timer(group), delay_ms)
         return
@@ -355,8 +349,8 @@ def member_timed_out(decision: Decision, group: Group, member_id: str) -> None:
 
 def start(decision: Decision, group: Group) -> None:
     """The group has been loaded: watch its members."""
-    if len(group.members) > decision.config.max_size:
-        prepare_rebalance(decision, group, f"Freshly-loaded group is over capacity ({decision.config.max_size})")
+    if len(group.members) > group.config.max_size:
+        prepare_rebalance(decision, group, f"Freshly-loaded group is over capacity ({group.config.max_size})")
     for member in group.members.values():
         restart_session(decision, group, member)
 

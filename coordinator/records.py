@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
+from ottla.wire.errors import DecodeError
 from ottla.wire.schema import Message, Struct, V
 from ottla.wire.types import Bytes, Int32, Int64, String
 
@@ -100,10 +101,6 @@ class GroupKey(NamedTuple):
     group_id: str
 
 
-class UnknownRecordError(ValueError):
-    """A key or a value has a version that nobody here can read."""
-
-
 @lru_cache(maxsize=4096)
 def offset_key(group_id: str, topic: str, partition: int) -> bytes:
     """The key of a committed offset."""
@@ -132,21 +129,21 @@ def group_value(value: GroupMetadataValue) -> bytes:
 
 
 def read_key(data: bytes) -> OffsetKey | GroupKey:
-    """What a record is about. UnknownRecordError for a version of the future, DecodeError for rubbish."""
+    """What a record is about. Raises DecodeError for a version of the future, and for bytes without sense."""
     version = _version(data)
     if version in OffsetCommitKey.versions:
         key = OffsetCommitKey.decode(data[2:], version)
         return OffsetKey(key.group, key.topic, key.partition)
     if version in GroupMetadataKey.versions:
         return GroupKey(GroupMetadataKey.decode(data[2:], version).group)
-    raise UnknownRecordError(f"key of version {version}")
+    raise DecodeError(f"key of version {version}")
 
 
 def read_offset_value(data: bytes) -> OffsetCommitValue:
     """A committed offset, of any version."""
     version = _version(data)
     if version not in OffsetCommitValue.versions:
-        raise UnknownRecordError(f"offset of version {version}")
+        raise DecodeError(f"offset of version {version}")
     return OffsetCommitValue.decode(data[2:], version)
 
 
@@ -154,7 +151,7 @@ def read_group_value(data: bytes) -> GroupMetadataValue:
     """A group, of any version; one of version 0 had one timeout for sessions and rebalances."""
     version = _version(data)
     if version not in GroupMetadataValue.versions:
-        raise UnknownRecordError(f"group of version {version}")
+        raise DecodeError(f"group of version {version}")
     value = GroupMetadataValue.decode(data[2:], version)
     if version == 0:
         for member in value.members:
@@ -163,10 +160,10 @@ def read_group_value(data: bytes) -> GroupMetadataValue:
 
 
 def subscribed_topics(subscription: bytes) -> Sequence[str]:
-    """The topics that a consumer subscribes to. UnknownRecordError or DecodeError if it does not say so."""
+    """The topics that a consumer subscribes to. Raises DecodeError if they cannot be read."""
     version = _version(subscription)
     if version < 0:
-        raise UnknownRecordError(f"subscription of version {version}")
+        raise DecodeError(f"subscription of version {version}")
     return ConsumerProtocolSubscription.decode(subscription[2:], 0).topics
 
 
@@ -176,5 +173,5 @@ def _prefixed(message: Message, version: int) -> bytes:
 
 def _version(data: bytes) -> int:
     if len(data) < 2:
-        raise UnknownRecordError("no version")
+        raise DecodeError("no version")
     return int.from_bytes(data[:2], "big", signed=True)

@@ -54,6 +54,7 @@ MODULES: Final = (
     "broker.requests.dispatch",
     "coordinator.effects",
     "coordinator.group",
+    "coordinator.group_coordinator",
     "coordinator.group_shard",
     "coordinator.offsets",
     "coordinator.runtime",

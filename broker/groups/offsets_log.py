@@ -21,8 +21,8 @@ from ottla.broker.cluster.topic_names import GROUP_METADATA_TOPIC
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.partition import Partition
 from ottla.coordinator.config import read_group_config
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.coordinator.open_transactions import OpenTransactions
-from ottla.coordinator.runtime import GroupCoordinator
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.segments.open_files import FileRegion
 from ottla.log.segments.segments import UncheckedSegmentError
@@ -74,7 +74,7 @@ class Groups(Protocol):
         """There are no more."""
         ...
 
-    def unload(self, partition: int, leader_epoch: int | None = None) -> None:
+    def unload(self, partition: int, leader_epoch: int) -> None:
         """This broker does not lead any more."""
         ...
 
@@ -315,6 +315,6 @@ def group_coordinator(values: Mapping[str, Any], replicas: ReplicaManager, metad
         call_later=replicas.clock.call_later,
         partition_count=lambda: len(metadata.partitions(GROUP_METADATA_TOPIC)) or None,
     )
-    partitions = GroupPartitions(replicas, groups, load_buffer_size=values["offsets.load.buffer.size"])
+    partitions = GroupPartitions(replicas, groups.runtime, load_buffer_size=values["offsets.load.buffer.size"])
     replicas.role_listeners[GROUP_METADATA_TOPIC] = partitions.role_changed
     return groups

@@ -6,7 +6,7 @@ Counterpart in Kafka: KafkaApis.handleHeartbeatRequest.
 from ottla.broker.groups.group_requests import ask
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 

@@ -11,7 +11,7 @@ from ottla.broker.cluster.metadata_cache import MetadataCache
 from ottla.broker.groups.group_requests import ask, sift
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ottla.coordinator.config import GroupConfig
-from ottla.coordinator.effects import Append, Caller, CancelTimer, Decision, Record, Reply, SetTimer, TimerKey
-from ottla.coordinator.group import Group
+from ottla.coordinator.effects import Append, Caller, CancelTimer, Decision, Record, Reply, SetTimer
+from ottla.coordinator.group import Group, TimerKey
 from ottla.coordinator.group_shard import GroupShard
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.wire.messages.leave_group import MemberIdentity
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -58,7 +58,7 @@ class Coordinating:
         self.config = config
         self.now_ms = START_MS
         self.ids = 0
-        self.shard = shard or GroupShard(self.new_member_id)
+        self.shard = shard or GroupShard(config, self.new_member_id)
         self.timers: dict[TimerKey, int] = {}
         self.log: list[Record] = []
         self.holding = False
@@ -75,14 +75,16 @@ class Coordinating:
 
     def decide(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Let one event be decided and do what the decision asks for."""
-        decision = Decision(self.config, self.now_ms)
+        decision = Decision(self.now_ms)
         result = function(decision, *arguments)
         for effect in decision.effects:
             if isinstance(effect, Reply):
                 effect.send(effect.response)
             elif isinstance(effect, SetTimer):
+                assert isinstance(effect.key, TimerKey)
                 self.timers[effect.key] = self.now_ms + effect.delay_ms
             elif isinstance(effect, CancelTimer):
+                assert isinstance(effect.key, TimerKey)
                 self.timers.pop(effect.key, None)
             else:
                 self.append(effect)
@@ -196,8 +198,7 @@ class Coordinating:
         identities = [
             MemberIdentity(member_id=each, group_instance_id=instance, reason=reason) for each, instance in leaving
         ]
-        request = LeaveGroupRequest(group_id=GROUP, members=identities)
-        return [ErrorCode(each.error_code) for each in self.decide(self.shard.leave_group, request, identities)]
+        return [ErrorCode(each.error_code) for each in self.decide(self.shard.leave_group, GROUP, identities)]
 
     def commit(
         self,

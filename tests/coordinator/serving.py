@@ -7,8 +7,8 @@ import trio
 
 from ottla.broker.loop.clock import Clock
 from ottla.coordinator.config import GroupConfig
-from ottla.coordinator.effects import Record
-from ottla.coordinator.runtime import Caller, GroupCoordinator
+from ottla.coordinator.effects import Caller, Record
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.heartbeat import HeartbeatRequest
@@ -72,7 +72,7 @@ class Broker:
     async def start(self, nursery: trio.Nursery) -> None:
         """Have timers fire, and offsets expire."""
         nursery.start_soon(self.clock.run)
-        await nursery.start(self.coordinator.run)
+        nursery.start_soon(self.coordinator.run)
 
     def serves(self) -> bool:
         """Whether groups can be asked for."""
@@ -88,10 +88,11 @@ class Broker:
         return answer
 
     def lead(self, partition: int = 0, epoch: int = EPOCH, records: Sequence[Record] = ()) -> None:
-        assert self.coordinator.begin_loading(partition, epoch)
+        runtime = self.coordinator.runtime
+        assert runtime.begin_loading(partition, epoch)
         for key, value in records:
-            self.coordinator.replay(partition, epoch, key, value)
-        self.coordinator.loaded(partition, epoch)
+            runtime.replay(partition, epoch, key, value)
+        runtime.loaded(partition, epoch)
 
     def join(self, member_id: str = "", group: str = "g", version: int = 9, instance: str | None = None) -> Answer:
         request = JoinGroupRequest(

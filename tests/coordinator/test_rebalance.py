@@ -23,7 +23,7 @@ def rejoin(coordinating: Coordinating, member_ids: list[str]) -> list[Answer]:
 @pytest.mark.parametrize("start", State)
 @pytest.mark.parametrize("end", State)
 def test_only_legal_transitions_can_be_made(start: State, end: State) -> None:
-    group = Group(GROUP, 0)
+    group = Group(GROUP, GroupConfig(), 0)
     group.state = start
     if end in LEGAL_TRANSITIONS[start]:
         group.transition_to(end, 5)

@@ -160,7 +160,7 @@ class History(Coordinating):
         self.decide(self.shard.unload)
         self.do_release(client, number)
         self.timers.clear()
-        self.shard = GroupShard(self.new_member_id)
+        self.shard = GroupShard(CONFIG, self.new_member_id)
         for key, value in self.log:
             self.shard.replay(key, value, self.now_ms)
         self.decide(self.shard.loaded)
@@ -254,7 +254,7 @@ def test_replaying_any_prefix_of_any_history_gives_the_state_of_living_through_i
     steps: list[tuple[str, int, int]],
 ) -> None:
     history = lived_through(steps)
-    replayed = GroupShard(lambda prefix: prefix)
+    replayed = GroupShard(CONFIG, lambda prefix: prefix)
     for length in range(len(history.log) + 1):
         if length:
             replayed.replay(*history.log[length - 1], now_ms=0)
@@ -270,7 +270,7 @@ def test_replaying_it_compacted_to_anywhere_gives_the_same_state(
     length = data.draw(st.sampled_from(sorted(history.snapshots)))
     dirty = data.draw(st.integers(0, length))
     last = {key: place for place, (key, _) in enumerate(history.log[:dirty])}
-    replayed = GroupShard(lambda prefix: prefix)
+    replayed = GroupShard(CONFIG, lambda prefix: prefix)
     for place, (key, value) in enumerate(history.log[:length]):
         # The cleaner keeps the last record of each key, and tombstones for a while.
         is_kept = place >= dirty or (last[key] == place and (value is not None or data.draw(st.booleans())))

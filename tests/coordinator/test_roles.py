@@ -42,7 +42,7 @@ async def test_what_is_not_led_here_is_not_coordinated_here(broker: Broker, auto
 
 
 async def test_while_groups_are_loaded_they_cannot_be_asked_for(broker: Broker, autojump_clock: MockClock) -> None:
-    broker.coordinator.begin_loading(0, EPOCH)
+    broker.coordinator.runtime.begin_loading(0, EPOCH)
     assert broker.join().error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert refused_commit(broker.commit(5)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     # Two that old clients would not understand.
@@ -51,7 +51,7 @@ async def test_while_groups_are_loaded_they_cannot_be_asked_for(broker: Broker, 
     listed = broker.ask(broker.coordinator.list_groups, ListGroupsRequest(), 5)
     assert listed.error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert not broker.serves()
-    broker.coordinator.loaded(0, EPOCH)
+    broker.coordinator.runtime.loaded(0, EPOCH)
     assert broker.serves()
     assert broker.ask(broker.coordinator.list_groups, ListGroupsRequest(), 5).error == ErrorCode.NONE
 
@@ -71,7 +71,7 @@ async def test_a_group_that_is_loaded_goes_on_and_its_members_are_watched(
     broker.lead()
     member = await broker.member()
     broker.commit(7, member=(member, 1))
-    broker.coordinator.unload(0)
+    broker.coordinator.runtime.unload(0, EPOCH)
     broker.lead(epoch=EPOCH + 1, records=list(broker.log.records))
     assert broker.committed() == 7
     assert broker.heartbeat(member, 1) == ErrorCode.NONE
@@ -94,14 +94,14 @@ async def test_parked_requests_learn_that_their_group_is_elsewhere(broker: Broke
     joining = broker.join(broker.join().response.member_id)
     broker.log.held = []
     committing = broker.commit(5, member=(member, 1))
-    broker.coordinator.unload(0, EPOCH)
+    broker.coordinator.runtime.unload(0, EPOCH)
     assert joining.error == ErrorCode.NOT_COORDINATOR
     assert committing.parked
     broker.log.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     for finish in broker.log.held:
         finish()
     assert refused_commit(committing) == ErrorCode.NOT_COORDINATOR
-    assert not len(broker.coordinator._timers)
+    assert not len(broker.coordinator.runtime._timers)
 
 
 async def test_a_parked_sync_learns_it_too(broker: Broker, autojump_clock: MockClock) -> None:
@@ -110,7 +110,7 @@ async def test_a_parked_sync_learns_it_too(broker: Broker, autojump_clock: MockC
     await trio.sleep(0.001)
     follower = next(each.response for each in answers if each.response.leader != each.response.member_id)
     waiting = broker.sync(follower.member_id, follower.generation_id, leads=False)
-    broker.coordinator.unload(0)
+    broker.coordinator.runtime.unload(0, EPOCH)
     assert waiting.error == ErrorCode.NOT_COORDINATOR
 
 
@@ -122,39 +122,39 @@ async def test_an_assignment_that_is_committed_after_the_group_has_gone_changes_
     await trio.sleep(0.001)
     broker.log.held = []
     syncing = broker.sync(answer.response.member_id, 1)
-    broker.coordinator.unload(0)
+    broker.coordinator.runtime.unload(0, EPOCH)
     assert syncing.error == ErrorCode.NOT_COORDINATOR
     for finish in broker.log.held:
         finish()
     assert len(syncing.responses) == 1
-    assert not len(broker.coordinator._timers)
+    assert not len(broker.coordinator.runtime._timers)
 
 
 async def test_leader_epochs_fence_what_comes_late(broker: Broker, autojump_clock: MockClock) -> None:
-    coordinator = broker.coordinator
-    assert coordinator.begin_loading(0, 5)
-    assert not coordinator.begin_loading(0, 5)
-    assert not coordinator.begin_loading(0, 4)
-    coordinator.loaded(0, 4)
+    runtime = broker.coordinator.runtime
+    assert runtime.begin_loading(0, 5)
+    assert not runtime.begin_loading(0, 5)
+    assert not runtime.begin_loading(0, 4)
+    runtime.loaded(0, 4)
     assert not broker.serves()
-    assert coordinator.begin_loading(0, 6)
-    assert coordinator.is_loading(0, 6)
-    assert not coordinator.is_loading(0, 5)
-    coordinator.replay(0, 5, group_key("g"), None)
-    coordinator.loaded(0, 6)
-    assert not coordinator.begin_loading(0, 7)
-    coordinator.unload(0, 6)
+    assert runtime.begin_loading(0, 6)
+    assert runtime.is_loading(0, 6)
+    assert not runtime.is_loading(0, 5)
+    runtime.replay(0, 5, group_key("g"), None)
+    runtime.loaded(0, 6)
+    assert not runtime.begin_loading(0, 7)
+    runtime.unload(0, 6)
     assert broker.serves()
-    coordinator.unload(0, 7)
+    runtime.unload(0, 7)
     assert not broker.serves()
-    coordinator.unload(0, 8)
+    runtime.unload(0, 8)
 
 
 async def test_after_the_end_nobody_is_served(broker: Broker, autojump_clock: MockClock) -> None:
     broker.lead()
     await broker.member()
     joining = broker.join(broker.join().response.member_id)
-    broker.coordinator.shut_down()
+    broker.coordinator.runtime.shut_down()
     assert joining.error == ErrorCode.NOT_COORDINATOR
     assert broker.join().error == ErrorCode.COORDINATOR_NOT_AVAILABLE
     listed = broker.ask(broker.coordinator.list_groups, ListGroupsRequest(), 5)

@@ -42,13 +42,13 @@ async def broker(nursery: trio.Nursery) -> Broker:
     [("", 0), ("hello", 22), ("polygenelubricants", 0), ("accept", 12), ("\N{GRINNING FACE}", 99)],
 )
 def test_groups_are_in_the_partitions_where_kafka_has_them(group: str, partition: int) -> None:
-    assert Broker(partitions=50 if partition != 99 else 100).coordinator.partition_for(group) == partition
+    assert Broker(partitions=50 if partition != 99 else 100).coordinator.runtime.partition_for(group) == partition
 
 
 def test_without_the_topic_a_group_is_in_no_partition() -> None:
     broker = Broker()
     broker.partitions = None
-    assert broker.coordinator.partition_for("g") is None
+    assert broker.coordinator.runtime.partition_for("g") is None
     assert broker.join().error == ErrorCode.NOT_COORDINATOR
 
 
@@ -120,7 +120,8 @@ async def test_replies_that_fail_do_not_keep_others_from_theirs(
     member = await broker.member()
     waiting = broker.join(broker.join().response.member_id)
     request = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=member)])
-    broker.coordinator._decide((0, broker.coordinator._partitions[0].shard), lambda decision: decision.reply(fail, 0))
+    runtime = broker.coordinator.runtime
+    runtime.decide(runtime.served()[0], lambda decision: decision.reply(fail, 0))
     broker.ask(broker.coordinator.leave_group, request, 5)
     assert waiting.error == ErrorCode.NONE
     assert "no connection" in caplog.text

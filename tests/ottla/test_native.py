@@ -22,8 +22,8 @@ broker.net.buffers broker.net.connection broker.net.outbox broker.net.reply brok
 broker.replicas.in_sync broker.replicas.manager broker.replicas.partition broker.replicas.reads
 broker.replicas.waits broker.replicas.watchers
 broker.requests.dispatch
-coordinator.effects coordinator.group coordinator.group_shard coordinator.offsets coordinator.runtime
-coordinator.timers
+coordinator.effects coordinator.group coordinator.group_coordinator coordinator.group_shard coordinator.offsets
+coordinator.runtime coordinator.timers
 log.append log.append_info
 log.compaction.cleaned_transactions log.compaction.cleaner log.compaction.offset_map
 log.flushing log.log
