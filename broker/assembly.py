@@ -28,7 +28,7 @@ from ottla.broker.controller.actions import UNCLEAN_KEY
 from ottla.broker.controller.broker_queues import LocalPeer, RemotePeer
 from ottla.broker.controller.broker_queues import Peer as ControlPeer
 from ottla.broker.controller.controller import Controller
-from ottla.broker.groups.offsets_log import group_coordinator
+from ottla.broker.groups.coordinator import group_coordinator
 from ottla.broker.loop.clock import Clock, Offload
 from ottla.broker.net.broker_client import Connect, Peer
 from ottla.broker.net.server import Server, resolve_overrides

@@ -1,6 +1,6 @@
-"""What all handlers of consumer groups do alike: ask the coordinator, and leave out partitions that there are not.
+"""The steps that all handlers of consumer groups share: asking the coordinator, and sorting out unknown partitions.
 
-Owns the way from a request to a reply that may come later. Must not know what is asked.
+Owns the way from a request to a reply that may come later. Must not know any request.
 Counterpart in Kafka: the parts that the group handlers of KafkaApis share.
 """
 
@@ -26,7 +26,7 @@ def ask(
     *,
     repeatable: bool = False,
 ) -> Deferred[R]:
-    """Put a request to the coordinator; the reply comes now or later."""
+    """Return the reply of the coordinator, which comes now or later."""
     reply: Deferred[R] = Deferred(applied=False, repeatable=repeatable)
     method(_caller(context.client_id, context.client_address, context.api_version), request, reply.complete)
     return reply
@@ -38,7 +38,7 @@ def _caller(client_id: str | None, address: str, api_version: int) -> Caller:
 
 
 def client_host(address: str) -> str:
-    """Write an address as Java does, which is how Kafka tells where members are."""
+    """Return an address as Java writes it, because Kafka describes members so."""
     if ":" not in address:
         return f"/{address}"
     plain, _, scope = address.partition("%")
@@ -47,9 +47,9 @@ def client_host(address: str) -> str:
 
 
 def sift(topics: Iterable[Any], metadata: MetadataCache) -> tuple[list[Any], dict[str, list[int]]]:
-    """Return the topics with those of their partitions that there are, and by topic the numbers of the others.
+    """Return the topics with their known partitions, and by topic the numbers of the unknown ones.
 
-    Of a topic without partitions nothing is left if there is that topic.
+    A known topic that is named without partitions is left out.
     """
     known: list[Any] = []
     unknown: dict[str, list[int]] = {}

@@ -15,7 +15,7 @@ from ottla.build_native import build
 
 COMPILED = """
 broker.fetch.responses broker.fetch.sessions
-broker.groups.group_requests broker.groups.offsets_log
+broker.groups.group_requests broker.groups.internal_topic_log broker.groups.loader
 broker.handlers.fetch broker.handlers.offset_commit broker.handlers.produce
 broker.loop.deferred broker.loop.turn
 broker.net.buffers broker.net.connection broker.net.outbox broker.net.reply broker.net.session broker.net.transport
