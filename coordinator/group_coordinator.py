@@ -28,7 +28,6 @@ from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitR
 from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
-    OffsetFetchRequestGroup,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
@@ -55,7 +54,7 @@ def _random_member_id(prefix: str) -> str:
 class GroupCoordinator:
     """The coordinator of all groups whose partitions of __consumer_offsets this broker leads.
 
-    No request blocks. `reply` is called exactly once, now or later, and must not raise.
+    No method blocks. `reply` is called exactly once, now or later, and must not raise.
     """
 
     def __init__(
@@ -106,9 +105,7 @@ class GroupCoordinator:
         else:
             self.runtime.decide(found, found.shard.join_group, caller, request, reply)
 
-    def sync_group(
-        self, _caller: Caller, request: SyncGroupRequest, reply: Callable[[SyncGroupResponse], None]
-    ) -> None:
+    def sync_group(self, request: SyncGroupRequest, reply: Callable[[SyncGroupResponse], None]) -> None:
         """Reply when the assignment of the group's leader is committed."""
         found = self._find(request.group_id)
         if found is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -119,37 +116,31 @@ class GroupCoordinator:
         else:
             self.runtime.decide(found, found.shard.sync_group, request, reply)
 
-    def heartbeat(self, _caller: Caller, request: HeartbeatRequest, reply: Callable[[HeartbeatResponse], None]) -> None:
-        """Reply at once."""
+    def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
+        """Restart the session of a member."""
         found = self._find(request.group_id)
         if isinstance(found, ErrorCode):
             # No session ends while groups are loading.
             error = ErrorCode.NONE if found is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else found
         else:
             error = self.runtime.decide(found, found.shard.heartbeat, request)
-        reply(HeartbeatResponse(error_code=error))
+        return HeartbeatResponse(error_code=error)
 
-    def leave_group(
-        self, caller: Caller, request: LeaveGroupRequest, reply: Callable[[LeaveGroupResponse], None]
-    ) -> None:
-        """Reply at once."""
-        many = caller.api_version >= _MANY_LEAVE_FROM
+    def leave_group(self, request: LeaveGroupRequest, version: int) -> LeaveGroupResponse:
+        """Remove members from a group."""
+        many = version >= _MANY_LEAVE_FROM
         found = self._find(request.group_id)
         if isinstance(found, ErrorCode):
-            reply(LeaveGroupResponse(error_code=found))
-            return
+            return LeaveGroupResponse(error_code=found)
         leaving = request.members if many else [MemberIdentity(member_id=request.member_id)]
         members = self.runtime.decide(found, found.shard.leave_group, request.group_id, leaving)
         if many:
-            reply(LeaveGroupResponse(error_code=ErrorCode.NONE, members=members))
-        else:
-            reply(LeaveGroupResponse(error_code=members[0].error_code))
+            return LeaveGroupResponse(error_code=ErrorCode.NONE, members=members)
+        return LeaveGroupResponse(error_code=members[0].error_code)
 
     # --------------------------------------------------------------------------------------------------- offsets
 
-    def offset_commit(
-        self, _caller: Caller, request: OffsetCommitRequest, reply: Callable[[OffsetCommitResponse], None]
-    ) -> None:
+    def offset_commit(self, request: OffsetCommitRequest, reply: Callable[[OffsetCommitResponse], None]) -> None:
         """Reply when the offsets are committed to the log."""
         found = self.runtime.find(request.group_id)
         if isinstance(found, ErrorCode):
@@ -157,9 +148,7 @@ class GroupCoordinator:
         else:
             self.runtime.decide(found, found.shard.offset_commit, request, reply)
 
-    def offset_delete(
-        self, _caller: Caller, request: OffsetDeleteRequest, reply: Callable[[OffsetDeleteResponse], None]
-    ) -> None:
+    def offset_delete(self, request: OffsetDeleteRequest, reply: Callable[[OffsetDeleteResponse], None]) -> None:
         """Reply when the tombstones are committed."""
         found = self._find(request.group_id)
         if isinstance(found, ErrorCode):
@@ -167,9 +156,7 @@ class GroupCoordinator:
         else:
             self.runtime.decide(found, found.shard.offset_delete, request, reply)
 
-    def delete_groups(
-        self, _caller: Caller, request: DeleteGroupsRequest, reply: Callable[[DeleteGroupsResponse], None]
-    ) -> None:
+    def delete_groups(self, request: DeleteGroupsRequest, reply: Callable[[DeleteGroupsResponse], None]) -> None:
         """Reply when the tombstones of all groups are committed, or have failed."""
         group_ids = list(dict.fromkeys(request.groups_names))
         errors: dict[str, ErrorCode] = {}
@@ -191,43 +178,36 @@ class GroupCoordinator:
 
     # ----------------------------------------------------------------------------------------------------- reads
 
-    def offset_fetch(
-        self, caller: Caller, request: OffsetFetchRequest, reply: Callable[[OffsetFetchResponse], None]
-    ) -> None:
-        """Reply at once."""
-        version = caller.api_version
+    def offset_fetch(self, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+        """Return committed offsets."""
+        stable = request.require_stable
         if version >= _FETCH_MANY_FROM:
-            groups = [self._fetch(each, request.require_stable) for each in request.groups]
-            reply(OffsetFetchResponse(groups=groups))
-            return
-        error, topics = self._fetch_topics(request.group_id, request.topics, request.require_stable)
+            groups = [self._fetch(each.group_id, each.topics, stable) for each in request.groups]
+            return OffsetFetchResponse(groups=groups)
+        group = self._fetch(request.group_id, request.topics, stable)
+        error = group.error_code
         if error and version < _FETCH_ERROR_FROM:
             # In these versions only a partition has an error.
-            topics = [
+            group.topics = [
                 OffsetFetchResponseTopics(
                     name=topic.name, partitions=[_fetch_failed(each, error) for each in topic.partition_indexes]
                 )
                 for topic in request.topics or ()
             ]
-        reply(OffsetFetchResponse(error_code=error, topics=[_of_one_group(topic) for topic in topics]))
+        return OffsetFetchResponse(error_code=error, topics=[_of_one_group(topic) for topic in group.topics])
 
-    def _fetch(self, group: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
-        error, topics = self._fetch_topics(group.group_id, group.topics, require_stable)
-        return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics, error_code=error)
-
-    def _fetch_topics(
+    def _fetch(
         self, group_id: str, topics: offsets.FetchTopics | None, require_stable: bool
-    ) -> tuple[ErrorCode, list[OffsetFetchResponseTopics]]:
+    ) -> OffsetFetchResponseGroup:
         found = self.runtime.find(group_id)
         if isinstance(found, ErrorCode):
-            return found, []
-        return ErrorCode.NONE, found.shard.offset_fetch(group_id, topics, require_stable)
+            return OffsetFetchResponseGroup(group_id=group_id, topics=(), error_code=found)
+        fetched = found.shard.offset_fetch(group_id, topics, require_stable)
+        return OffsetFetchResponseGroup(group_id=group_id, topics=fetched, error_code=ErrorCode.NONE)
 
-    def describe_groups(
-        self, _caller: Caller, request: DescribeGroupsRequest, reply: Callable[[DescribeGroupsResponse], None]
-    ) -> None:
-        """Reply at once."""
-        reply(DescribeGroupsResponse(groups=[self._describe(group_id) for group_id in request.groups]))
+    def describe_groups(self, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+        """Return states and members of groups."""
+        return DescribeGroupsResponse(groups=[self._describe(group_id) for group_id in request.groups])
 
     def _describe(self, group_id: str) -> DescribedGroup:
         found = self.runtime.find(group_id)
@@ -237,10 +217,8 @@ class GroupCoordinator:
             error_code=found, group_id=group_id, group_state="", protocol_type="", protocol_data="", members=()
         )
 
-    def list_groups(
-        self, _caller: Caller, request: ListGroupsRequest, reply: Callable[[ListGroupsResponse], None]
-    ) -> None:
-        """Reply at once. While a partition is loading, the response has an error beside the groups of the others."""
+    def list_groups(self, request: ListGroupsRequest) -> ListGroupsResponse:
+        """Return all groups. While a partition is loading, an error stands beside the groups of the others."""
         states = {state.lower() for state in request.states_filter}
         types = {kind.lower() for kind in request.types_filter}
         groups = [
@@ -250,7 +228,7 @@ class GroupCoordinator:
             for group in led.shard.list_groups()
             if not states or group.group_state.lower() in states
         ]
-        reply(ListGroupsResponse(error_code=self.runtime.status(), groups=groups))
+        return ListGroupsResponse(error_code=self.runtime.status(), groups=groups)
 
 
 def _with_protocol_name(reply: Callable[[JoinGroupResponse], None], response: JoinGroupResponse) -> None:
@@ -260,7 +238,7 @@ def _with_protocol_name(reply: Callable[[JoinGroupResponse], None], response: Jo
     reply(response)
 
 
-def _fetch_failed(partition: int, error: ErrorCode) -> OffsetFetchResponsePartitions:
+def _fetch_failed(partition: int, error: int) -> OffsetFetchResponsePartitions:
     return OffsetFetchResponsePartitions(partition_index=partition, committed_offset=-1, metadata="", error_code=error)
 
 

@@ -6,7 +6,6 @@ Counterpart in Kafka: the parts that the group handlers of KafkaApis share.
 
 import copy
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import Any, TypeVar
 
@@ -19,22 +18,16 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 
-def ask(
-    method: Callable[[Caller, Q, Callable[[R], None]], None],
-    request: Q,
-    context: RequestContext,
-    *,
-    repeatable: bool = False,
-) -> Deferred[R]:
+def ask(method: Callable[[Q, Callable[[R], None]], None], request: Q, *, repeatable: bool = False) -> Deferred[R]:
     """Return the reply of the coordinator, which comes now or later."""
     reply: Deferred[R] = Deferred(applied=False, repeatable=repeatable)
-    method(_caller(context.client_id, context.client_address, context.api_version), request, reply.complete)
+    method(request, reply.complete)
     return reply
 
 
-@lru_cache(maxsize=1024)
-def _caller(client_id: str | None, address: str, api_version: int) -> Caller:
-    return Caller(client_id or "", client_host(address), api_version)
+def caller(context: RequestContext) -> Caller:
+    """Return the client of a request as the coordinator knows it."""
+    return Caller(context.client_id or "", client_host(context.client_address), context.api_version)
 
 
 def client_host(address: str) -> str:

@@ -15,7 +15,7 @@ def handle(
     request: DeleteGroupsRequest, context: RequestContext, *, groups: GroupCoordinator
 ) -> Deferred[DeleteGroupsResponse]:
     """Delete groups."""
-    return ask(groups.delete_groups, request, context)
+    return ask(groups.delete_groups, request)
 
 
 def error_response(request: DeleteGroupsRequest, version: int, code: ErrorCode) -> DeleteGroupsResponse:

@@ -3,9 +3,10 @@
 Counterpart in Kafka: KafkaApis.handleJoinGroupRequest.
 """
 
+from functools import partial
 from typing import Final
 
-from ottla.broker.groups.group_requests import ask
+from ottla.broker.groups.group_requests import ask, caller
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
 from ottla.coordinator.group_coordinator import GroupCoordinator
@@ -20,7 +21,7 @@ def handle(
     request: JoinGroupRequest, context: RequestContext, *, groups: GroupCoordinator
 ) -> Deferred[JoinGroupResponse]:
     """Join a group."""
-    return ask(groups.join_group, request, context)
+    return ask(partial(groups.join_group, caller(context)), request)
 
 
 def error_response(request: JoinGroupRequest, version: int, code: ErrorCode) -> JoinGroupResponse:

@@ -27,7 +27,7 @@ def handle(
     """Commit offsets."""
     known, unknown = sift(request.topics, metadata)
     if known and not unknown and len(known) == len(request.topics):
-        return ask(groups.offset_commit, request, context, repeatable=True)
+        return ask(groups.offset_commit, request, repeatable=True)
     refused = {name: _topic(name, indexes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name, indexes in unknown.items()}
     if not known:
         return OffsetCommitResponse(topics=list(refused.values()))
@@ -42,7 +42,7 @@ def handle(
 
     request = copy.copy(request)
     request.topics = known
-    return ask(groups.offset_commit, request, context, repeatable=True).map(joined)
+    return ask(groups.offset_commit, request, repeatable=True).map(joined)
 
 
 def error_response(request: OffsetCommitRequest, version: int, code: ErrorCode) -> OffsetCommitResponse:

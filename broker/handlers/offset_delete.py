@@ -56,7 +56,7 @@ def handle(
 
     request = copy.copy(request)
     request.topics = _named_once(known)
-    return ask(groups.offset_delete, request, context).map(joined)
+    return ask(groups.offset_delete, request).map(joined)
 
 
 def error_response(request: OffsetDeleteRequest, version: int, code: ErrorCode) -> OffsetDeleteResponse:

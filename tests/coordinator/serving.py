@@ -1,6 +1,7 @@
 """A coordinator at work, over a log in memory."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import trio
@@ -82,9 +83,9 @@ class Broker:
         self.ids += 1
         return f"{prefix}-{self.ids}"
 
-    def ask(self, method: Callable[..., None], request: Any, version: int = 9) -> Answer:
+    def ask(self, method: Callable[..., None], request: Any) -> Answer:
         answer = Answer()
-        method(Caller("client", "/127.0.0.1", version), request, answer)
+        method(request, answer)
         return answer
 
     def lead(self, partition: int = 0, epoch: int = EPOCH, records: Sequence[Record] = ()) -> None:
@@ -104,18 +105,18 @@ class Broker:
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="range", metadata=b"meta")],
         )
-        return self.ask(self.coordinator.join_group, request, version)
+        return self.ask(partial(self.coordinator.join_group, Caller("client", "/127.0.0.1", version)), request)
 
     def sync(self, member_id: str, generation: int, group: str = "g", *, leads: bool = True) -> Answer:
         assignments = [SyncGroupRequestAssignment(member_id=member_id, assignment=b"all")] if leads else []
         request = SyncGroupRequest(
             group_id=group, generation_id=generation, member_id=member_id, assignments=assignments
         )
-        return self.ask(self.coordinator.sync_group, request, 4)
+        return self.ask(self.coordinator.sync_group, request)
 
     def heartbeat(self, member_id: str, generation: int, group: str = "g") -> ErrorCode:
         request = HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
-        return self.ask(self.coordinator.heartbeat, request).error
+        return ErrorCode(self.coordinator.heartbeat(request).error_code)
 
     def commit(self, offset: int, group: str = "g", topic: str = "t", member: tuple[str, int] = ("", -1)) -> Answer:
         partition = OffsetCommitRequestPartition(
@@ -132,13 +133,13 @@ class Broker:
     def committed(self, group: str = "g", topic: str = "t") -> int:
         asked = OffsetFetchRequestTopics(name=topic, partition_indexes=[0])
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[asked])])
-        (answer,) = self.ask(self.coordinator.offset_fetch, request).response.groups
+        (answer,) = self.coordinator.offset_fetch(request, 9).groups
         assert answer.error_code == ErrorCode.NONE
         return int(answer.topics[0].partitions[0].committed_offset)
 
     def state(self, group: str = "g") -> str:
         request = DescribeGroupsRequest(groups=[group])
-        (described,) = self.ask(self.coordinator.describe_groups, request, 5).response.groups
+        (described,) = self.coordinator.describe_groups(request).groups
         assert described.error_code == ErrorCode.NONE
         return str(described.group_state)
 

@@ -32,13 +32,13 @@ async def test_what_is_not_led_here_is_not_coordinated_here(broker: Broker, auto
     assert broker.heartbeat("m", 1) == ErrorCode.NOT_COORDINATOR
     assert refused_commit(broker.commit(5)) == ErrorCode.NOT_COORDINATOR
     leave = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="m")])
-    assert broker.ask(broker.coordinator.leave_group, leave).error == ErrorCode.NOT_COORDINATOR
-    described = broker.ask(broker.coordinator.describe_groups, DescribeGroupsRequest(groups=["g"])).response.groups[0]
+    assert broker.coordinator.leave_group(leave, 5).error_code == ErrorCode.NOT_COORDINATOR
+    described = broker.coordinator.describe_groups(DescribeGroupsRequest(groups=["g"])).groups[0]
     assert (described.error_code, described.group_state) == (ErrorCode.NOT_COORDINATOR, "")
     deleted = broker.ask(broker.coordinator.delete_groups, DeleteGroupsRequest(groups_names=["g"])).response.results
     assert deleted[0].error_code == ErrorCode.NOT_COORDINATOR
     delete = OffsetDeleteRequest(group_id="g", topics=())
-    assert broker.ask(broker.coordinator.offset_delete, delete, 0).error == ErrorCode.NOT_COORDINATOR
+    assert broker.ask(broker.coordinator.offset_delete, delete).error == ErrorCode.NOT_COORDINATOR
 
 
 async def test_while_groups_are_loaded_they_cannot_be_asked_for(broker: Broker, autojump_clock: MockClock) -> None:
@@ -48,12 +48,12 @@ async def test_while_groups_are_loaded_they_cannot_be_asked_for(broker: Broker, 
     # Two that old clients would not understand.
     assert broker.heartbeat("m", 1) == ErrorCode.NONE
     assert broker.sync("m", 1).error == ErrorCode.REBALANCE_IN_PROGRESS
-    listed = broker.ask(broker.coordinator.list_groups, ListGroupsRequest(), 5)
-    assert listed.error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    listed = broker.coordinator.list_groups(ListGroupsRequest())
+    assert listed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert not broker.serves()
     broker.coordinator.runtime.loaded(0, EPOCH)
     assert broker.serves()
-    assert broker.ask(broker.coordinator.list_groups, ListGroupsRequest(), 5).error == ErrorCode.NONE
+    assert broker.coordinator.list_groups(ListGroupsRequest()).error_code == ErrorCode.NONE
 
 
 async def test_a_group_without_a_name_only_keeps_offsets(broker: Broker, autojump_clock: MockClock) -> None:
@@ -157,5 +157,5 @@ async def test_after_the_end_nobody_is_served(broker: Broker, autojump_clock: Mo
     broker.coordinator.runtime.shut_down()
     assert joining.error == ErrorCode.NOT_COORDINATOR
     assert broker.join().error == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    listed = broker.ask(broker.coordinator.list_groups, ListGroupsRequest(), 5)
-    assert listed.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    listed = broker.coordinator.list_groups(ListGroupsRequest())
+    assert listed.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

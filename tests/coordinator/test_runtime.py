@@ -122,7 +122,7 @@ async def test_replies_that_fail_do_not_keep_others_from_theirs(
     request = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=member)])
     runtime = broker.coordinator.runtime
     runtime.decide(runtime.served()[0], lambda decision: decision.reply(fail, 0))
-    broker.ask(broker.coordinator.leave_group, request, 5)
+    broker.coordinator.leave_group(request, 5)
     assert waiting.error == ErrorCode.NONE
     assert "no connection" in caplog.text
 
@@ -140,18 +140,18 @@ async def test_a_leave_of_an_old_version_has_one_error(broker: Broker, autojump_
     broker.lead()
     member = await broker.member()
     for expected in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID):
-        answer = broker.ask(broker.coordinator.leave_group, LeaveGroupRequest(group_id="g", member_id=member), 2)
-        assert (answer.error, list(answer.response.members)) == (expected, [])
+        response = broker.coordinator.leave_group(LeaveGroupRequest(group_id="g", member_id=member), 2)
+        assert (response.error_code, list(response.members)) == (expected, [])
 
 
 async def test_errors_of_a_fetch_are_where_its_version_has_them(broker: Broker, autojump_clock: MockClock) -> None:
     one = OffsetFetchRequest(group_id="g", topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])])
-    first = broker.ask(broker.coordinator.offset_fetch, one, 1).response
+    first = broker.coordinator.offset_fetch(one, 1)
     assert [each.error_code for each in first.topics[0].partitions] == [ErrorCode.NOT_COORDINATOR] * 2
-    second = broker.ask(broker.coordinator.offset_fetch, one, 2).response
+    second = broker.coordinator.offset_fetch(one, 2)
     assert (second.error_code, list(second.topics)) == (ErrorCode.NOT_COORDINATOR, [])
     many = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=each, topics=None) for each in ("g", "h")])
-    eighth = broker.ask(broker.coordinator.offset_fetch, many, 8).response
+    eighth = broker.coordinator.offset_fetch(many, 8)
     assert [(each.group_id, each.error_code) for each in eighth.groups] == [
         ("g", ErrorCode.NOT_COORDINATOR),
         ("h", ErrorCode.NOT_COORDINATOR),
@@ -162,9 +162,9 @@ async def test_an_offset_is_told_in_every_version(broker: Broker, autojump_clock
     broker.lead()
     broker.commit(5)
     one = OffsetFetchRequest(group_id="g", topics=None)
-    (old,) = broker.ask(broker.coordinator.offset_fetch, one, 7).response.topics
+    (old,) = broker.coordinator.offset_fetch(one, 7).topics
     many = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
-    (new,) = broker.ask(broker.coordinator.offset_fetch, many, 8).response.groups[0].topics
+    (new,) = broker.coordinator.offset_fetch(many, 8).groups[0].topics
     for topic in (old, new):
         (told,) = topic.partitions
         assert (topic.name, told.committed_offset, told.committed_leader_epoch, told.metadata) == ("t", 5, 4, "")
@@ -180,7 +180,7 @@ async def test_groups_are_listed_by_state_and_type(broker: Broker, autojump_cloc
 
     def listed(*states: str, types: Sequence[str] = ()) -> set[tuple[str, str, str, str]]:
         request = ListGroupsRequest(states_filter=states, types_filter=types)
-        groups = broker.ask(broker.coordinator.list_groups, request, 5).response.groups
+        groups = broker.coordinator.list_groups(request).groups
         return {(each.group_id, each.protocol_type, each.group_state, each.group_type) for each in groups}
 
     busy, simple = ("busy", "consumer", "Stable", "classic"), ("simple", "", "Empty", "classic")
@@ -196,14 +196,14 @@ async def test_groups_are_described(broker: Broker, autojump_clock: MockClock) -
     broker.lead()
     member = await broker.member()
     request = DescribeGroupsRequest(groups=["g", "nobody"])
-    group, dead = broker.ask(broker.coordinator.describe_groups, request, 5).response.groups
+    group, dead = broker.coordinator.describe_groups(request).groups
     assert (group.group_state, group.protocol_type, group.protocol_data) == ("Stable", "consumer", "range")
     (told,) = group.members
     assert (told.member_id, told.client_id, told.client_host) == (member, "client", "/127.0.0.1")
     assert (told.member_metadata, told.member_assignment) == (b"meta", b"all")
     assert (dead.error_code, dead.group_state, list(dead.members)) == (ErrorCode.NONE, "Dead", [])
     broker.join(member)
-    (group,) = broker.ask(broker.coordinator.describe_groups, DescribeGroupsRequest(groups=["g"]), 5).response.groups
+    (group,) = broker.coordinator.describe_groups(DescribeGroupsRequest(groups=["g"])).groups
     assert (group.group_state, group.protocol_data) == ("CompletingRebalance", "")
     assert (group.members[0].member_metadata, group.members[0].member_assignment) == (b"", b"")
 
@@ -213,11 +213,11 @@ async def test_groups_are_deleted_when_that_is_committed(broker: Broker, autojum
     member = await broker.member("busy")
     await broker.member("left")
     leaving = [MemberIdentity(member_id="client-2")]
-    broker.ask(broker.coordinator.leave_group, LeaveGroupRequest(group_id="left", members=leaving), 5)
+    broker.coordinator.leave_group(LeaveGroupRequest(group_id="left", members=leaving), 5)
     broker.commit(1, "simple")
     broker.log.held = []
     request = DeleteGroupsRequest(groups_names=["left", "busy", "nobody", "simple", "left", ""])
-    answer = broker.ask(broker.coordinator.delete_groups, request, 2)
+    answer = broker.ask(broker.coordinator.delete_groups, request)
     assert answer.parked
     for finish in broker.log.held:
         finish()
@@ -230,7 +230,7 @@ async def test_groups_are_deleted_when_that_is_committed(broker: Broker, autojum
     }
     assert broker.log.records[-2:] == [(group_key("left"), None), (offset_key("simple", "t", 0), None)]
     assert broker.heartbeat(member, 1, "busy") == ErrorCode.NONE
-    empty = broker.ask(broker.coordinator.delete_groups, DeleteGroupsRequest(groups_names=[]), 2)
+    empty = broker.ask(broker.coordinator.delete_groups, DeleteGroupsRequest(groups_names=[]))
     assert list(empty.response.results) == []
 
 
@@ -239,10 +239,10 @@ async def test_offsets_are_deleted(broker: Broker, autojump_clock: MockClock) ->
     broker.commit(1)
     topic = OffsetDeleteRequestTopic(name="t", partitions=[OffsetDeleteRequestPartition(partition_index=0)])
     request = OffsetDeleteRequest(group_id="g", topics=[topic])
-    answer = broker.ask(broker.coordinator.offset_delete, request, 0)
+    answer = broker.ask(broker.coordinator.offset_delete, request)
     assert (answer.error, answer.response.topics[0].partitions[0].error_code) == (ErrorCode.NONE, ErrorCode.NONE)
     assert broker.state() == "Dead"
-    assert broker.ask(broker.coordinator.offset_delete, request, 0).error == ErrorCode.GROUP_ID_NOT_FOUND
+    assert broker.ask(broker.coordinator.offset_delete, request).error == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 async def test_offsets_of_deleted_topics_are_forgotten(broker: Broker, autojump_clock: MockClock) -> None:
