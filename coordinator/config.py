@@ -1,6 +1,6 @@
 """The configuration of consumer groups and of the topic that keeps them.
 
-Owns these keys. It must not know who reads a value: those of the topic itself are the broker's to read. Counterpart in
+Owns these keys. Must not know which code reads a value; the broker reads those of the topic itself. Counterpart in
 Kafka: GroupCoordinatorConfig.
 """
 
@@ -110,7 +110,7 @@ GROUP_CONFIG = ConfigDef(
 
 
 class GroupConfig(NamedTuple):
-    """The values that decisions about groups need."""
+    """The values that decisions on groups need."""
 
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
@@ -122,7 +122,7 @@ class GroupConfig(NamedTuple):
 
 
 def read_group_config(values: Mapping[str, Any]) -> GroupConfig:
-    """Take them out of the values of all keys."""
+    """Return these values out of the values of all keys."""
     return GroupConfig(
         values["group.min.session.timeout.ms"],
         values["group.max.session.timeout.ms"],

@@ -1,4 +1,4 @@
-"""One shard of the coordinator without a clock, a log or a network: what decisions ask for is written down here."""
+"""One shard of the coordinator without a clock, a log or a network: the effects of its decisions are recorded."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ Appended = tuple[Sequence[Record], Callable[[Decision, ErrorCode], None]]
 
 
 class Answer:
-    """What a request is answered with, once it is."""
+    """The responses to one request: none while it is parked, then one."""
 
     def __init__(self) -> None:
         self.responses: list[Any] = []
@@ -74,7 +74,7 @@ class Coordinating:
         return self.shard.groups[GROUP]
 
     def decide(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Let one event be decided and do what the decision asks for."""
+        """Decide one event and carry out its effects."""
         decision = Decision(self.now_ms)
         result = function(decision, *arguments)
         for effect in decision.effects:
@@ -103,13 +103,13 @@ class Coordinating:
         self.decide(then, error)
 
     def release(self, error: ErrorCode = ErrorCode.NONE) -> None:
-        """End all appends that are held, in their order."""
+        """End all held appends, in their order."""
         held, self.held = self.held, []
         for appended in held:
             self.finish(appended, error)
 
     def pass_time(self, milliseconds: int) -> None:
-        """Let time pass; timers fire when they are due."""
+        """Let time pass. Timers fire when they are due."""
         end = self.now_ms + milliseconds
         while self.timers:
             key, due = min(self.timers.items(), key=lambda item: item[1])
@@ -154,7 +154,7 @@ class Coordinating:
         return answer
 
     def enter(self, **arguments: Any) -> tuple[str, Answer]:
-        """A new member joins as clients do: it is given its id first, then joins with it."""
+        """Join as a new member does: get an id first, then join with it."""
         if arguments.get("instance") is not None:
             answer = self.join(**arguments)
             return self.group.static_members[arguments["instance"]], answer
@@ -234,7 +234,7 @@ class Coordinating:
         return answer
 
     def committed(self, group: str = GROUP, *, stable: bool = False) -> dict[TopicPartition, int]:
-        """All that a group has committed."""
+        """Return all committed offsets of a group."""
         return {
             TopicPartition(topic.name, each.partition_index): each.committed_offset
             for topic in self.shard.offset_fetch(group, None, stable)
@@ -244,7 +244,7 @@ class Coordinating:
     # ---------------------------------------------------------------------------------------------- whole stories
 
     def stable_group(self, members: int = 1, **arguments: Any) -> list[str]:
-        """A group that has assigned b"a0", b"a1", ... to its members; the first one leads."""
+        """Make a group that has assigned b"a0", b"a1", ... to its members. The first one leads."""
         entered = [self.enter(**arguments) for _ in range(members)]
         for _ in range(100):
             if not any(answer.parked for _, answer in entered):
@@ -257,7 +257,7 @@ class Coordinating:
         return [member_id for member_id, _ in entered]
 
     def settle(self, member_ids: list[str]) -> list[SyncGroupResponse]:
-        """All sync, the leader with an assignment."""
+        """Sync all members, the leader with an assignment."""
         assignments = {member_id: b"a%d" % number for number, member_id in enumerate(member_ids)}
         generation, leader = self.group.generation_id, self.group.leader_id
         name = self.group.protocol_name

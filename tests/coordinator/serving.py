@@ -1,4 +1,4 @@
-"""A coordinator at work, over a log in memory."""
+"""A coordinator over a log in memory."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -34,7 +34,7 @@ NO_DELAY = GroupConfig(initial_rebalance_delay_ms=0)
 
 
 class Log:
-    """One list of records; appends are committed at once, unless they are held or fail."""
+    """One list of records. Appends are committed at once, unless they are held or fail."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -54,7 +54,7 @@ class Log:
 
 
 class Broker:
-    """What a broker does with a coordinator."""
+    """A broker as far as its coordinator goes."""
 
     def __init__(self, config: GroupConfig = NO_DELAY, partitions: int = 1) -> None:
         self.partitions: int | None = partitions
@@ -71,12 +71,12 @@ class Broker:
         )
 
     async def start(self, nursery: trio.Nursery) -> None:
-        """Have timers fire, and offsets expire."""
+        """Run the timers and the expiry of offsets."""
         nursery.start_soon(self.clock.run)
         nursery.start_soon(self.coordinator.run)
 
     def serves(self) -> bool:
-        """Whether groups can be asked for."""
+        """Whether groups are served."""
         return self.heartbeat("nobody", 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
     def new_member_id(self, prefix: str) -> str:
@@ -144,7 +144,7 @@ class Broker:
         return str(described.group_state)
 
     async def member(self, group: str = "g") -> str:
-        """A group of one."""
+        """Make a group of one member. Returns its id."""
         answer = self.join(self.join(group=group).response.member_id, group)
         await trio.sleep(0.001)
         member_id = str(answer.response.member_id)

@@ -1,4 +1,4 @@
-"""The bytes are spelled out: they must stay Kafka's."""
+"""The bytes of keys and values, spelled out, because they must stay Kafka's."""
 
 import pytest
 from hypothesis import given
@@ -152,6 +152,6 @@ def test_the_topics_of_a_subscription_are_read_whatever_follows_them(version: st
 
 
 @pytest.mark.parametrize("data", ["", "00", "ffff" + "00000000ffffffff", "0000" + "00000002" + text("a")])
-def test_what_is_no_subscription_is_refused(data: str) -> None:
+def test_metadata_without_a_subscription_is_refused(data: str) -> None:
     with pytest.raises(DecodeError):
         subscribed_topics(bytes.fromhex(data))
