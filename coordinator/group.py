@@ -232,13 +232,8 @@ class Group:
 
     def identity_of(self, member: Member) -> Identity:
         """Return the identity of a member in this generation."""
-        return Identity(
-            self.generation_id,
-            member.member_id,
-            member.protocols,
-            member.rebalance_timeout_ms,
-            member.session_timeout_ms,
-        )
+        rebalance_ms, session_ms = member.rebalance_timeout_ms, member.session_timeout_ms
+        return Identity(self.generation_id, member.member_id, member.protocols, rebalance_ms, session_ms)
 
     def restore_member(self, member: Member) -> None:
         """Give a static member whose return failed the identity that the log has."""

@@ -37,7 +37,10 @@ from ottla.wire.types import TopicPartition
 
 
 class GroupShard:
-    """The groups of one partition. A method that takes a decision decides one event; all others return values."""
+    """The groups of one partition.
+
+    A method that takes a decision decides one event. `offset_fetch`, `describe` and `list_groups` change nothing.
+    """
 
     def __init__(self, config: GroupConfig, new_member_id: Callable[[str], str]) -> None:
         self.groups: dict[str, Group] = {}
@@ -76,17 +79,7 @@ class GroupShard:
 
     def leave_group(self, decision: Decision, group_id: str, leaving: Sequence[MemberIdentity]) -> list[MemberResponse]:
         """Remove members."""
-        group = self.groups.get(group_id)
-        if group is not None:
-            return rebalance.leave(decision, group, leaving)
-        return [
-            MemberResponse(
-                member_id=each.member_id,
-                group_instance_id=each.group_instance_id,
-                error_code=ErrorCode.UNKNOWN_MEMBER_ID,
-            )
-            for each in leaving
-        ]
+        return rebalance.leave(decision, self.groups.get(group_id), leaving)
 
     def timer_fired(self, decision: Decision, key: TimerKey) -> None:
         """Decide what follows from a timer that is due."""
@@ -121,12 +114,8 @@ class GroupShard:
     def offset_delete(self, decision: Decision, request: OffsetDeleteRequest, send: Send) -> None:
         """Delete committed offsets, except for topics that the group is subscribed to."""
         group = self.groups.get(request.group_id)
-        error = ErrorCode.NONE
-        if group is None:
-            error = ErrorCode.GROUP_ID_NOT_FOUND
-        elif group.state is not State.EMPTY and group.protocol_type != CONSUMER_PROTOCOL:
-            error = ErrorCode.NON_EMPTY_GROUP
-        if error or group is None:
+        if group is None or (group.state is not State.EMPTY and group.protocol_type != CONSUMER_PROTOCOL):
+            error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else ErrorCode.NON_EMPTY_GROUP
             decision.reply(send, OffsetDeleteResponse(error_code=error, topics=()))
             return
         errors = {topic.name: offsets.may_delete(group, topic.name) for topic in request.topics}

@@ -125,7 +125,7 @@ def _join_again(decision: Decision, group: Group, joining: Joining) -> None:
         maybe_prepare_rebalance(decision, group, f"{why} member {member_id} in {group.state.value}; {joining.reason}")
     else:
         # The response to its last join may have been lost.
-        decision.reply(joining.send, joined(group, member, with_members=leads))
+        decision.reply(joining.send, joined(group, member))
 
 
 def _change_member(decision: Decision, group: Group, joining: Joining, member: Member) -> None:
@@ -173,15 +173,14 @@ def _return_static_member(
             logger.warning("Failed to persist metadata for group %s: %s", group.group_id, error.name)
             decision.cancel_timer(member_timer(group, new_member_id))
             group.restore_member(member)
-            response = joined(group, member)
-            response.error_code, response.member_id = STORE_ERRORS.get(error, error), ""
+        response = joined(group, member)
+        if error:
+            response.error_code, response.member_id, response.members = STORE_ERRORS.get(error, error), "", []
         elif joining.caller.api_version >= _SKIP_ASSIGNMENT_FROM:
-            leads = group.leader_id == new_member_id
-            response = joined(group, member, with_members=leads)
-            response.skip_assignment = leads
+            response.skip_assignment = group.leader_id == new_member_id
         else:
             # With its old id as the leader's, the member takes itself for a follower and assigns nothing.
-            response = joined(group, member, leader_id=old_leader_id)
+            response.leader, response.members = old_leader_id or "", []
         group.update_subscriptions()
         decision.reply(joining.send, response)
         restart_session(decision, group, member)

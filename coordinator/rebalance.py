@@ -49,15 +49,13 @@ def sync_error(error: ErrorCode) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=error, assignment=b"")
 
 
-def joined(
-    group: Group, member: Member, *, with_members: bool = False, leader_id: str | None = None
-) -> JoinGroupResponse:
-    """The response to a join that succeeded. `with_members` is for the leader."""
+def joined(group: Group, member: Member) -> JoinGroupResponse:
+    """The response to a join that succeeded. Only the leader gets the members."""
     members = [
         JoinGroupResponseMember(
             member_id=each.member_id, group_instance_id=each.instance_id, metadata=group.metadata_of(each)
         )
-        for each in (group.members.values() if with_members else ())
+        for each in (group.members.values() if group.leader_id == member.member_id else ())
     ]
     return JoinGroupResponse(
         error_code=ErrorCode.NONE,
@@ -65,7 +63,7 @@ def joined(
         protocol_type=group.protocol_type,
         # As in Kafka, null instead of an empty name.
         protocol_name=group.protocol_name or None,
-        leader=leader_id or group.leader_id or "",
+        leader=group.leader_id or "",
         member_id=member.member_id,
         members=members,
     )
@@ -143,8 +141,7 @@ def _complete_join(decision: Decision, group: Group) -> None:
     for member in group.members.values():
         send = group.take_join(member)
         if send is not None:
-            with_members = group.leader_id == member.member_id
-            decision.reply(send, joined(group, member, with_members=with_members))
+            decision.reply(send, joined(group, member))
         member.is_new = False
         group.pending_sync.add(member.member_id)
         restart_session(decision, group, member)
@@ -192,9 +189,8 @@ def _check_sync(group: Group, request: SyncGroupRequest) -> ErrorCode:
         return error
     if request.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
-    if request.protocol_type not in (None, group.protocol_type):
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if request.protocol_name not in (None, group.protocol_name):
+    is_type_known = request.protocol_type in (None, group.protocol_type)
+    if not is_type_known or request.protocol_name not in (None, group.protocol_name):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.PREPARING_REBALANCE else ErrorCode.NONE
 
@@ -269,13 +265,13 @@ def heartbeat(decision: Decision, group: Group, request: HeartbeatRequest) -> Er
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.PREPARING_REBALANCE else ErrorCode.NONE
 
 
-def leave(decision: Decision, group: Group, leaving: Iterable[MemberIdentity]) -> list[MemberResponse]:
-    """Remove members. An operator names static members only by their instance ids."""
+def leave(decision: Decision, group: Group | None, leaving: Iterable[MemberIdentity]) -> list[MemberResponse]:
+    """Remove members; an unknown group has none. An operator names static members only by their instance ids."""
     return [
         MemberResponse(
             member_id=each.member_id,
             group_instance_id=each.group_instance_id,
-            error_code=_leave(decision, group, each),
+            error_code=ErrorCode.UNKNOWN_MEMBER_ID if group is None else _leave(decision, group, each),
         )
         for each in leaving
     ]

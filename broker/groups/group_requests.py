@@ -48,16 +48,12 @@ def sift(topics: Iterable[Any], metadata: MetadataCache) -> tuple[list[Any], dic
     unknown: dict[str, list[int]] = {}
     for topic in topics:
         there = metadata.partitions(topic.name)
-        if not there:
-            unknown.setdefault(topic.name, [])
-        for each in topic.partitions:
-            if each.partition_index not in there:
-                rest = [each for each in topic.partitions if each.partition_index in there]
-                missing = [each.partition_index for each in topic.partitions if each.partition_index not in there]
-                unknown.setdefault(topic.name, []).extend(missing)
-                topic = copy.copy(topic)
-                topic.partitions = rest
-                break
+        missing = [each.partition_index for each in topic.partitions if each.partition_index not in there]
+        if missing or not there:
+            unknown.setdefault(topic.name, []).extend(missing)
+        if missing:
+            topic = copy.copy(topic)
+            topic.partitions = [each for each in topic.partitions if each.partition_index in there]
         if topic.partitions:
             known.append(topic)
     return known, unknown
