@@ -1,10 +1,15 @@
-"""This broker begins and ends to lead partitions of __consumer_offsets."""
+"""The runtime: partitions of keys, roles and loading, by groups and by a shard of another kind."""
+
+import logging
 
 import pytest
 import trio
 from trio.testing import MockClock
 
+from ottla.broker.loop.clock import Clock
+from ottla.coordinator.effects import Decision
 from ottla.coordinator.records import group_key, offset_key
+from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
@@ -13,7 +18,7 @@ from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequest,
 )
-from tests.coordinator.serving import EPOCH, SESSION_MS, Broker, refused_commit
+from tests.coordinator.serving import EPOCH, SESSION_MS, Broker, Log, refused_commit
 
 
 @pytest.fixture
@@ -182,3 +187,57 @@ async def test_all_requests_are_refused_after_the_shutdown(broker: Broker, autoj
     assert broker.join().error == ErrorCode.COORDINATOR_NOT_AVAILABLE
     listed = broker.coordinator.list_groups(ListGroupsRequest())
     assert listed.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+# ------------------------------------------------------------------------------------------- a shard of another kind
+
+
+class Kept:
+    """A shard that keeps the last value of each key, with a timer for each."""
+
+    def __init__(self) -> None:
+        self.values: dict[bytes, bytes | None] = {}
+        self.fired: list[str] = []
+
+    def replay(self, key: bytes, value: bytes | None, now_ms: int) -> None:
+        self.values[key] = value
+
+    def loaded(self, decision: Decision) -> int:
+        for key in self.values:
+            decision.set_timer(key.decode(), 1_000)
+        return len(self.values)
+
+    def unload(self, decision: Decision) -> None:
+        self.values.clear()
+
+    def timer_fired(self, decision: Decision, key: str) -> None:
+        self.fired.append(key)
+
+    def tick(self, decision: Decision) -> None:
+        self.fired.append("tick")
+        raise RuntimeError("a bug")
+
+
+async def test_a_runtime_knows_nothing_of_what_its_shards_keep(
+    nursery: trio.Nursery, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    clock = Clock()
+    nursery.start_soon(clock.run)
+    runtime: CoordinatorRuntime[Kept] = CoordinatorRuntime(
+        "__kept", "values", logging.getLogger("kept"), Log(), Kept,
+        now_ms=lambda: 0, call_later=clock.call_later, partition_count=lambda: 2,
+    )  # fmt: skip
+    nursery.start_soon(runtime.run, 2_000, Kept.tick)
+    runtime.begin_loading(1, EPOCH)
+    assert runtime.status() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    runtime.replay(1, EPOCH, b"a", b"1")
+    runtime.loaded(1, EPOCH)
+    (led,) = runtime.served()
+    assert (runtime.find("a"), runtime.find("b"), runtime.status()) == (led, ErrorCode.NOT_COORDINATOR, ErrorCode.NONE)
+    await trio.sleep(4.5)
+    assert led.shard.fired == ["a", "tick", "tick"]
+    assert [each.getMessage() for each in caplog.records] == [
+        "Loaded 1 values of __kept-1",
+        *["A bug: the periodic work on __kept-1 failed. It is tried again in 2000 ms"] * 2,
+    ]
