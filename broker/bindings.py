@@ -70,7 +70,7 @@ from ottla.broker.replicas.parts import ReplicaParts
 from ottla.broker.replication.log_dir_moves import LogDirMoves
 from ottla.broker.requests.authorizer import Access
 from ottla.broker.requests.table import Bound, Handler, advertised
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.alter_partition import AlterPartitionRequest
@@ -171,7 +171,7 @@ def _of_groups(parts: Parts) -> dict[ApiKey, Bound]:
         ApiKey.FIND_COORDINATOR: _bind(
             find_coordinator,
             metadata=parts.metadata,
-            partition_for=groups.partition_for,
+            partition_for=groups.runtime.partition_for,
             create=parts.controller.auto_create,
             transactional=ClientWarnings(logging.getLogger("kafka.coordinator.transaction.TransactionCoordinator")),
         ),

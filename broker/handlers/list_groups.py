@@ -4,30 +4,23 @@ Who may not describe the cluster is told of those groups alone that it may descr
 Counterpart in Kafka: KafkaApis.handleListGroupsRequest.
 """
 
-from ottla.broker.groups.group_requests import ask
-from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
 from ottla.broker.requests.authorizer import EVERYBODY, Access, Operation, ResourceType
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
 def handle(
     request: ListGroupsRequest, context: RequestContext, *, groups: GroupCoordinator, access: Access = EVERYBODY
-) -> Deferred[ListGroupsResponse]:
+) -> ListGroupsResponse:
     """List groups."""
-    reply: Deferred[ListGroupsResponse] = ask(groups.list_groups, request, context)
-    if access.allows(context, Operation.DESCRIBE, ResourceType.CLUSTER, is_told=False):
-        return reply
-
-    def visible(response: ListGroupsResponse) -> ListGroupsResponse:
+    response = groups.list_groups(request)
+    if not access.allows(context, Operation.DESCRIBE, ResourceType.CLUSTER, is_told=False):
         names = [group.group_id for group in response.groups]
         shown = access.allowed(context, Operation.DESCRIBE, ResourceType.GROUP, names, is_told=False)
         response.groups = [group for group in response.groups if group.group_id in shown]
-        return response
-
-    return reply.map(visible)
+    return response
 
 
 def error_response(request: ListGroupsRequest, version: int, code: ErrorCode) -> ListGroupsResponse:

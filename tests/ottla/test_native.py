@@ -15,15 +15,15 @@ from ottla.build_native import build
 
 COMPILED = """
 broker.fetch.responses broker.fetch.sessions
-broker.groups.group_requests broker.groups.offsets_log
+broker.groups.group_requests broker.groups.internal_topic_log broker.groups.loader
 broker.handlers.fetch broker.handlers.offset_commit broker.handlers.produce
 broker.loop.deferred broker.loop.turn
 broker.net.buffers broker.net.connection broker.net.outbox broker.net.reply broker.net.session broker.net.transport
 broker.replicas.hosted broker.replicas.in_sync broker.replicas.manager broker.replicas.partition
 broker.replicas.reads broker.replicas.waits broker.replicas.watchers
 broker.requests.dispatch
-coordinator.effects coordinator.group coordinator.group_shard coordinator.offsets coordinator.runtime
-coordinator.timers
+coordinator.effects coordinator.group coordinator.group_coordinator coordinator.group_shard coordinator.offsets
+coordinator.runtime coordinator.timers
 log.append log.append_info
 log.compaction.cleaned_transactions log.compaction.cleaner log.compaction.offset_map
 log.flushing log.log

@@ -205,6 +205,8 @@ def fetched(house: House, asked: FetchRequest, version: int, access: Access | No
         asked,
         context(ApiKey.FETCH, version),
         replicas=house.replicas,
+        clock=house.clock,
+        start_soon=house.start_soon,
         sessions=house.sessions,
         metadata=house.metadata,
         fetch_max_bytes=55 << 20,
