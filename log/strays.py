@@ -1,6 +1,6 @@
-"""Stray logs: their topics are not in the cluster's metadata. They are kept, and make way for topics of their names.
+"""Stray logs: logs of topics that the cluster's metadata lacks. A new topic of the same name sets them aside.
 
-Owns the name under which a stray log is set aside. Must not know where the metadata is, nor who finds a log stray.
+Owns the name under which a stray log is set aside. Must not know the metadata, nor when a log is stray.
 Counterparts in Kafka: LogManager.addStrayLog, UnifiedLog.logStrayDirName.
 """
 
@@ -15,10 +15,9 @@ logger = logging.getLogger("kafka.log.LogManager")
 
 
 def make_way(logs: LogManager, topic: str, topic_id: bytes) -> None:
-    """Set aside the stray logs of all other topics of this name; KafkaError if the disk fails.
+    """Set aside the stray logs of other topics of this name, but keep logs with `topic_id`; KafkaError if a disk fails.
 
-    All partitions go at once, because an import refuses a topic whose logs have several ids. A stray log with this id
-    is the topic's own.
+    All partitions go at once, because an import refuses a topic whose logs have several ids.
     """
     strays = logs.strays[topic]
     for partition in sorted(strays):

@@ -112,7 +112,7 @@ def test_the_next_start_leaves_it_alone(tmp_path: Path, caplog: pytest.LogCaptur
     again.load(NOW_MS)
     assert again.logs == {}
     assert names(tmp_path) == ["orders-0.ID-stray"]
-    assert "-stray is a stray log and is left alone" in caplog.text
+    assert "-stray is a stray log: the broker leaves it alone" in caplog.text
     again.shutdown()
 
 
