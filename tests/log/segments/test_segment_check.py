@@ -78,7 +78,7 @@ def test_an_index_that_leads_nowhere_in_its_middle_is_made_anew(
     middle = len(sound) // size // 2 * size
     path.write_bytes(sound[: middle - size] + b"\x40" * (2 * size) + sound[middle + size :])
     log = open_log(tmp_path, index_interval_bytes=100)
-    assert [each.levelno for each in caplog.records if "is made anew" in each.message] == [logging.WARNING]
+    assert [each.levelno for each in caplog.records if "contradicts its segment" in each.message] == [logging.WARNING]
     for number in range(60, 90):
         append(log, produced(2, value=b"%d" % number, timestamp=NOW_MS + number))
     assert values_from(log) == [b"%d" % (number // 2) for number in range(180)]
