@@ -82,7 +82,7 @@ def test_a_log_whose_process_ends_is_left_to_the_broker(tmp_path: Path, caplog: 
     recovered: list[Path] = []
     recover_in_processes(jobs, 2, recovered.append)
     assert recovered == [tmp_path / "good-0"]
-    assert f"The process that recovered {tmp_path / 'missing-0'} has ended" in caplog.text
+    assert f"The process that recovers {tmp_path / 'missing-0'} has ended" in caplog.text
 
 
 def _loaded(directories: Sequence[Path], processes: int) -> LogManager:
@@ -102,7 +102,7 @@ def test_a_start_after_a_crash_uses_them_and_takes_nothing_for_flushed(
     for number in range(3):
         _crashed(directory / f"orders-{number}", torn=1)
     manager = _loaded([directory], processes)
-    assert ("3 logs are recovered by 2 processes" in caplog.messages) is (processes == 2)
+    assert ("Recovering 3 logs in 2 processes" in caplog.messages) is (processes == 2)
     assert "Rebuilding" not in caplog.text
     for number in range(3):
         log = manager.logs[TopicPartition("orders", number)]
