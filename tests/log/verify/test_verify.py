@@ -1,4 +1,4 @@
-"""What `ottla verify` finds in a directory, and mends."""
+"""What `ottla verify` finds in a directory, and repairs."""
 
 import random
 import shutil
@@ -87,19 +87,19 @@ def _put(name: str, data: bytes) -> Callable[[Path], object]:
 SIZE = 95
 """Of the first batches."""
 
-MENDED = [
-    (_remove(_file(f"{FIRST}.index")), f"{FIRST}.index: is missing; made anew from the segment"),
-    (_remove(_file(f"{LAST}.timeindex")), f"{LAST}.timeindex: is missing; made anew"),
-    (_edit(_file(f"{FIRST}.index"), _flip(7)), f"{FIRST}.index:0: contradicts its segment; made anew"),
-    (_edit(_file(f"{MIDDLE}.index"), _flip(2)), f"{MIDDLE}.index:8: contradicts its segment; made anew"),
-    (_edit(_file(f"{MIDDLE}.timeindex"), _flip(20)), f"{MIDDLE}.timeindex:12: contradicts its segment; made anew"),
-    (_edit(_file(f"{MIDDLE}.index"), lambda data: data.extend(bytes(8))), "contradicts its segment; made anew"),
-    (_edit(_file(f"{MIDDLE}.index"), lambda data: data.pop()), "ends within an entry; made anew"),
-    (_edit(_file(f"{MIDDLE}.timeindex"), lambda data: data.clear()), "timeindex:0: contradicts its segment; made anew"),
-    (_edit(_file(f"{LAST}.snapshot"), _flip(20)), f"{LAST}.snapshot: its CRC is no longer valid; made anew"),
-    (_edit(_file(f"{LAST}.snapshot"), lambda data: data.clear()), f"{LAST}.snapshot: 0 bytes; made anew"),
-    (_put(_file(LEADER_EPOCH_FILE), b"nonsense\n1\n"), "expected 0; written anew from the batches"),
-    (_put(_file(LEADER_EPOCH_FILE), b""), "tells no leader epochs; the batches do; written anew"),
+REPAIRED = [
+    (_remove(_file(f"{FIRST}.index")), f"{FIRST}.index: is missing; rebuilt from the segment"),
+    (_remove(_file(f"{LAST}.timeindex")), f"{LAST}.timeindex: is missing; rebuilt"),
+    (_edit(_file(f"{FIRST}.index"), _flip(7)), f"{FIRST}.index:0: contradicts its segment; rebuilt"),
+    (_edit(_file(f"{MIDDLE}.index"), _flip(2)), f"{MIDDLE}.index:8: contradicts its segment; rebuilt"),
+    (_edit(_file(f"{MIDDLE}.timeindex"), _flip(20)), f"{MIDDLE}.timeindex:12: contradicts its segment; rebuilt"),
+    (_edit(_file(f"{MIDDLE}.index"), lambda data: data.extend(bytes(8))), "contradicts its segment; rebuilt"),
+    (_edit(_file(f"{MIDDLE}.index"), lambda data: data.pop()), "ends within an entry; rebuilt"),
+    (_edit(_file(f"{MIDDLE}.timeindex"), lambda data: data.clear()), "timeindex:0: contradicts its segment; rebuilt"),
+    (_edit(_file(f"{LAST}.snapshot"), _flip(20)), f"{LAST}.snapshot: its CRC is no longer valid; rebuilt"),
+    (_edit(_file(f"{LAST}.snapshot"), lambda data: data.clear()), f"{LAST}.snapshot: 0 bytes; rebuilt"),
+    (_put(_file(LEADER_EPOCH_FILE), b"nonsense\n1\n"), "expected 0; rebuilt from the batches"),
+    (_put(_file(LEADER_EPOCH_FILE), b""), "has no leader epochs, the batches have some; rebuilt"),
     (_put(_file(LEADER_EPOCH_FILE), b"0\n2\n1 0\n0 50\n"), "follows"),
     (_put(_file(f"{1:020d}.index"), b""), "is an index without a segment; removed"),
     (_put(RECOVERY_POINT_FILE, b"0\n2\norders 3 120\nx\n"), "Malformed line"),
@@ -107,7 +107,7 @@ MENDED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("damage", "said"), MENDED)
+@pytest.mark.parametrize(("damage", "said"), REPAIRED)
 def test_what_the_batches_tell_is_made_anew(directory: Path, damage: Callable[[Path], object], said: str) -> None:
     damage(directory)
     (line,) = _said(directory)
@@ -131,11 +131,11 @@ LEFT = [
     (_edit(_file(f"{MIDDLE}.log"), _flip(16)), f"{MIDDLE}.log:0: no batch in"),
     (_edit(_file(f"{MIDDLE}.log"), _set(0, ">q", 39)), "begins with offset 39, which is less than 40"),
     (_edit(_file(f"{MIDDLE}.log"), _set(0, ">q", 41)), "begins with offset 42, which is less than 43"),
-    (_edit(_file(f"{MIDDLE}.log"), _set(12, ">i", 5)), f"{MIDDLE}.log:0: says leader epoch 5, leader-epoch-"),
+    (_edit(_file(f"{MIDDLE}.log"), _set(12, ">i", 5)), f"{MIDDLE}.log:0: has leader epoch 5, leader-epoch-"),
     (_put(_file(PARTITION_METADATA_FILE), b"version: 1"), "Cannot read"),
     (_put(_file("stranger"), b""), "is no file of a log"),
     (_put(_file(f"{FIRST}.txnindex"), bytes(40)), "ends within an entry"),
-    (_put("meta.properties", b"version=0\n"), "does not say whose directory this is"),
+    (_put("meta.properties", b"version=0\n"), "has no broker id or no cluster id"),
 ]  # fmt: skip
 
 
@@ -174,7 +174,7 @@ def test_producers_whose_sequences_do_not_follow_are_told(directory: Path) -> No
     record = NewRecord(value=b"x", timestamp=NOW_MS)
     batch = build_batch([record], base_offset=END, producer_id=3, producer_epoch=0, base_sequence=7, leader_epoch=2)
     path.write_bytes(path.read_bytes() + batch)
-    assert any("producer 3 has sequence 7 where 120 follows" in line for line in _said(directory))
+    assert any("producer 3 has sequence 7 where 120 is expected" in line for line in _said(directory))
 
 
 @pytest.mark.trials(few=50, soak=EVERY_BIT)
