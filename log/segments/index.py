@@ -19,8 +19,8 @@ NO_TIMESTAMP = -1
 _TAIL_LIMIT = 4096
 _BLOCK_ENTRIES = 512
 
-_OFFSET_ENTRY = Struct(">ii")
-_TIME_ENTRY = Struct(">qi")
+OFFSET_ENTRY = Struct(">ii")
+TIME_ENTRY = Struct(">qi")
 _INT32 = Struct(">i")
 _INT64 = Struct(">q")
 
@@ -40,15 +40,13 @@ class _Index:
     """The base of both indexes: sorted entries of one size, the newest in memory, all others in the file."""
 
     __slots__ = (
-        "_block", "_block_start", "_file", "_in_file", "_tail", "base_offset", "entries", "max_bytes", "max_entries",
-        "unsynced",
+        "_block", "_block_start", "_file", "_in_file", "_tail", "base_offset", "entries", "max_entries", "unsynced",
     )  # fmt: skip
     _ENTRY: ClassVar[Struct]
     _KEY: ClassVar[Struct]
 
     def __init__(self, files: OpenFiles, path: str, base_offset: int, max_bytes: int) -> None:
         self.base_offset = base_offset
-        self.max_bytes = max_bytes
         self.max_entries = max_bytes // self._ENTRY.size
         self.entries = 0
         self.unsynced = False
@@ -94,6 +92,10 @@ class _Index:
         self.entries = self._in_file = entries
         self._tail.clear()
         self._block = b""
+        self._take_last()
+
+    def _take_last(self) -> None:
+        """Remember the last entry, if a lookup needs it."""
 
     def _append(self, entry: bytes) -> None:
         self._tail += entry
@@ -131,8 +133,8 @@ class _Index:
         fd = self._file.open().fd
         os.ftruncate(fd, entries * self._ENTRY.size)
         os.ftruncate(fd, max(self.max_entries, entries) * self._ENTRY.size)
-        self._reset(entries)
         self.unsynced = True
+        self._reset(entries)
 
     def replace_entries(self, count: int, entries: bytes) -> None:
         """Replace the first `count` entries by `entries`; keep all later entries."""
@@ -145,13 +147,8 @@ class _Index:
         os.ftruncate(file.fd, 0)
         os.pwrite(file.fd, entries + behind, 0)
         os.ftruncate(file.fd, total * size if length == self.entries * size else max(length, total * size))
-        self._reset(total)
         self.unsynced = True
-        self._take_last()
-
-    def _take_last(self) -> None:
-        """Remember what the last entry says, if there is one."""
-        raise NotImplementedError
+        self._reset(total)
 
     def entry_bytes(self, slot: int) -> bytes:
         """Return the bytes of one entry, from memory or from the file."""
@@ -226,48 +223,37 @@ def _floor(buffer: bytes | bytearray, count: int, size: int, key: Struct, at: in
 class OffsetIndex(_Index):
     """Entries of 8 bytes: relative offset, and the position of the batch that ends with this offset."""
 
-    __slots__ = ("last_offset",)
-    _ENTRY: ClassVar[Struct] = _OFFSET_ENTRY
-
-    def __init__(self, files: OpenFiles, path: str, base_offset: int, max_bytes: int) -> None:
-        super().__init__(files, path, base_offset, max_bytes)
-        self.last_offset = base_offset
-
-    def create(self) -> None:
-        """A new, empty file."""
-        super().create()
-        self.last_offset = self.base_offset
+    __slots__ = ()
+    _ENTRY: ClassVar[Struct] = OFFSET_ENTRY
 
     def load(self) -> None:
-        """As for both; the last entry must be one that an append could have made."""
+        """Load the file; CorruptIndexError too if no append could have made the last entry."""
         super().load()
-        self._take_last()
         if self.entries:
-            relative, position = self.last_offset - self.base_offset, self.last_position()
+            relative, position = OFFSET_ENTRY.unpack(self.entry_bytes(self.entries - 1))
             if relative < 0 or position <= 0:
                 raise CorruptIndexError(f"{self.path}: last entry has offset {relative} at position {position}")
 
     def append(self, offset: int, position: int) -> None:
         """Add the position of the batch that ends with `offset`. A full index drops the entry; the segment rolls."""
         if self.entries < self.max_entries:
-            self._append(_OFFSET_ENTRY.pack(offset - self.base_offset, position))
-            self.last_offset = offset
+            self._append(OFFSET_ENTRY.pack(offset - self.base_offset, position))
 
     def position_for(self, offset: int) -> int:
         """Return a position at or before the batch with `offset`, from which a walk finds the batch."""
         slot = self.floor_slot(offset - self.base_offset, _INT32, 0)
-        return 0 if slot < 0 else int(_OFFSET_ENTRY.unpack(self.entry_bytes_near(slot))[1])
+        return 0 if slot < 0 else int(OFFSET_ENTRY.unpack(self.entry_bytes_near(slot))[1])
 
     def position_at_or_before(self, position: int) -> int:
         """Return the start of a batch not far before `position`."""
         slot = self.floor_slot(position, _INT32, _INT32.size)
-        return 0 if slot < 0 else int(_OFFSET_ENTRY.unpack(self.entry_bytes_near(slot))[1])
+        return 0 if slot < 0 else int(OFFSET_ENTRY.unpack(self.entry_bytes_near(slot))[1])
 
     def entry_bytes_near(self, slot: int) -> bytes:
         """Return `entry_bytes`, if possible from the block that the last lookup kept."""
-        at = (slot - self._block_start) * _OFFSET_ENTRY.size
+        at = (slot - self._block_start) * OFFSET_ENTRY.size
         if slot < self._in_file and 0 <= at < len(self._block):
-            return self._block[at : at + _OFFSET_ENTRY.size]
+            return self._block[at : at + OFFSET_ENTRY.size]
         return self.entry_bytes(slot)
 
     def offset_from(self, position: int) -> int | None:
@@ -275,38 +261,28 @@ class OffsetIndex(_Index):
         low, high = 0, self.entries
         while low < high:
             middle = (low + high) >> 1
-            if _OFFSET_ENTRY.unpack(self.entry_bytes(middle))[1] < position:
+            if OFFSET_ENTRY.unpack(self.entry_bytes(middle))[1] < position:
                 low = middle + 1
             else:
                 high = middle
         if low == self.entries:
             return None
-        return self.base_offset + int(_OFFSET_ENTRY.unpack(self.entry_bytes(low))[0])
+        return self.base_offset + int(OFFSET_ENTRY.unpack(self.entry_bytes(low))[0])
 
     def last_position(self) -> int:
         """Return the position of the last entry, 0 if there is none."""
-        return int(_OFFSET_ENTRY.unpack(self.entry_bytes(self.entries - 1))[1]) if self.entries else 0
+        return int(OFFSET_ENTRY.unpack(self.entry_bytes(self.entries - 1))[1]) if self.entries else 0
 
     def truncate_to(self, offset: int) -> None:
         """Keep entries below `offset`."""
         self.truncate_entries(self.floor_slot(offset - self.base_offset - 1, _INT32, 0) + 1)
-
-    def truncate_entries(self, entries: int) -> None:
-        """Keep the first `entries`."""
-        super().truncate_entries(entries)
-        self._take_last()
-
-    def _take_last(self) -> None:
-        self.last_offset = self.base_offset
-        if self.entries:
-            self.last_offset += _OFFSET_ENTRY.unpack(self.entry_bytes(self.entries - 1))[0]
 
 
 class TimeIndex(_Index):
     """Entries of 12 bytes: the largest timestamp so far, and the relative last offset of the batch that has it."""
 
     __slots__ = ("last_entry",)
-    _ENTRY: ClassVar[Struct] = _TIME_ENTRY
+    _ENTRY: ClassVar[Struct] = TIME_ENTRY
 
     def __init__(self, files: OpenFiles, path: str, base_offset: int, max_bytes: int) -> None:
         super().__init__(files, path, base_offset, max_bytes)
@@ -317,15 +293,9 @@ class TimeIndex(_Index):
         """Whether only one place is left, which is kept for the entry of the roll."""
         return self.entries >= self.max_entries - 1
 
-    def create(self) -> None:
-        """A new, empty file."""
-        super().create()
-        self.last_entry = TimestampOffset(NO_TIMESTAMP, self.base_offset)
-
     def load(self) -> None:
-        """As for both; the last entry must be one that an append could have made."""
+        """Load the file; CorruptIndexError too if no append could have made the last entry."""
         super().load()
-        self._take_last()
         if self.entries:
             first, last = self.entry(0), self.last_entry
             rises = self.entries == 1 or last.timestamp > first.timestamp
@@ -336,13 +306,13 @@ class TimeIndex(_Index):
 
     def entry(self, slot: int) -> TimestampOffset:
         """Return one entry with its absolute offset."""
-        timestamp, relative = _TIME_ENTRY.unpack(self.entry_bytes(slot))
+        timestamp, relative = TIME_ENTRY.unpack(self.entry_bytes(slot))
         return TimestampOffset(timestamp, self.base_offset + relative)
 
     def maybe_append(self, timestamp: int, offset: int, *, final: bool = False) -> None:
         """Add an entry if `timestamp` is larger than all before. `final`: the segment is rolled or closed."""
         if timestamp > self.last_entry.timestamp and (self.entries < self.max_entries if final else not self.is_full):
-            self._append(_TIME_ENTRY.pack(timestamp, offset - self.base_offset))
+            self._append(TIME_ENTRY.pack(timestamp, offset - self.base_offset))
             self.last_entry = TimestampOffset(timestamp, offset)
 
     def lookup(self, timestamp: int) -> TimestampOffset:
@@ -354,11 +324,6 @@ class TimeIndex(_Index):
         """Keep entries below `offset`."""
         self._block = b""  # loaded by timestamp, but this search goes by offset
         self.truncate_entries(self.floor_slot(offset - self.base_offset - 1, _INT32, _INT64.size) + 1)
-
-    def truncate_entries(self, entries: int) -> None:
-        """Keep the first `entries`."""
-        super().truncate_entries(entries)
-        self._take_last()
 
     def _take_last(self) -> None:
         entries = self.entries

@@ -5,13 +5,8 @@ Kafka makes one entry for all batches of an append, and `index.interval.bytes` m
 Counterpart in Kafka: DumpLogSegments' checks of indexes.
 """
 
-from struct import Struct
-
-from ottla.log.segments.index import NO_TIMESTAMP
+from ottla.log.segments.index import NO_TIMESTAMP, OFFSET_ENTRY, TIME_ENTRY
 from ottla.wire.record_batch import BatchHeader
-
-OFFSET_ENTRY = Struct(">ii")
-TIME_ENTRY = Struct(">qi")
 
 
 class PositionCheck:

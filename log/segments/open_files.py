@@ -189,7 +189,7 @@ class FileRegion:
         return partial(_read, self._file.open_for_region(), self.position, self.length)
 
     def read(self) -> bytes:
-        """The bytes themselves. May wait for the disk."""
+        """Return the bytes; may wait for the disk."""
         return self.reader()()
 
     def is_cached(self) -> bool:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from ottla.log.segments.batch_order import certain_batches
 from ottla.log.segments.crc import crc_of_range
-from ottla.log.segments.index import MAX_RELATIVE_OFFSET
-from ottla.log.segments.index_check import OFFSET_ENTRY, TIME_ENTRY, IndexEntries, PositionCheck, TimeCheck
+from ottla.log.segments.index import MAX_RELATIVE_OFFSET, OFFSET_ENTRY, TIME_ENTRY
+from ottla.log.segments.index_check import IndexEntries, PositionCheck, TimeCheck
 from ottla.log.segments.open_files import OpenFile
 from ottla.log.segments.segment import iter_headers
 from ottla.wire.batch_header import ATTRIBUTES_POSITION

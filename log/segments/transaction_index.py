@@ -20,7 +20,7 @@ from ottla.log.segments.open_files import LazyFile, OpenFile, OpenFiles
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
 
 _VERSION = 0
-_ENTRY = Struct(">hqqqq")
+TRANSACTION_ENTRY = Struct(">hqqqq")
 _last_offset = attrgetter("last_offset")
 
 
@@ -57,9 +57,9 @@ class TransactionIndex:
             data = Path(self._file.path).read_bytes()
         except FileNotFoundError:
             return
-        if len(data) % _ENTRY.size:
+        if len(data) % TRANSACTION_ENTRY.size:
             raise CorruptIndexError(f"{self._file.path}: {len(data)} bytes are no whole number of entries")
-        for version, *entry in _ENTRY.iter_unpack(data):
+        for version, *entry in TRANSACTION_ENTRY.iter_unpack(data):
             found = AbortedTransaction._make(entry)
             last = self.entries[-1].last_offset if self.entries else -1
             if version < _VERSION or not 0 <= found.first_offset <= found.last_offset or found.last_offset <= last:
@@ -78,8 +78,8 @@ class TransactionIndex:
         missing = self.entries[self._in_file :]
         if missing:
             file = self._file.open() if Path(self._file.path).exists() else self._file.create()
-            data = b"".join(_ENTRY.pack(_VERSION, *entry) for entry in missing)
-            if os.pwrite(file.fd, data, self._in_file * _ENTRY.size) != len(data):
+            data = b"".join(TRANSACTION_ENTRY.pack(_VERSION, *entry) for entry in missing)
+            if os.pwrite(file.fd, data, self._in_file * TRANSACTION_ENTRY.size) != len(data):
                 raise OSError(f"{self._file.path}: not all of {len(data)} bytes were written")
             self._in_file = len(self.entries)
             self.unsynced = True
@@ -90,7 +90,7 @@ class TransactionIndex:
         if kept < len(self.entries):
             del self.entries[kept:]
             if kept < self._in_file:
-                os.ftruncate(self._file.open().fd, kept * _ENTRY.size)
+                os.ftruncate(self._file.open().fd, kept * TRANSACTION_ENTRY.size)
                 self._in_file = kept
                 self.unsynced = True
 

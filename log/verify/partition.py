@@ -15,10 +15,11 @@ from struct import Struct
 from typing import NamedTuple
 
 from ottla.log.segments.crc import crc_of_range
-from ottla.log.segments.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP
-from ottla.log.segments.index_check import OFFSET_ENTRY, TIME_ENTRY, IndexEntries, PositionCheck, TimeCheck
+from ottla.log.segments.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, OFFSET_ENTRY, TIME_ENTRY
+from ottla.log.segments.index_check import IndexEntries, PositionCheck, TimeCheck
 from ottla.log.segments.open_files import OpenFile
 from ottla.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, iter_headers
+from ottla.log.segments.transaction_index import TRANSACTION_ENTRY, TRANSACTION_INDEX_SUFFIX
 from ottla.log.state.checkpoint import (
     LEADER_EPOCH_FILE,
     PARTITION_METADATA_FILE,
@@ -40,12 +41,10 @@ from ottla.log.state.producer_state import ProducerState
 from ottla.wire.batch_header import ATTRIBUTES_POSITION
 from ottla.wire.record_batch import BatchHeader, CorruptBatch, check_records
 
-_TXN_INDEX_SUFFIX = ".txnindex"
 _OF_SEGMENTS = re.compile(r"[0-9]{20}\.(log|index|timeindex|txnindex|snapshot)")
 # Files that a broker completes or removes at its next start.
 _ON_THEIR_WAY = re.compile(r".*\.(deleted|cleaned|swap|tmp)")
 _OTHERS = frozenset({LEADER_EPOCH_FILE, PARTITION_METADATA_FILE})
-_TXN_ENTRY = Struct(">hqqqq")
 _INTERVAL_BYTES = 4096
 _ANY_TIMESTAMP = 2**63 - 1
 
@@ -124,23 +123,23 @@ class PartitionCheck:
     def _check_names(self) -> None:
         for name in self._names:
             path = self._directory / name
-            if _is_file_of(name, INDEX_SUFFIX, TIME_INDEX_SUFFIX, _TXN_INDEX_SUFFIX):
+            if _is_file_of(name, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
                 if name.rpartition(".")[0] + LOG_SUFFIX not in self._names:
                     self._find(path, None, "is an index without a segment", partial(_remove, path))
             elif not (_OF_SEGMENTS.fullmatch(name) or _ON_THEIR_WAY.fullmatch(name) or name in _OTHERS):
                 self._find(path, None, "is no file of a log")
-            if _is_file_of(name, _TXN_INDEX_SUFFIX):
+            if _is_file_of(name, TRANSACTION_INDEX_SUFFIX):
                 self._check_transaction_index(path)
 
     def _check_transaction_index(self, path: Path) -> None:
         data = path.read_bytes()
-        whole = len(data) // _TXN_ENTRY.size * _TXN_ENTRY.size
+        whole = len(data) // TRANSACTION_ENTRY.size * TRANSACTION_ENTRY.size
         if whole != len(data):
             self._find(path, whole, "ends within an entry")
         last = -1
-        for slot, (version, _, first_offset, last_offset, _) in enumerate(_TXN_ENTRY.iter_unpack(data[:whole])):
+        for slot, (version, _, first_offset, last_offset, _) in enumerate(TRANSACTION_ENTRY.iter_unpack(data[:whole])):
             if version != 0 or not 0 <= first_offset <= last_offset or last_offset <= last:
-                self._find(path, slot * _TXN_ENTRY.size, "is no valid entry of an aborted transaction")
+                self._find(path, slot * TRANSACTION_ENTRY.size, "is no valid entry of an aborted transaction")
                 return
             last = last_offset
 
