@@ -12,7 +12,6 @@ from ottla.log.log import PartitionLog
 from ottla.log.manager import FUTURE_SUFFIX, LONGEST_NAME, LogManager, Renaming, renaming
 from ottla.log.new_log import NewLog
 from ottla.log.recovery.recovery import LoadOptions
-from ottla.log.state.directory_failures import storage_error
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 
@@ -35,13 +34,10 @@ def create_future(logs: LogManager, topic_partition: TopicPartition, directory: 
     path = directory / future_name(topic_partition)
     new = NewLog(topic_partition, path, current.topic_id, -1, config.segment_index_bytes)
     expiration_ms = current.producers.expiration_ms
-    try:
+    with logs.failures.storage(directory, "creating a log in"):
         new.make()
         options = LoadOptions(config, now_ms, producer_id_expiration_ms=expiration_ms, new=new)
         log = logs.open(topic_partition, path, options)
-    except OSError as error:
-        logs.failures.failed(directory, error, "creating a log in")
-        raise storage_error(error) from error
     log.made()
     logs.futures[topic_partition] = log
     logs.log_counts[directory] += 1
@@ -67,11 +63,11 @@ def replace_current(logs: LogManager, topic_partition: TopicPartition) -> Renami
     _take_over(logs, log, old)
     path = log.directory.with_name(str(topic_partition))
     deletion = renaming(old)
-    _rename(logs, *deletion)
+    logs.rename(deletion)
     try:
-        _rename(logs, log.directory, path)
+        logs.rename(Renaming(log.directory, path))
     except KafkaError:
-        _rename(logs, deletion.new, deletion.old)
+        logs.rename(Renaming(deletion.new, deletion.old))
         raise
     log.moved_to(path)
     logs.logs[topic_partition] = logs.futures.pop(topic_partition)
@@ -86,18 +82,6 @@ def _take_over(logs: LogManager, log: PartitionLog, old: PartitionLog) -> None:
     log.increment_log_start_offset(old.log_start_offset)
     if old.topic_id is not None:
         log.set_topic_id(old.topic_id)
-    producers = old.producers.saved(old.producers.entries)
-    log.producers.restore({**dict.fromkeys(log.producers.entries), **producers})
-    try:
+    log.producers.take_over(old.producers)
+    with logs.failures.storage(log.directory.parent):
         log.leader_epochs.take_over(old.leader_epochs)
-    except OSError as error:
-        logs.failures.failed(log.directory.parent, error)
-        raise storage_error(error) from error
-
-
-def _rename(logs: LogManager, old: Path, new: Path) -> None:
-    try:
-        old.rename(new)
-    except OSError as error:
-        logs.failures.failed(old.parent, error, "renaming a log of")
-        raise storage_error(error) from error

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -35,7 +35,7 @@ from ottla.log.state.checkpoint import (
     write_checkpoints,
     write_clean_shutdown,
 )
-from ottla.log.state.directory_failures import DirectoryFailures, NoLogDirectoryError, metadata_failed, storage_error
+from ottla.log.state.directory_failures import DirectoryFailures, NoLogDirectoryError, metadata_failed
 from ottla.log.state.meta_properties import DirectoryLocks, check_meta_properties
 from ottla.log.write_pace import WritePace
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -112,11 +112,10 @@ class LogManager:
         broker_id: int,
         cluster_id: str,
         default_config: LogConfig | None = None,
-        topic_config: Callable[[str], LogConfig] | None = None,
         producer_id_expiration_ms: int = 86_400_000,
         locks: DirectoryLocks | None = None,
     ) -> None:
-        """`topic_config` answers for logs that `load` finds. `locks`: of the directories, where they are held already.
+        """`default_config`: of the logs that `load` finds. `locks`: of the directories, if the caller holds them.
 
         DirectoryInUse or InconsistentMetaPropertiesError if a directory is another one's, NoLogDirectoryError if none
         can be used.
@@ -128,7 +127,6 @@ class LogManager:
         self.preferred: dict[TopicPartition, Path] = {}  # the directory for logs that do not exist yet
         self.strays: dict[str, set[int]] = {}  # by topic, the partitions that the metadata lacked at the start
         self._default_config = default_config or LogConfig()
-        self._topic_config = topic_config or (lambda _: self._default_config)
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._deleted: list[Path] = []
         self._unmade: list[NewLog] = []
@@ -224,7 +222,7 @@ class LogManager:
             topic_partition = self._identify(path)
             if topic_partition is not None:
                 found[path] = LoadOptions(
-                    self._topic_config(topic_partition.topic),
+                    self._default_config,
                     now_ms,
                     log_start_offsets.get(topic_partition, 0),
                     recovery_points.get(topic_partition, 0),
@@ -339,15 +337,12 @@ class LogManager:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, detail)
             path = directory / str(topic_partition)
             new = None
-            try:
+            with self.failures.storage(directory, "creating a log in"):
                 if not os.path.exists(path):  # noqa: PTH110 - thousands of times
                     new = NewLog(topic_partition, path, topic_id, leader_epoch, config.segment_index_bytes)
                 expiration_ms = self._producer_id_expiration_ms
                 options = LoadOptions(config, now_ms, producer_id_expiration_ms=expiration_ms, new=new)
                 log = self.open(topic_partition, path, options)
-            except OSError as error:
-                self.failures.failed(directory, error, "creating a log in")
-                raise storage_error(error) from error
             if new is not None:
                 self._unmade.append(new)
             self.log_counts[directory] += 1
@@ -375,6 +370,11 @@ class LogManager:
             offline = ",".join(map(str, self.failures.offline))
             detail = f"Can not create log for {topic_partition} because log directories {offline} are offline"
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, detail)
+
+    def rename(self, renaming: Renaming) -> None:
+        """Rename the directory of a log; KafkaError if the disk fails."""
+        with self.failures.storage(renaming.old.parent, "renaming a log of"):
+            renaming.old.rename(renaming.new)
 
     def renamed(self, renaming: Renaming) -> None:
         """Note a renamed directory for `take_deleted`."""
@@ -414,18 +414,6 @@ class LogManager:
     def cleaner_offsets(self, offsets: Mapping[TopicPartition, int]) -> OffsetsByFile:
         """Return the ends of the compacted parts by checkpoint file."""
         return self._by_file(CLEANER_OFFSET_FILE, self._with_log(offsets))
-
-    def checkpoint_recovery_points(self) -> None:
-        """Note up to where each log is flushed."""
-        self.not_written(write_checkpoints(self.recovery_points()))
-
-    def checkpoint_log_start_offsets(self) -> None:
-        """Note where logs start, after records were deleted."""
-        self.not_written(write_checkpoints(self.log_start_offsets()))
-
-    def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Note the high watermarks of partitions; those without a log here are left out."""
-        self.not_written(write_checkpoints(self.high_watermarks(offsets)))
 
     def not_written(self, failed: Mapping[Path, OSError]) -> None:
         """Report the failures that `write_checkpoints` returned."""
@@ -473,10 +461,10 @@ class LogManager:
                 logger.error("Cannot close %s, the next start recovers its directory: %s", log, error)
                 unclean.add(log.directory.parent)
         try:
-            self.checkpoint_recovery_points()
-            self.checkpoint_log_start_offsets()
+            self.not_written(write_checkpoints(self.recovery_points()))
+            self.not_written(write_checkpoints(self.log_start_offsets()))
             if high_watermarks is not None:
-                self.write_high_watermarks(high_watermarks)
+                self.not_written(write_checkpoints(self.high_watermarks(high_watermarks)))
             for directory in self.online:
                 if directory not in unclean:
                     write_clean_shutdown(directory)

@@ -8,7 +8,6 @@ import logging
 
 from ottla.log.log import PartitionLog
 from ottla.log.manager import STRAY_SUFFIX, LogManager, renaming
-from ottla.log.state.directory_failures import storage_error
 from ottla.wire.types import TopicPartition
 
 logger = logging.getLogger("kafka.log.LogManager")
@@ -32,15 +31,11 @@ def make_way(logs: LogManager, topic: str, topic_id: bytes) -> None:
 
 def _set_aside(logs: LogManager, log: PartitionLog) -> None:
     logs.give_up(log)
-    old, new = renaming(log, STRAY_SUFFIX)
-    try:
-        old.rename(new)
-    except OSError as error:
-        logs.failures.failed(old.parent, error, "renaming a log of")
-        raise storage_error(error) from error
+    stray = renaming(log, STRAY_SUFFIX)
+    logs.rename(stray)
     logger.warning(
         "Log for partition %s is marked as stray and renamed to %s, because a new topic has its name. "
         "It is not served, and not deleted",
         log.topic_partition,
-        new,
+        stray.new,
     )

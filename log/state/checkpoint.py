@@ -5,7 +5,6 @@ Must not know logs. Counterpart in Kafka: CheckpointFile, OffsetCheckpointFile, 
 PartitionMetadataFile, CleanShutdownFileHandler.
 """
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -162,10 +161,9 @@ def read_partition_metadata(path: Path) -> bytes | None:
         raise CorruptCheckpointError(f"Cannot read {path}: {error!r}") from None
 
 
-def write_clean_shutdown(directory: Path, broker_epoch: int = -1) -> None:
+def write_clean_shutdown(directory: Path) -> None:
     """Write the clean-shutdown marker. With the marker, the next start recovers no log of the directory."""
-    content = json.dumps({"version": _VERSION, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-    replace_file(directory / CLEAN_SHUTDOWN_FILE, content.encode())
+    replace_file(directory / CLEAN_SHUTDOWN_FILE, b'{"version":0,"brokerEpoch":-1}')
 
 
 def take_clean_shutdown(directory: Path) -> bool:

@@ -6,7 +6,8 @@ that uses the disk reports its errors here. Counterpart in Kafka: LogDirFailureC
 
 import errno
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -49,3 +50,12 @@ class DirectoryFailures:
             logger.error("Error while %s log dir %s: %s", doing, directory, error)
             self.offline.add(directory)
             self.listener(directory)
+
+    @contextmanager
+    def storage(self, directory: Path, doing: str = "using") -> Iterator[None]:
+        """Report an OSError as the failure of `directory`, and raise it as KAFKA_STORAGE_ERROR."""
+        try:
+            yield
+        except OSError as error:
+            self.failed(directory, error, doing)
+            raise storage_error(error) from error

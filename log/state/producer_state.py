@@ -308,18 +308,13 @@ class ProducerState:
             entry = self._entries[producer_id] = ProducerEntry(producer_id)
         return entry
 
-    def saved(self, producer_ids: Iterable[int]) -> dict[int, ProducerEntry | None]:
-        """What `restore` needs to undo updates of these producers."""
-        return {pid: entry.copy() if (entry := self._entries.get(pid)) else None for pid in producer_ids}
-
-    def restore(self, saved: Mapping[int, ProducerEntry | None]) -> None:
-        """Undo all that happened to the saved producers since."""
-        for producer_id, entry in saved.items():
-            self._ongoing.pop(producer_id, None)
-            if entry is None:
-                self._entries.pop(producer_id, None)
-            else:
-                self._put(entry)
+    def take_over(self, other: "ProducerState") -> None:
+        """Hold copies of exactly the producers of another log with the same batches."""
+        self._ongoing.clear()
+        for producer_id in [each for each in self._entries if each not in other.entries]:
+            del self._entries[producer_id]
+        for entry in other.entries.values():
+            self._put(entry.copy())
 
     def _put(self, entry: ProducerEntry) -> None:
         self._entries[entry.producer_id] = entry

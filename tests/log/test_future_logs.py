@@ -13,7 +13,7 @@ from ottla.log.manager import DuplicateLogError, LogManager
 from ottla.log.new_log import make_logs
 from ottla.log.segments.open_files import FileRegion
 from ottla.log.segments.transaction_index import AbortedTransaction
-from ottla.log.state.checkpoint import EpochEntry
+from ottla.log.state.checkpoint import EpochEntry, write_checkpoints
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 from tests.log.building import NOW_MS, append, content, produced, values_from
@@ -104,7 +104,7 @@ def test_a_future_log_is_found_again_and_goes_on(manager: LogManager, two: tuple
     future = create_future(manager, ORDERS, two[1], NOW_MS)
     copy(manager.logs[ORDERS], future)
     future.flush()
-    manager.checkpoint_recovery_points()
+    write_checkpoints(manager.recovery_points())
     if clean:
         manager.shutdown()
     else:
@@ -125,7 +125,7 @@ def test_wherever_a_crash_comes_there_is_one_log_with_all_records(
     future = create_future(manager, ORDERS, two[1], NOW_MS)
     copy(manager.logs[ORDERS], future)
     future.flush()
-    manager.checkpoint_log_start_offsets()
+    write_checkpoints(manager.log_start_offsets())
     rename = Path.rename
     done: list[Path] = []
 

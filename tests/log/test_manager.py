@@ -13,7 +13,7 @@ from ottla.log.manager import (
     rename_directories,
 )
 from ottla.log.new_log import make_logs
-from ottla.log.state.checkpoint import HIGH_WATERMARK_FILE, write_offsets
+from ottla.log.state.checkpoint import HIGH_WATERMARK_FILE, write_checkpoints, write_offsets
 from ottla.log.state.meta_properties import (
     DirectoryInUse,
     DirectoryLocks,
@@ -166,7 +166,7 @@ def test_without_the_marker_logs_are_recovered_from_their_recovery_points(tmp_pa
     log = manager.logs[ORDERS]
     append(log, produced(3))
     log.flush()
-    manager.checkpoint_recovery_points()
+    write_checkpoints(manager.recovery_points())
     append(log, produced(2))
     manager.abandon()
     with open(tmp_path / "orders-0" / f"{0:020d}.log", "ab") as file:
@@ -327,7 +327,7 @@ def test_high_watermarks_are_kept_beside_their_logs(tmp_path: Path) -> None:
     for partition in range(3):
         _create(manager, TopicPartition("t", partition))
     marks = {TopicPartition("t", partition): 10 * partition for partition in range(3)}
-    manager.write_high_watermarks(marks | {TopicPartition("gone", 0): 4})
+    write_checkpoints(manager.high_watermarks(marks | {TopicPartition("gone", 0): 4}))
     assert manager.read_high_watermarks() == marks
     assert (tmp_path / "b" / "replication-offset-checkpoint").read_text() == "0\n1\nt 1 10\n"
     manager.shutdown()
@@ -337,7 +337,7 @@ def test_high_watermarks_are_kept_beside_their_logs(tmp_path: Path) -> None:
 def test_a_high_watermark_from_before_a_log_was_elsewhere_is_not_read(tmp_path: Path) -> None:
     manager = _manager(tmp_path / "a", tmp_path / "b")
     _create(manager)
-    manager.write_high_watermarks({ORDERS: 3})
+    write_checkpoints(manager.high_watermarks({ORDERS: 3}))
     write_offsets(tmp_path / "b" / HIGH_WATERMARK_FILE, {ORDERS: 7})
     assert manager.read_high_watermarks() == {ORDERS: 3}
     manager.shutdown()
@@ -395,18 +395,6 @@ def test_a_name_that_is_too_long_for_a_directory_is_refused_and_no_sign_of_a_bro
             assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
     assert not manager.failures.offline
     assert len(manager.logs) == 2
-    manager.shutdown()
-
-
-def test_logs_are_opened_with_the_configuration_of_their_topic(tmp_path: Path) -> None:
-    manager = _manager(tmp_path)
-    _create(manager)
-    manager.shutdown()
-    manager = LogManager(
-        [tmp_path], broker_id=1, cluster_id="c", topic_config=lambda topic: LogConfig(segment_bytes=len(topic) + 100)
-    )
-    manager.load(NOW_MS)
-    assert manager.logs[ORDERS].config.segment_bytes == 106
     manager.shutdown()
 
 

@@ -115,7 +115,9 @@ class CompactedLog(RuleBasedStateMachine):
                 if batch.header.producer_id == pid and base_offset + batch.header.last_offset_delta == last_offset:
                     self.last[pid] = batch, base_offset
             if pid not in self.last:
-                self.log.producers.restore({pid: None})
+                if pid in self.log.producers.entries:
+                    self.log.producers.entries[pid].last_timestamp = 0
+                    self.log.producers.remove_expired(self.now_ms)
                 self.sent = [each for each in self.sent if each[1].header.producer_id != pid]
 
     @rule(producer_id=st.integers(0, 2))

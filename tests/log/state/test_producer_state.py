@@ -147,12 +147,12 @@ def test_a_silent_producer_is_forgotten_in_time(tmp_path: Path) -> None:
     assert state.check(_header(1, 50)) is None
 
 
-def test_restoring_undoes_updates(tmp_path: Path) -> None:
+def test_a_take_over_leaves_the_producers_of_the_other_log(tmp_path: Path) -> None:
+    other = _state(tmp_path, _header(2))
     state = _state(tmp_path, _header(2))
-    saved = state.saved([PRODUCER, 5])
     _append(state, _header(2, 2, transactional=True))
     state.update(produced(producer_id=5).header, 4, NOW_MS)
-    state.restore(saved)
+    state.take_over(other)
     assert set(state.entries) == {PRODUCER}
     assert state.entries[PRODUCER].last_sequence == 1
     assert state.first_unstable_offset(NOW_MS) is None
