@@ -259,8 +259,8 @@ class LogConfig:
 
     __slots__ = (
         "flush_messages", "flush_ms", "index_interval_bytes", "log_append_time", "max_message_bytes",
-        "max_segment_ms", "message_timestamp_type", "segment_bytes", "segment_index_bytes", "segment_jitter_ms",
-        "segment_ms", "timestamp_after_max_ms", "timestamp_before_max_ms", "values",
+        "max_segment_ms", "segment_bytes", "segment_index_bytes", "segment_jitter_ms", "segment_ms",
+        "timestamp_after_max_ms", "timestamp_before_max_ms", "values",
     )  # fmt: skip
 
     def __init__(self, values: Mapping[str, Any] | None = None, **named: Any) -> None:
@@ -272,8 +272,7 @@ class LogConfig:
         self.flush_ms: int = values["flush.ms"]
         self.index_interval_bytes: int = values["index.interval.bytes"]
         self.max_message_bytes: int = values["max.message.bytes"]
-        self.message_timestamp_type: str = values["message.timestamp.type"]
-        self.log_append_time = self.message_timestamp_type == "LogAppendTime"
+        self.log_append_time: bool = values["message.timestamp.type"] == "LogAppendTime"
         self.segment_bytes: int = values["segment.bytes"]
         self.segment_index_bytes: int = values["segment.index.bytes"]
         self.segment_jitter_ms: int = values["segment.jitter.ms"]

@@ -19,7 +19,6 @@ from ottla.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFF
 from ottla.log.segments.transaction_index import TRANSACTION_INDEX_SUFFIX
 
 SWAP_SUFFIX: Final = ".swap"
-DELETED_SUFFIX: Final = ".deleted"
 _SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 
@@ -66,10 +65,7 @@ def swap(log: PartitionLog, files: OpenFiles, old: Sequence[Segment], now_ms: in
     """
     segment = Segment(files, log.directory, old[0].base_offset, log.config, now_ms)
     _rename(segment, CLEANED_SUFFIX, SWAP_SUFFIX)
-    deleted = []
-    for each in old:
-        each.release()
-        deleted += _rename(each, "", DELETED_SUFFIX)
+    deleted = [path for each in old for path in each.set_aside()]
     _rename(segment, SWAP_SUFFIX, "")
     segment.load()
     segment.is_checked = True  # the cleaner has checked all batches
@@ -79,16 +75,12 @@ def swap(log: PartitionLog, files: OpenFiles, old: Sequence[Segment], now_ms: in
     return deleted
 
 
-def _rename(segment: Segment, before: str, after: str) -> list[str]:
-    """Change the suffix of a segment's files; return their new names."""
+def _rename(segment: Segment, before: str, after: str) -> None:
+    """Change the suffix of a segment's files."""
     stem = segment.file.path.removesuffix(LOG_SUFFIX)
-    renamed = []
     for suffix in _SUFFIXES:
         try:
             os.rename(stem + suffix + before, stem + suffix + after)  # noqa: PTH104 - paths are plain strings here
         except FileNotFoundError:
-            if suffix == LOG_SUFFIX:
+            if suffix == LOG_SUFFIX:  # not every segment has every index
                 raise
-            continue  # not every segment has every index
-        renamed.append(stem + suffix + after)
-    return renamed

@@ -191,7 +191,7 @@ def _load_or_rebuild(segment: Segment) -> None:
         segment.load()
     except (FileNotFoundError, CorruptIndexError) as error:
         logger.warning("Rebuilding the indexes of %s: %s", segment.file.path, error)
-        whole = scan_segment(segment)
+        whole = _scan_segment(segment)
         segment.become_inactive()
         if segment.size < whole:
             # The check before the first read finds the end of the sound batches again.
@@ -223,7 +223,7 @@ def _recover(
         )
         is_last = slot + 1 == len(segments)
         end_offset = None if is_last else segments[slot + 1].base_offset
-        cut = recover_segment(segment, epochs, producers, end_offset, options.recovery_point if is_last else None)
+        cut = _recover_segment(segment, epochs, producers, end_offset, options.recovery_point if is_last else None)
         is_lost = not segment.size and not is_last and _must_hold_something(segment, options)
         if cut or is_lost:
             _log_cut(segment, cut, segments[slot + 1 :], options.recovery_point)
@@ -261,15 +261,11 @@ def _must_hold_something(segment: Segment, options: LoadOptions) -> bool:
     return not is_compacted and segment.base_offset >= options.recovery_point
 
 
-def recover_segment(
-    segment: Segment,
-    epochs: LeaderEpochs | None = None,
-    producers: ProducerState | None = None,
-    end_offset: int | None = None,
-    boundary: int | None = None,
+def _recover_segment(
+    segment: Segment, epochs: LeaderEpochs, producers: ProducerState, end_offset: int | None, boundary: int | None
 ) -> int:
     """Check every batch, cut the file behind the last valid batch, rebuild the indexes; return the bytes cut."""
-    cut = scan_segment(segment, epochs, producers, end_offset, boundary) - segment.size
+    cut = _scan_segment(segment, epochs, producers, end_offset, boundary) - segment.size
     if cut:
         _refuse_old_format(segment, cut)
         segment.truncate_file(segment.size)
@@ -277,7 +273,7 @@ def recover_segment(
     return cut
 
 
-def scan_segment(
+def _scan_segment(
     segment: Segment,
     epochs: LeaderEpochs | None = None,
     producers: ProducerState | None = None,

@@ -28,7 +28,6 @@ from ottla.log.verify.partition import Finding, PartitionCheck
 from ottla.wire.types import TopicPartition
 
 _OFFSET_FILES = (RECOVERY_POINT_FILE, HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, CLEANER_OFFSET_FILE)
-_NOT_SERVED = ("-delete", "-future", "-stray")
 
 
 class NotALogDirectoryError(Exception):
@@ -97,11 +96,8 @@ def _is_log_directory(path: Path) -> bool:
 
 
 def _partitions(directory: Path) -> list[Path]:
-    return sorted(
-        path
-        for path in directory.iterdir()
-        if path.is_dir() and parse_directory_name(path.name) is not None and not path.name.endswith(_NOT_SERVED)
-    )
+    """Return the logs that a start would serve: deleted, future and stray logs have other names."""
+    return sorted(path for path in directory.iterdir() if path.is_dir() and parse_directory_name(path.name) is not None)
 
 
 class _Directory:
