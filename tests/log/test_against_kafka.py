@@ -207,7 +207,9 @@ def test_the_same_appends_leave_the_same_files(tmp_path: Path, kafka: KafkaLog, 
 
 
 @pytest.mark.trials(few=10, soak=50)
-def test_after_a_crash_both_keep_the_same(tmp_path: Path, kafka: KafkaLog, trials: int, seed: int) -> None:
+def test_after_a_crash_ours_and_kafkas_log_keep_the_same(
+    tmp_path: Path, kafka: KafkaLog, trials: int, seed: int
+) -> None:
     """The files are those of one of the two; the last of them is torn or damaged, and both recover from that."""
     for trial in range(trials):
         choose = random.Random(f"{seed} {trial}")
@@ -242,7 +244,9 @@ def _damage(path: Path, choose: random.Random) -> None:
 
 
 @pytest.mark.trials(few=10, soak=50)
-def test_each_goes_on_in_the_directory_of_the_other(tmp_path: Path, kafka: KafkaLog, trials: int, seed: int) -> None:
+def test_ours_and_kafkas_log_go_on_in_each_others_directory(
+    tmp_path: Path, kafka: KafkaLog, trials: int, seed: int
+) -> None:
     for trial in range(trials):
         both = Both(tmp_path / str(trial), tmp_path / str(trial), kafka, random.Random(f"{seed} {trial}"))
         state = "0 0 [] []"

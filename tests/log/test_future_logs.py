@@ -56,7 +56,7 @@ def copy(source: PartitionLog, future: PartitionLog) -> None:
         future.append_as_follower(memoryview(content(region)), NOW_MS)
 
 
-def test_a_future_log_becomes_the_log_with_all_that_the_old_one_knew(
+def test_a_future_log_replaces_the_current_log_and_keeps_all_its_state(
     manager: LogManager, two: tuple[Path, Path]
 ) -> None:
     old = manager.logs[ORDERS]
@@ -100,7 +100,9 @@ def test_a_future_log_becomes_the_log_with_all_that_the_old_one_knew(
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_future_log_is_found_again_and_goes_on(manager: LogManager, two: tuple[Path, Path], clean: bool) -> None:
+def test_a_future_log_is_found_by_the_next_start_and_goes_on(
+    manager: LogManager, two: tuple[Path, Path], clean: bool
+) -> None:
     future = create_future(manager, ORDERS, two[1], NOW_MS)
     copy(manager.logs[ORDERS], future)
     future.flush()
@@ -119,7 +121,7 @@ def test_a_future_log_is_found_again_and_goes_on(manager: LogManager, two: tuple
 
 
 @pytest.mark.parametrize("renamings", range(3))
-def test_wherever_a_crash_comes_there_is_one_log_with_all_records(
+def test_a_crash_at_any_point_leaves_one_log_with_all_records(
     manager: LogManager, two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, renamings: int
 ) -> None:
     future = create_future(manager, ORDERS, two[1], NOW_MS)
@@ -151,7 +153,7 @@ def test_wherever_a_crash_comes_there_is_one_log_with_all_records(
 
 
 @pytest.mark.parametrize("failing", [0, 1])
-def test_a_directory_that_cannot_be_renamed_fails_and_leaves_the_old_log(
+def test_a_directory_that_cannot_be_renamed_fails_and_leaves_the_current_log(
     manager: LogManager, two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
     future = create_future(manager, ORDERS, two[1], NOW_MS)
@@ -193,7 +195,7 @@ def test_no_future_log_is_made_while_a_directory_is_offline(manager: LogManager,
         create_future(manager, ORDERS, two[0], NOW_MS)
 
 
-def test_a_copy_that_was_under_way_is_no_log(manager: LogManager, two: tuple[Path, Path]) -> None:
+def test_an_unfinished_future_log_does_not_become_the_log(manager: LogManager, two: tuple[Path, Path]) -> None:
     create_future(manager, ORDERS, two[1], NOW_MS)
     manager.shutdown()
     again = manager_of(two[1])
@@ -201,7 +203,7 @@ def test_a_copy_that_was_under_way_is_no_log(manager: LogManager, two: tuple[Pat
     again.abandon()
 
 
-def test_a_future_log_is_given_up_and_its_name_tells_that(manager: LogManager, two: tuple[Path, Path]) -> None:
+def test_a_deleted_future_log_gets_the_name_of_a_deleted_log(manager: LogManager, two: tuple[Path, Path]) -> None:
     future = create_future(manager, ORDERS, two[1], NOW_MS)
     renaming = delete_future(manager, ORDERS)
     assert renaming is not None
@@ -217,7 +219,7 @@ def test_two_future_logs_of_a_partition_are_refused(manager: LogManager, two: tu
         manager_of(*two)
 
 
-def test_a_name_that_would_be_too_long_is_refused() -> None:
+def test_a_topic_name_too_long_for_a_future_log_is_refused() -> None:
     longest = 255 - len("-0.-future") - 32
     assert len(future_name(TopicPartition("t" * longest, 0))) == 255
     with pytest.raises(KafkaError, match="too long"):

@@ -53,7 +53,7 @@ def contents(log: PartitionLog) -> list[tuple[int, int, bool]]:
     return found
 
 
-def test_aborted_records_go_at_once_and_markers_in_their_time(tmp_path: Path) -> None:
+def test_aborted_records_are_removed_at_once_and_markers_after_delete_retention_ms(tmp_path: Path) -> None:
     log = open_log(tmp_path, **CONFIG)
     write(log, 1, 0, b"a")  # 0, committed
     write(log, 2, 0, b"a")  # 1, aborted: it does not supersede the one before
@@ -81,7 +81,7 @@ def test_aborted_records_go_at_once_and_markers_in_their_time(tmp_path: Path) ->
     log.close()
 
 
-def test_the_marker_of_a_committed_transaction_goes_after_its_records(tmp_path: Path) -> None:
+def test_the_marker_of_a_committed_transaction_is_removed_after_its_records(tmp_path: Path) -> None:
     log = open_log(tmp_path, **CONFIG)
     write(log, 1, 0, b"a")
     end(log, 1, ControlType.COMMIT)
@@ -98,7 +98,7 @@ def test_the_marker_of_a_committed_transaction_goes_after_its_records(tmp_path: 
     log.close()
 
 
-def test_transactions_are_found_by_the_offsets_they_reach_over(tmp_path: Path) -> None:
+def test_aborted_transactions_are_found_by_the_offsets_they_span(tmp_path: Path) -> None:
     first, second = AbortedTransaction(1, 5, 20, 21), AbortedTransaction(2, 2, 9, 10)
     for name, entries in (("a", [first]), ("b", [second, first])):
         index = TransactionIndex(OpenFiles(), str(tmp_path / f"{name}.txnindex"))

@@ -157,7 +157,7 @@ def clean_both(log: PartitionLog, kafka: KafkaLog, first_dirty_offset: int, now_
 
 
 @pytest.mark.trials(few=10, soak=50)
-def test_the_same_stays_of_the_same_log(tmp_path: Path, kafka: KafkaLog, trials: int, seed: int) -> None:
+def test_ours_and_kafkas_cleaner_keep_the_same_records(tmp_path: Path, kafka: KafkaLog, trials: int, seed: int) -> None:
     for trial in range(trials):
         choose = random.Random(f"{seed} {trial}")
         theirs = tmp_path / f"{trial}-kafka" / str(TOPIC_PARTITION)
@@ -183,7 +183,7 @@ def test_the_same_stays_of_the_same_log(tmp_path: Path, kafka: KafkaLog, trials:
         kafka.ask("close")
 
 
-def test_kafkas_dump_finds_nothing_wrong_with_what_is_cleaned(tmp_path: Path, kafka: KafkaLog, seed: int) -> None:
+def test_kafkas_dump_finds_nothing_wrong_with_a_cleaned_log(tmp_path: Path, kafka: KafkaLog, seed: int) -> None:
     directory = tmp_path / str(TOPIC_PARTITION)
     # In a batch without records the tool misses the timestamp that its index tells, of Kafka's own logs too.
     history = History(random.Random(seed), producers=[-1])

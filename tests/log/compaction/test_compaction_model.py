@@ -146,7 +146,7 @@ class CompactedLog(RuleBasedStateMachine):
 
 
 @pytest.mark.trials(few=30, soak=150)
-def test_compaction_keeps_what_readers_and_producers_rely_on(trials: int) -> None:
+def test_compaction_keeps_the_newest_values_and_all_producers(trials: int) -> None:
     run_state_machine_as_test(
         CompactedLog, settings=settings(max_examples=trials, stateful_step_count=30, deadline=None)
     )

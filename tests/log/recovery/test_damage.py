@@ -102,7 +102,7 @@ def _flips(path: Path, seed: int, trials: int) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("segment_bytes", [1 << 20, 1400])
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.trials(few=40, soak=EVERYTHING)
-def test_no_bit_that_flips_in_a_flushed_log_leads_to_another_record_or_offset(
+def test_no_flipped_bit_in_a_flushed_log_changes_a_record_or_an_offset(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, clean: bool, segment_bytes: int, seed: int, trials: int
 ) -> None:
     caplog.set_level(logging.ERROR)
@@ -133,7 +133,7 @@ def test_no_bit_that_flips_in_a_flushed_log_leads_to_another_record_or_offset(
 
 @pytest.mark.slow
 @pytest.mark.trials(few=50, soak=EVERYTHING)
-def test_a_log_cut_at_any_byte_of_its_last_three_batches_keeps_all_whole_ones(
+def test_a_log_cut_at_any_byte_of_its_last_three_batches_keeps_all_whole_batches(
     tmp_path: Path, seed: int, trials: int
 ) -> None:
     end, written = _written(tmp_path / "sound", 1 << 20)

@@ -37,7 +37,7 @@ def _files(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes().rstrip(b"\0") for path in directory.iterdir()}
 
 
-def test_they_are_out_of_reach_of_an_interrupt_on_the_brokers_terminal(tmp_path: Path) -> None:
+def test_an_interrupt_on_the_brokers_terminal_does_not_reach_recovery_processes(tmp_path: Path) -> None:
     _crashed(tmp_path / "orders-0")
     groups: list[tuple[int, int]] = []
 
@@ -55,7 +55,9 @@ def test_they_are_out_of_reach_of_an_interrupt_on_the_brokers_terminal(tmp_path:
     assert all(group == process for process, group in groups)
 
 
-def test_they_do_what_the_broker_would_do_itself(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_recovery_processes_leave_the_files_of_a_recovery_in_the_broker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     names = [f"orders-{number}" for number in range(5)]
     for where in ("here", "there"):
@@ -76,7 +78,7 @@ def test_they_do_what_the_broker_would_do_itself(tmp_path: Path, caplog: pytest.
         assert _files(tmp_path / "here" / name) == _files(tmp_path / "there" / name)
 
 
-def test_a_log_whose_process_ends_is_left_to_the_broker(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_broker_recovers_a_log_whose_process_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     _crashed(tmp_path / "good-0")
     jobs = [_job(tmp_path / "missing-0"), _job(tmp_path / "good-0")]
     recovered: list[Path] = []
@@ -92,7 +94,7 @@ def _loaded(directories: Sequence[Path], processes: int) -> LogManager:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_start_after_a_crash_uses_them_and_takes_nothing_for_flushed(
+def test_a_start_after_a_crash_uses_recovery_processes_and_takes_nothing_as_flushed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, processes: int
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -117,7 +119,7 @@ def test_a_start_after_a_crash_uses_them_and_takes_nothing_for_flushed(
 
 @pytest.mark.slow
 @pytest.mark.measured
-def test_a_gibibyte_that_was_not_flushed_would_be_served_again_within_ten_seconds(tmp_path: Path) -> None:
+def test_a_gibibyte_of_unflushed_log_is_recovered_within_ten_seconds(tmp_path: Path) -> None:
     """A quarter of it, in batches of 16 KB."""
     batch = produced(16, value=bytes(1000))
     size = 256 << 20

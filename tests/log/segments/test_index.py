@@ -53,7 +53,7 @@ def test_a_lookup_gives_the_last_entry_not_above(
         assert index.position_for(BASE + probe) == positions[bisect_right(offsets, BASE + probe)]
 
 
-def test_an_active_index_is_as_long_as_it_may_become_and_trimmed_afterwards(tmp_path: Path) -> None:
+def test_an_active_index_has_its_full_length_and_is_trimmed_later(tmp_path: Path) -> None:
     index = _offset_index(tmp_path, 8003)
     index.create()
     assert Path(index.path).stat().st_size == 8000
@@ -92,7 +92,7 @@ def test_truncating_at_an_entry_drops_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"\0" * 7, b"\0" * 80, b"\0\0\0\5\0\0\0\7" + b"\0" * 8, b"\xff" * 8])
-def test_an_offset_index_that_cannot_be_right_is_told(tmp_path: Path, data: bytes) -> None:
+def test_a_corrupt_offset_index_is_refused(tmp_path: Path, data: bytes) -> None:
     index = _offset_index(tmp_path)
     Path(index.path).write_bytes(data)
     with pytest.raises(CorruptIndexError):
@@ -113,7 +113,7 @@ def _time_entry(timestamp: int, offset: int) -> bytes:
         _time_entry(-5, 1),
     ],
 )
-def test_a_time_index_that_cannot_be_right_is_told(tmp_path: Path, data: bytes) -> None:
+def test_a_corrupt_time_index_is_refused(tmp_path: Path, data: bytes) -> None:
     index = _time_index(tmp_path)
     Path(index.path).write_bytes(data)
     with pytest.raises(CorruptIndexError):

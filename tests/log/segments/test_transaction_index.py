@@ -121,7 +121,7 @@ def files(directory: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.trials(few=10, soak=50)
-def test_readers_of_committed_records_see_these_alone(tmp_path: Path, trials: int, seed: int) -> None:
+def test_readers_of_committed_records_see_all_of_them_and_no_others(tmp_path: Path, trials: int, seed: int) -> None:
     for trial in range(trials):
         choose = random.Random(f"{seed} {trial}")
         directory = tmp_path / str(trial)
@@ -144,7 +144,7 @@ def test_readers_of_committed_records_see_these_alone(tmp_path: Path, trials: in
         assert files(directory) == indexes
 
 
-def test_an_index_that_is_damaged_is_made_anew(tmp_path: Path, seed: int) -> None:
+def test_a_damaged_transaction_index_is_rebuilt(tmp_path: Path, seed: int) -> None:
     choose = random.Random(seed)
     log = open_log(tmp_path, **CONFIG)
     expected = written(log, choose, 120)
@@ -159,7 +159,7 @@ def test_an_index_that_is_damaged_is_made_anew(tmp_path: Path, seed: int) -> Non
 
 
 @pytest.mark.trials(few=10, soak=50)
-def test_what_is_truncated_is_aborted_no_more(tmp_path: Path, trials: int, seed: int) -> None:
+def test_truncating_the_marker_reopens_the_transaction(tmp_path: Path, trials: int, seed: int) -> None:
     for trial in range(trials):
         choose = random.Random(f"{seed} {trial}")
         whole, part = (open_log(tmp_path / f"{trial}-{name}", **CONFIG) for name in ("whole", "part"))
@@ -208,7 +208,9 @@ def test_an_entry_is_as_kafka_writes_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("high_watermark", "stable"), [(2, 0), (3, 3)])
-def test_a_marker_that_may_be_lost_decides_nothing(tmp_path: Path, high_watermark: int, stable: int) -> None:
+def test_a_marker_above_the_high_watermark_closes_no_transaction(
+    tmp_path: Path, high_watermark: int, stable: int
+) -> None:
     log = open_log(tmp_path)
     for offset in (0, 1):
         log.append_as_follower(

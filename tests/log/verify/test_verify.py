@@ -108,7 +108,9 @@ REPAIRED = [
 
 
 @pytest.mark.parametrize(("damage", "said"), REPAIRED)
-def test_what_the_batches_tell_is_made_anew(directory: Path, damage: Callable[[Path], object], said: str) -> None:
+def test_a_file_that_the_batches_define_is_rebuilt(
+    directory: Path, damage: Callable[[Path], object], said: str
+) -> None:
     damage(directory)
     (line,) = _said(directory)
     assert said.split(";")[0] in line
@@ -140,7 +142,9 @@ LEFT = [
 
 
 @pytest.mark.parametrize(("damage", "said"), LEFT)
-def test_what_nothing_tells_is_said_and_left(directory: Path, damage: Callable[[Path], object], said: str) -> None:
+def test_a_fault_that_the_batches_cannot_repair_is_reported_and_left(
+    directory: Path, damage: Callable[[Path], object], said: str
+) -> None:
     damage(directory)
     before = {path: path.read_bytes() for path in directory.rglob("*.log")}
     assert said in _said(directory)[0]
@@ -149,7 +153,7 @@ def test_what_nothing_tells_is_said_and_left(directory: Path, damage: Callable[[
     assert _said(directory)
 
 
-def test_a_tail_that_was_never_flushed_is_cut_where_it_is_damaged(directory: Path) -> None:
+def test_a_damaged_tail_that_was_never_flushed_is_cut(directory: Path) -> None:
     (directory / CLEAN_SHUTDOWN_FILE).unlink()
     write_offsets(directory / RECOVERY_POINT_FILE, {TOPIC_PARTITION: END - 2})
     path = directory / _file(f"{LAST}.log")
@@ -163,13 +167,13 @@ def test_a_tail_that_was_never_flushed_is_cut_where_it_is_damaged(directory: Pat
     assert _said(directory) == []
 
 
-def test_a_tail_that_was_flushed_is_not_cut(directory: Path) -> None:
+def test_a_flushed_tail_is_not_cut(directory: Path) -> None:
     path = directory / _file(f"{LAST}.log")
     path.write_bytes(path.read_bytes()[:-1])
     assert "left as it is" in _said(directory, repair=True)[0]
 
 
-def test_producers_whose_sequences_do_not_follow_are_told(directory: Path) -> None:
+def test_gaps_in_the_sequence_of_a_producer_are_reported(directory: Path) -> None:
     path = directory / _file(f"{LAST}.log")
     record = NewRecord(value=b"x", timestamp=NOW_MS)
     batch = build_batch([record], base_offset=END, producer_id=3, producer_epoch=0, base_sequence=7, leader_epoch=2)
@@ -178,7 +182,7 @@ def test_producers_whose_sequences_do_not_follow_are_told(directory: Path) -> No
 
 
 @pytest.mark.trials(few=50, soak=EVERY_BIT)
-def test_every_bit_that_flips_is_found(directory: Path, seed: int, trials: int) -> None:
+def test_every_flipped_bit_is_found(directory: Path, seed: int, trials: int) -> None:
     """But for those that say nothing: which the sealed bytes of a batch do not have, and the files beside it hardly."""
     path = directory / _file(f"{MIDDLE}.log")
     data = path.read_bytes()
@@ -197,7 +201,7 @@ def test_a_segment_without_a_batch_needs_no_index(directory: Path) -> None:
     assert _said(directory) == []
 
 
-def test_one_partition_may_be_looked_at_alone(directory: Path) -> None:
+def test_one_partition_can_be_checked_alone(directory: Path) -> None:
     shutil.copytree(directory / str(TOPIC_PARTITION), directory / "other-0")
     (directory / "other-0" / f"{MIDDLE}.log").write_bytes(b"nonsense")
     lines: list[str] = []
@@ -215,13 +219,13 @@ def test_a_directory_that_a_broker_has_open_is_refused(directory: Path) -> None:
     assert verify([directory], print).is_sound
 
 
-def test_what_is_no_directory_of_logs_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_is_no_log_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     with pytest.raises(NotALogDirectoryError):
         verify([tmp_path / "photos"], print)
 
 
-def test_nothing_is_changed_without_being_asked_for(directory: Path) -> None:
+def test_without_repair_nothing_changes(directory: Path) -> None:
     _edit(_file(f"{MIDDLE}.index"), _flip(3))(directory)
     before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
     _said(directory)
@@ -229,13 +233,13 @@ def test_nothing_is_changed_without_being_asked_for(directory: Path) -> None:
     assert not (directory / ".lock").exists()
 
 
-def test_who_watches_is_told_of_all_bytes(directory: Path) -> None:
+def test_progress_is_called_for_all_bytes(directory: Path) -> None:
     told: list[int] = []
     verify([directory], print, progress=told.append)
     assert sum(told) == size_of([directory]) == sum(path.stat().st_size for path in directory.rglob("*.log"))
 
 
-def test_checkpoints_keep_what_can_be_read_of_them(directory: Path) -> None:
+def test_repaired_checkpoints_keep_all_readable_offsets(directory: Path) -> None:
     (directory / RECOVERY_POINT_FILE).write_text("0\n2\norders 3 120\nx\n")
     _said(directory, repair=True)
     assert read_offsets(directory / RECOVERY_POINT_FILE) == {TOPIC_PARTITION: 120}
