@@ -25,7 +25,7 @@ KRAFT = "version=1\nnode.id=7\ncluster.id=c\ndirectory.id=d\n"
 
 
 def filled(directory: Path) -> LogManager:
-    """A directory with a partition that two producers wrote to, in segments of one batch, and one that is empty."""
+    """Return a directory with a partition of two producers, in segments of one batch, and an empty partition."""
     logs = LogManager([directory], broker_id=3, cluster_id="c")
     config = LogConfig(segment_bytes=200)
     log = logs.get_or_create(TopicPartition("t", 0), ID, config, NOW_MS)
@@ -133,7 +133,7 @@ LATER = "00000000000000000004.log"
         ),
         ({SNAPSHOT: [batch(0, b"s")]}, [b"s"]),
         ({SNAPSHOT: [batch(0, b"s")], "00000000000000000001-0000000001.checkpoint": [b"old"]}, [b"s"]),
-        # The end is what a crash has left.
+        # A crash left the end.
         ({LOG: [batch(0, b"a"), batch(1, b"b")[:-1]]}, [b"a"]),
         ({LOG: [batch(0, b"a"), batch(1, b"b").replace(b"b", b"?")]}, [b"a"]),
         ({LOG: [batch(0, b"a"), bytes(100)]}, [b"a"]),

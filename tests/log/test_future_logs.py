@@ -35,7 +35,7 @@ def two(tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.fixture
 def manager(two: tuple[Path, Path]) -> Iterator[LogManager]:
-    """With a log in `a`: two leader epochs, two producers, one of which wrote below the start of the log."""
+    """A manager with a log in `a`: two leader epochs, and two producers, one of them below the log start."""
     manager = manager_of(*two)
     log = manager.get_or_create(ORDERS, TOPIC_ID, LogConfig(segment_bytes=400), NOW_MS)
     assert make_logs(manager.take_unmade()) == [None]
@@ -75,7 +75,7 @@ def test_a_future_log_replaces_the_current_log_and_keeps_all_its_state(
     assert log.leader_epochs.entries == (EpochEntry(2, 2), EpochEntry(5, 4))
     assert set(log.producers.entries) == {7, 8}
     assert append(log, produced(producer_id=7)).is_duplicate
-    # Who reads from the old one may go on; the new one's files are found under their new names.
+    # Regions of the old log stay readable; reads of the new log use the new names.
     assert isinstance(held, FileRegion)
     assert b"two" * 40 in held.read()
     for segment in log.segments:

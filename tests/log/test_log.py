@@ -21,7 +21,7 @@ def _refusal(log: PartitionLog, offset: int) -> ErrorCode:
 
 @contextmanager
 def _largest_file(size: int) -> Iterator[None]:
-    """A disk on which no file grows beyond `size`: a write across it falls short, one behind it fails."""
+    """Limit files to `size` bytes: a write across the limit is short, a write behind it fails."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
@@ -305,7 +305,7 @@ def test_index_entries_lie_an_interval_apart(tmp_path: Path) -> None:
     assert len(entries) > 5
 
 
-# Appending what a leader sent
+# Appending as a follower
 
 
 def _replicated(*batches: bytearray) -> memoryview:

@@ -61,7 +61,7 @@ def test_small_reads_return_bytes_and_large_reads_regions(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("limit", [300, 1000, 50_000])
 def test_consecutive_reads_miss_nothing(tmp_path: Path, limit: int) -> None:
-    """The position behind a read is remembered; it must not outlive a roll, a truncation or a reader that jumps."""
+    """Remembered positions must be forgotten at a roll or a truncation, and stay right if a reader jumps."""
     log = open_log(tmp_path, segment_bytes=2000)
     for number in range(100):
         append(log, produced(2, value=bytes(number)))

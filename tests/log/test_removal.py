@@ -1,4 +1,4 @@
-"""Segments leave a log: in memory at once, on the disk step by step, and a crash may come behind each."""
+"""Old segments are removed: from the log at once, from the disk step by step, with a crash after any step."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ SIZE = len(produced(value=b"0").data)
 
 
 def fill(log: PartitionLog, count: int, *, age_ms: int = 0, producer_id: int = -1) -> None:
-    """Batches of one record with their offset as value, each in a segment of its own."""
+    """Append batches of one record, with its offset as value, each to a segment of its own."""
     for sequence in range(count):
         append(
             log,
@@ -154,7 +154,7 @@ def test_directories_are_synced_unless_they_are_missing(tmp_path: Path) -> None:
 
 
 class Steps:
-    """Counts renamings, and does something behind each."""
+    """Counts renames, and calls a function after each."""
 
     def __init__(self, fails_from: int = 1 << 30) -> None:
         self.count = 0
@@ -180,7 +180,7 @@ def steps(monkeypatch: pytest.MonkeyPatch, seen: Steps) -> Iterator[Steps]:
 
 
 class Crashes(Steps):
-    """Keeps the directory as each step leaves it."""
+    """Copies the directory after each step."""
 
     def __init__(self, directory: Path, copies: Path) -> None:
         super().__init__()

@@ -29,7 +29,7 @@ class Segment:
 
 
 def aged(*ages_ms: int, size: int = 100) -> list[Segment]:
-    """Segments of ten records and some bytes, whose newest records are so old."""
+    """Return segments of ten records whose newest records have these ages."""
     return [Segment(10 * slot, size, NOW_MS - age_ms) for slot, age_ms in enumerate(ages_ms)]
 
 
@@ -139,7 +139,7 @@ def test_reasons_are_kafkas_log_lines() -> None:
 def kafkas_passes(
     segments: Sequence[Segment], retention_ms: int, retention_bytes: int, start: int, high_watermark: int, end: int
 ) -> int:
-    """How many segments are left by Kafka's three looks, one after the other."""
+    """Return how many segments Kafka's three passes leave."""
     left = list(segments)
 
     def look(is_old: Callable[[Segment, Segment | None], bool]) -> None:

@@ -22,7 +22,7 @@ def manager(*directories: Path) -> LogManager:
 
 
 def found(*directories: Path, topic: str = TOPIC, ids: tuple[bytes | None, ...] = (OLD,)) -> LogManager:
-    """As a start finds logs of a topic, one partition for each id, that the metadata does not have."""
+    """Return a manager as after a start that found stray logs of a topic, one partition for each id."""
     before = manager(*directories)
     for partition, topic_id in enumerate(ids):
         log = before.get_or_create(TopicPartition(topic, partition), topic_id, LogConfig(), NOW_MS)
@@ -35,7 +35,7 @@ def found(*directories: Path, topic: str = TOPIC, ids: tuple[bytes | None, ...] 
 
 
 def names(directory: Path) -> list[str]:
-    """Directories by their names, without what is random in them."""
+    """Return the names of the directories without the random part."""
     return sorted(re.sub("[.][0-9a-f]{32}-", ".ID-", path.name) for path in directory.iterdir() if path.is_dir())
 
 
@@ -79,7 +79,7 @@ def test_a_log_without_an_id_is_set_aside_and_a_log_with_the_topics_id_is_not(tm
     make_way(logs, TOPIC, NEW)
     assert names(tmp_path) == ["orders-0.ID-stray", "orders-1"]
     assert logs.get_or_create(TopicPartition(TOPIC, 1), NEW, LogConfig(), NOW_MS).log_end_offset == 3
-    # Until this topic is deleted as well, which takes only the partitions that it is known to have.
+    # They stay until this topic is deleted, because deletion takes only known partitions.
     make_way(logs, TOPIC, OLD)
     assert names(tmp_path) == ["orders-0.ID-stray", "orders-1.ID-stray"]
     logs.shutdown()

@@ -38,7 +38,7 @@ FOUR = (Facts(0), Facts(10), Facts(20), Facts(30))
         (10, 1000, (30, 100, 200)),
         (20, 1000, (30, 200, 100)),
         (30, 1000, (30, 300, 0)),
-        # In the middle of a segment: it is clean and dirty.
+        # Within a segment, which counts as clean and as dirty.
         (15, 1000, (30, 200, 200)),
         (0, 30, (30, 0, 300)),
         (0, 29, (20, 0, 200)),
@@ -67,7 +67,7 @@ def test_segments_with_records_younger_than_the_minimal_lag_are_not_cleaned() ->
         Facts(30),
     )
     assert dirt(*segments, min_lag_ms=50)[0] == 0
-    # What is clean already is not asked.
+    # Clean segments do not count.
     assert dirt(*segments, first=10, min_lag_ms=50)[:3] == (30, 100, 200)
     assert dirt(*segments, first=10, min_lag_ms=51)[:3] == (10, 100, 0)
 
@@ -130,5 +130,5 @@ def test_offsets_of_a_group_fit_into_its_indexes() -> None:
     far = 2**31 - 1
     assert grouped(SourceSegment(0, 1, 0, 0), SourceSegment(9, 1, 0, 0), end_offset=far + 1) == [[0, 9]]
     assert grouped(SourceSegment(0, 1, 0, 0), SourceSegment(9, 1, 0, 0), end_offset=far + 2) == [[0], [9]]
-    # An empty one has no offsets, however far it lies.
+    # An empty segment has no offsets, at any distance.
     assert grouped(SourceSegment(0, 1, 0, 0), SourceSegment(9, 0, 0, 0), end_offset=far + 2) == [[0, 9]]

@@ -1,4 +1,4 @@
-"""Transactions in logs that are compacted: of aborted ones nothing stays but what others still need to know."""
+"""Transactions in compacted logs: aborted records and spent markers are removed."""
 
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ def end(log: PartitionLog, producer_id: int, kind: ControlType) -> None:
 
 
 def contents(log: PartitionLog) -> list[tuple[int, int, bool]]:
-    """Offset, number of records and delete horizon of each batch."""
+    """Return offset, number of records and whether a delete horizon is set, of each batch."""
     found = []
     for segment in log.segments:
         data = memoryview(Path(segment.file.path).read_bytes())
@@ -65,7 +65,7 @@ def test_aborted_records_are_removed_at_once_and_markers_after_delete_retention_
     clean_log(log, now_ms=LATER_MS)
     assert contents(log) == [(0, 1, False), (2, 1, False), (3, 0, False), (4, 1, False)]
     assert aborted_transactions(tmp_path, 0, 9) == [aborted]
-    # The batch that stays for its producer's sake holds the marker, until nothing of the producer is left.
+    # The last batch of the producer stays, and keeps the marker as long as it stays.
     log.producers.remove_expired(NOW_MS + 2 * 86_400_000)
     clean_log(log, 5, now_ms=LATER_MS)
     assert contents(log) == [(0, 1, False), (2, 1, False), (4, 1, False)]
@@ -76,7 +76,7 @@ def test_aborted_records_are_removed_at_once_and_markers_after_delete_retention_
     clean_log(log, 5, now_ms=LATER_MS + 999)
     assert contents(log)[-1] == (4, 1, True)
     clean_log(log, 5, now_ms=LATER_MS + 1000)
-    # The last batch of all stays, if only as a shell.
+    # The last batch of the log stays, without records.
     assert contents(log) == [(0, 1, False), (2, 1, False), (4, 0, False)]
     log.close()
 

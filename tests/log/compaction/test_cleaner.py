@@ -1,4 +1,4 @@
-"""What stays of a log that is compacted."""
+"""The records that stay in a compacted log."""
 
 import os
 from pathlib import Path
@@ -20,7 +20,7 @@ def kept(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:
 
 
 def batches(log: PartitionLog) -> list[tuple[int, int, int]]:
-    """First and last offset of each batch, and how many records it has."""
+    """Return first offset, last offset and number of records of each batch."""
     found = []
     for segment in log.segments:
         data = Path(segment.file.path).read_bytes()

@@ -1,4 +1,4 @@
-"""A crash at any step of the swap: a start finds the segments of before, or the one of after."""
+"""A crash at any step of the swap: a start finds the old segments or the new one."""
 
 import os
 import shutil

@@ -26,7 +26,7 @@ def test_a_map_is_full_at_its_capacity() -> None:
 def test_a_map_takes_no_more_memory_than_bytes_per_key() -> None:
     assert keys_that_fit(0, 0.9) == 1
     assert keys_that_fit(BYTES_PER_KEY * 1000, 0.5) == 500
-    # Just after the table has grown it takes the most for each key.
+    # A key takes the most memory just after the table has grown.
     count = 43_700
     tracemalloc.start()
     offsets = OffsetMap(count)

@@ -1,4 +1,4 @@
-"""The process that cleans logs: what goes through its pipes, its pace, and its end."""
+"""The process that cleans logs: its pipes, its pace and its end."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""Logs that other processes recover while a broker starts."""
+"""Recovery of logs in other processes while a broker starts."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ from ottla.wire.types import TopicPartition
 from tests.log.building import NOW_MS, append, checked, open_log, produced, values_from
 
 RATE = 100 << 20
-"""Bytes a second that are recovered at least, on a machine that does other things too: a GiB in ten seconds."""
+"""The least bytes a second that recovery scans on a busy machine: a GiB in ten seconds."""
 
 
 def _crashed(directory: Path, batches: int = 50, torn: int = 0) -> None:
@@ -44,7 +44,7 @@ def test_an_interrupt_on_the_brokers_terminal_does_not_reach_recovery_processes(
     def children() -> list[int]:
         return list(map(int, Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()))
 
-    # Other tests of this process may have brokers that run on.
+    # Brokers of other tests may still run.
     others = children()
 
     def look(recovered: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_start_after_a_crash_uses_recovery_processes_and_takes_nothing_as_flus
 @pytest.mark.slow
 @pytest.mark.measured
 def test_a_gibibyte_of_unflushed_log_is_recovered_within_ten_seconds(tmp_path: Path) -> None:
-    """A quarter of it, in batches of 16 KB."""
+    """A quarter of a GiB, in batches of 16 KB."""
     batch = produced(16, value=bytes(1000))
     size = 256 << 20
     for partition in range(2):

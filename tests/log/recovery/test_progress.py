@@ -1,4 +1,4 @@
-"""What is told of a recovery that takes its time."""
+"""The log lines about the progress of recovery."""
 
 import logging
 from pathlib import Path

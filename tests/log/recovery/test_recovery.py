@@ -1,4 +1,4 @@
-"""Logs that were not closed, down to every byte and bit of their last batch."""
+"""Recovery of logs that were not closed, for every byte and bit of their last batch."""
 
 import zlib
 from pathlib import Path
@@ -18,7 +18,7 @@ def _log_file(directory: Path, base_offset: int = 0) -> Path:
 
 
 def _crashed(directory: Path, batches: int = 4) -> bytes:
-    """The bytes of a log that was never flushed; each batch is of producer 3 and has two records."""
+    """Write a log without closing it; return its bytes. Each batch is of producer 3 and has two records."""
     log = open_log(directory, index_interval_bytes=100)
     for number in range(batches):
         append(log, produced(2, value=b"%d" % number, producer_id=3, sequence=2 * number), epoch=number // 2)
@@ -27,7 +27,7 @@ def _crashed(directory: Path, batches: int = 4) -> bytes:
 
 
 def _expect(directory: Path, batches: int) -> None:
-    """After recovery exactly this many batches of `_crashed` are there, and the log goes on."""
+    """Expect exactly `batches` batches of `_crashed` after recovery, and a log that takes appends."""
     log = open_log(directory, clean=False, index_interval_bytes=100)
     assert log.log_end_offset == 2 * batches
     assert values_from(log) == [b"%d" % (number // 2) for number in range(2 * batches)]
@@ -121,7 +121,7 @@ def test_segments_behind_a_corrupt_batch_are_deleted(tmp_path: Path) -> None:
 def test_segments_behind_a_segment_that_never_reached_the_disk_are_deleted(
     tmp_path: Path, policy: tuple[str, ...], end: int
 ) -> None:
-    """A power cut keeps the names of files whose bytes it takes; compaction, too, may leave an empty segment."""
+    """A power cut may leave an empty file; compaction, too, may leave an empty segment."""
     log = open_log(tmp_path, segment_bytes=80)
     for number in range(4):
         append(log, produced(value=b"%d" % number))
@@ -268,7 +268,7 @@ def test_markers_in_the_log_end_transactions_when_replayed(tmp_path: Path) -> No
 
 
 def test_an_interrupted_compaction_is_completed(tmp_path: Path) -> None:
-    """Segments 0 and 2 were compacted into one; it has its name for the swap, and one of the old ones is gone."""
+    """Segments 0 and 2 were compacted into a .swap file, and one of the two is deleted already."""
     log = open_log(tmp_path, segment_bytes=200)
     for number in range(6):
         append(log, produced(1, value=b"%d" % number))

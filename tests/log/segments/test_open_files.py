@@ -18,7 +18,7 @@ def _files(tmp_path: Path, limit: int, count: int) -> tuple[OpenFiles, list[Lazy
 
 
 def _open_below(folder: Path) -> int:
-    """How many files of a folder this process has open."""
+    """Return how many files of a folder this process has open."""
     targets = []
     for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What following the headers of a segment finds, in batches and in indexes."""
+"""The check of a segment found on the disk: its batches and its indexes."""
 
 import logging
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.log.building import NOW_MS, append, open_log, produced, records_from,
 
 
 def _headers(*extents: tuple[int, int]) -> list[tuple[int, BatchHeader]]:
-    """Batches by their first and last offset."""
+    """Return headers with these first and last offsets."""
     found = []
     for position, (first, last) in enumerate(extents):
         records = [NewRecord(value=b"v", timestamp=NOW_MS)] * (last - first + 1)
@@ -109,7 +109,7 @@ def test_the_loss_of_flushed_records_is_logged_as_an_error(tmp_path: Path, caplo
 
 @pytest.mark.parametrize("swallowing", [1, 3])
 def test_a_batch_whose_length_spans_the_next_batch_is_found(tmp_path: Path, swallowing: int) -> None:
-    """One bit of its length is enough where both are of 128 bytes; a segment's last two need what comes after them."""
+    """One flipped bit of the length spans two batches of 128 bytes; at the end of a segment the next one tells."""
     log = open_log(tmp_path)
     for number in range(5):
         append(log, produced(1, value=b"%d" % number + bytes(55)))

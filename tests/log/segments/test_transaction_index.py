@@ -1,4 +1,4 @@
-"""Who reads committed records sees them, and no others, whatever happened to the files."""
+"""Readers of committed records see exactly the committed records, even after damage to the files."""
 
 import random
 from collections.abc import Iterator
@@ -27,14 +27,14 @@ PRODUCERS: Final = range(4)
 
 
 class Written(NamedTuple):
-    """What a log is to hold: the values that are decided for good, by offset, and who has a transaction open."""
+    """The expected log: committed values by offset, and the producers with an open transaction."""
 
     committed: dict[int, bytes]
     open_since: dict[int, int]
 
 
 def batches(choose: random.Random, count: int) -> Iterator[tuple[int, bytes, int, ControlType | None]]:
-    """Producer, batch, offset and kind of a random history of transactions that overlap."""
+    """Yield producer, batch, offset and kind of a random history of overlapping transactions."""
     sequences = dict.fromkeys(PRODUCERS, 0)
     is_open: set[int] = set()
     offset = 0
@@ -67,7 +67,7 @@ def batches(choose: random.Random, count: int) -> Iterator[tuple[int, bytes, int
 
 
 def written(log: PartitionLog, choose: random.Random, count: int) -> Written:
-    """Fill a log as a follower does, and remember what it comes to."""
+    """Fill a log as a follower does, and note the expected records."""
     committed: dict[int, bytes] = {}
     pending: dict[int, dict[int, bytes]] = {each: {} for each in PRODUCERS}
     open_since: dict[int, int] = {}
@@ -85,7 +85,7 @@ def written(log: PartitionLog, choose: random.Random, count: int) -> Written:
 
 
 def read_committed(log: PartitionLog, offset: int, max_bytes: int) -> dict[int, bytes]:
-    """All committed records from an offset on, as a consumer sorts them out."""
+    """Return all committed records from an offset on, filtered as a consumer does."""
     unstable = log.producers.first_unstable_offset(log.log_end_offset)
     end = log.log_end_offset if unstable is None else unstable
     found: dict[int, bytes] = {}
@@ -170,7 +170,7 @@ def test_truncating_the_marker_reopens_the_transaction(tmp_path: Path, trials: i
             if number < kept:
                 part.append_as_follower(memoryview(batch), NOW_MS)
         whole.truncate_to(part.log_end_offset)
-        # A segment that begins where the log was cut stays, empty.
+        # A segment that begins at the truncation point stays, empty.
         assert [each.transactions.entries for each in whole.segments if each.size] == [
             each.transactions.entries for each in part.segments
         ]

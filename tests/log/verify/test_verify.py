@@ -1,4 +1,4 @@
-"""What `ottla verify` finds in a directory, and repairs."""
+"""The findings and repairs of `ottla verify`."""
 
 import random
 import shutil
@@ -25,7 +25,7 @@ from tests.log.building import NOW_MS, TOPIC_PARTITION, append, open_log, produc
 FIRST, MIDDLE, LAST = (f"{offset:020d}" for offset in (0, 40, 80))
 END = 120
 EVERY_BIT = 1_000_000
-"""More than there are."""
+"""More than there are bits."""
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def _put(name: str, data: bytes) -> Callable[[Path], object]:
 
 
 SIZE = 95
-"""Of the first batches."""
+"""The size of each of the first batches."""
 
 REPAIRED = [
     (_remove(_file(f"{FIRST}.index")), f"{FIRST}.index: is missing; rebuilt from the segment"),
@@ -183,7 +183,7 @@ def test_gaps_in_the_sequence_of_a_producer_are_reported(directory: Path) -> Non
 
 @pytest.mark.trials(few=50, soak=EVERY_BIT)
 def test_every_flipped_bit_is_found(directory: Path, seed: int, trials: int) -> None:
-    """But for those that say nothing: which the sealed bytes of a batch do not have, and the files beside it hardly."""
+    """A segment has no unused bits; the other files have a few."""
     path = directory / _file(f"{MIDDLE}.log")
     data = path.read_bytes()
     bits = range(len(data) * 8)
