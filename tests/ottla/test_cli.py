@@ -382,7 +382,7 @@ def test_verify_prints_defects_and_mends_them_with_repair(tmp_path: Path) -> Non
     mended = runner.invoke(main, ["verify", "--repair", str(tmp_path)])
     assert (mended.exit_code, mended.stdout.splitlines()[-1]) == (
         0,
-        "1 logs with 1 batches: 2 findings, 2 of them mended",
+        "1 logs with 1 batches: 2 findings, 2 of them repaired",
     )
     sound = runner.invoke(main, ["verify", str(tmp_path)])
     assert (sound.exit_code, sound.stdout, sound.stderr) == (0, "1 logs with 1 batches: 0 findings\n", "")
