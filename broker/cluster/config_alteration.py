@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import trio
 
-from ottla.broker.cluster.config_description import Resource, broker_id_of
+from ottla.broker.cluster.config_description import Resource, broker_id_of, topic_config
 from ottla.broker.cluster.config_notifications import ConfigChanges
 from ottla.broker.cluster.metadata_cache import MetadataCache
 from ottla.broker.cluster.topic_names import check_name
@@ -21,7 +21,6 @@ from ottla.broker.config import log_levels as loggers
 from ottla.broker.config.dynamic import DynamicConfig
 from ottla.broker.loop.clock import StartSoon
 from ottla.broker.loop.deferred import Deferred
-from ottla.log.config import LogConfig
 from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.zk import znodes
@@ -161,7 +160,7 @@ class ConfigAdmin:
 
         def change(old: Configs) -> Configs:
             new = wanted.change(old)
-            self._check_topic(new)
+            topic_config(new, self._dynamic)
             return new
 
         try:
@@ -170,12 +169,6 @@ class ConfigAdmin:
             await self._write(path, f"topics/{topic}", change, [guard], validate_only=validate_only)
         except NoNodeError as error:
             raise _unknown(topic) from error
-
-    def _check_topic(self, configs: Configs) -> None:
-        try:
-            LogConfig.from_topic(configs, self._dynamic.log_defaults)
-        except ConfigError as error:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
     async def _alter_broker(self, wanted: Alteration, validate_only: bool) -> None:
         per_broker = bool(wanted.name)

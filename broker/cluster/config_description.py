@@ -71,12 +71,17 @@ def broker_id_of(name: str, kind: str) -> int:
     return int(name)
 
 
-def topic_entries(own: Mapping[str, str], dynamic: DynamicConfig) -> list[Entry]:
-    """Return all configs of a topic that was given these."""
+def topic_config(own: Mapping[str, str], dynamic: DynamicConfig) -> LogConfig:
+    """Return the configuration of a topic with these configs; KafkaError INVALID_CONFIG if one is invalid."""
     try:
-        values = LogConfig.from_topic(own, dynamic.log_defaults).values
+        return LogConfig.from_topic(own, dynamic.log_defaults)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+
+def topic_entries(own: Mapping[str, str], dynamic: DynamicConfig) -> list[Entry]:
+    """Return all configs of a topic that was given these."""
+    values = topic_config(own, dynamic).values
     found = []
     for name, key in TOPIC_CONFIG.items():
         value = _text(key, values[name])

@@ -5,11 +5,12 @@ why anything is done. Counterparts in Kafka: ZkPartitionStateMachine, ZkReplicaS
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
 
 import trio
 
+from ottla.broker.config.dynamic import DynamicConfig
 from ottla.broker.controller.broker_queues import BrokerQueues
 from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica
 from ottla.broker.controller.leader_choice import after_failure
@@ -23,35 +24,37 @@ logger = logging.getLogger("kafka.controller.KafkaController")
 UNCLEAN_KEY: Final = "unclean.leader.election.enable"
 
 
-class Settings(NamedTuple):
-    """What an active controller does one way or the other."""
-
-    broker_id: int
-    inter_broker_listener: str
-    delete_topic_enable: bool
-    is_unclean_election_enabled: Callable[[], bool]
-    new_topic_id: Callable[[], bytes]
-
-
 class Steps:
     """Steps over one context, store and set of queues."""
 
     def __init__(
-        self, settings: Settings, context: ControllerContext, store: ClusterStore, queues: BrokerQueues
+        self,
+        broker_id: int,
+        dynamic: DynamicConfig,
+        context: ControllerContext,
+        store: ClusterStore,
+        queues: BrokerQueues,
     ) -> None:
+        self.dynamic = dynamic
         self.context = context
         self.store = store
-        self._settings = settings
-        self._queues = queues
+        self.queues = queues
+        self._broker_id = broker_id
 
     def batch(self) -> RequestBatch:
         """Begin what is to be told."""
-        return RequestBatch(self._settings.broker_id, self._settings.inter_broker_listener)
+        return RequestBatch(self._broker_id, self.dynamic.static.inter_broker_listener_name)
 
     def send(self, batch: RequestBatch) -> None:
         """Queue what is to be told, for each broker its own."""
         for broker_id, request in batch.requests(self.context):
-            self._queues.send(broker_id, request)
+            self.queues.send(broker_id, request)
+
+    def send_metadata(self, broker_ids: Collection[int], partitions: Iterable[TopicPartition] = ()) -> None:
+        """Send brokers an UpdateMetadata with all live brokers and these partitions."""
+        batch = self.batch()
+        batch.add_update_metadata(broker_ids, partitions)
+        self.send(batch)
 
     async def bring_online(self, batch: RequestBatch, partitions: Iterable[TopicPartition]) -> None:
         """Give a leader to those partitions that are NEW or OFFLINE and are to stay."""
@@ -71,7 +74,7 @@ class Steps:
             await self.elect(
                 batch,
                 offline,
-                lambda partition, state: after_failure(
+                lambda context, partition, state: after_failure(
                     context, partition, state, allow_unclean=partition.topic in unclean
                 ),
             )
@@ -110,5 +113,5 @@ class Steps:
             and not any(context.is_online(each, partition) for each in state.isr)
         }
         configs = await self.store.topic_configs(topics)
-        default = str(self._settings.is_unclean_election_enabled()).lower()
+        default = str(self.dynamic.current.values[UNCLEAN_KEY]).lower()
         return {topic for topic in topics if configs[topic].get(UNCLEAN_KEY, default).lower() == "true"}

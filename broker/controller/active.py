@@ -10,11 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import trio
 
 from ottla.broker.controller import broker_requests, elections, reassignment, topic_deletion
-from ottla.broker.controller.actions import Settings, Steps
+from ottla.broker.controller.actions import Steps
 from ottla.broker.controller.assignment import BrokerPlace
-from ottla.broker.controller.broker_queues import BrokerQueues
 from ottla.broker.controller.client_requests import DeleteTopics
-from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
+from ottla.broker.controller.context import PartitionPhase, Replica, ReplicaPhase
 from ottla.broker.controller.state_machines import (
     begin_partitions,
     begin_replicas,
@@ -23,7 +22,7 @@ from ottla.broker.controller.state_machines import (
     replicas_offline,
     replicas_online,
 )
-from ottla.broker.controller.store import ClusterStore, ControllerMovedError
+from ottla.broker.controller.store import ControllerMovedError, new_topic_id
 from ottla.broker.controller.topic_plans import NewTopic, plan_partitions
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_partition import AlterPartitionResponse
@@ -32,7 +31,7 @@ from ottla.wire.messages.leader_and_isr import LeaderAndIsrResponse
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.wire.types import TopicPartition
 from ottla.zk import znodes
-from ottla.zk.store import EventType, NodeExistsError, StoreError
+from ottla.zk.store import EventType
 
 logger = logging.getLogger("kafka.controller.KafkaController")
 deletion_logger = logging.getLogger("kafka.controller.TopicDeletionManager")
@@ -41,20 +40,12 @@ deletion_logger = logging.getLogger("kafka.controller.TopicDeletionManager")
 class ActiveController:
     """The controller while it is one."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        context: ControllerContext,
-        store: ClusterStore,
-        queues: BrokerQueues,
-        topics_gone: Callable[[Iterable[str]], None],
-    ) -> None:
-        self.context = context
-        self._settings = settings
-        self._store = store
-        self._queues = queues
+    def __init__(self, steps: Steps, topics_gone: Callable[[Iterable[str]], None]) -> None:
+        self.steps = steps
+        self.context = steps.context
+        self._store = steps.store
+        self._queues = steps.queues
         self._topics_gone = topics_gone
-        self._steps = Steps(settings, context, store, queues)
 
     async def begin(self) -> None:
         """Learn all there is, tell all brokers, and take up what the last controller left."""
@@ -69,22 +60,20 @@ class ActiveController:
         await self._take_topics(await self._store.topic_names())
         context.leadership = await self._store.partition_states(context.all_partitions())
         # Before brokers are told to lead or follow they have to know each other.
-        batch = self._steps.batch()
-        batch.add_update_metadata(context.brokers)
-        self._steps.send(batch)
+        self.steps.send_metadata(context.brokers)
         await self._take_deletions(await self._store.topics_to_delete())
-        batch = self._steps.batch()
+        batch = self.steps.batch()
         online, offline = begin_replicas(context)
         replicas_online(context, batch, online)
-        await self._steps.shrink_isr(batch, replicas_offline(context, batch, offline))
+        await self.steps.shrink_isr(batch, replicas_offline(context, batch, offline))
         begin_partitions(context)
-        await self._steps.bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
-        self._steps.send(batch)
-        begun = await reassignment.begin_written(self._steps)
+        await self.steps.bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
+        self.steps.send(batch)
+        begun = await reassignment.begin_written(self.steps)
         rest = {each: found for each, found in context.reassignments().items() if each not in begun}
-        await reassignment.go_on(self._steps, rest)
+        await reassignment.go_on(self.steps, rest)
         await self._resume_deletions()
-        await elections.begin_written(self._steps)
+        await elections.begin_written(self.steps)
 
     # What is written into the store
 
@@ -98,9 +87,9 @@ class ActiveController:
             case znodes.DELETE_TOPICS:
                 await self._deletions_changed()
             case znodes.REASSIGN_PARTITIONS:
-                await reassignment.begin_written(self._steps)
+                await reassignment.begin_written(self.steps)
             case znodes.PREFERRED_REPLICA_ELECTION:
-                await elections.begin_written(self._steps)
+                await elections.begin_written(self.steps)
             case znodes.ISR_CHANGE_NOTIFICATION:
                 await self._isr_changes_written()
             case znodes.LOG_DIR_EVENT_NOTIFICATION:
@@ -120,9 +109,7 @@ class ActiveController:
         known = {each for partitions in said for each in partitions if each in context.leadership}
         found = await self._store.partition_states(known)
         context.leadership.update(found)
-        batch = self._steps.batch()
-        batch.add_update_metadata(context.brokers, found)
-        self._steps.send(batch)
+        self.steps.send_metadata(context.brokers, found)
         await self._store.delete(paths)
         await self._go_on_where_in_sync(found)
 
@@ -132,7 +119,7 @@ class ActiveController:
         paths, said = await self._store.notifications(znodes.LOG_DIR_EVENT_NOTIFICATION, znodes.decode_log_dir_event)
         brokers = sorted(set(said) & context.brokers.keys())
         logger.info("The brokers %s cannot serve all of their replicas", brokers)
-        batch = self._steps.batch()
+        batch = self.steps.batch()
         replicas_online(
             context,
             batch,
@@ -142,7 +129,7 @@ class ActiveController:
                 if context.is_online(each.broker_id, each.partition, or_shutting_down=True)
             ],
         )
-        self._steps.send(batch)
+        self.steps.send(batch)
         await self._store.delete(paths)
 
     # Brokers
@@ -180,29 +167,23 @@ class ActiveController:
                 self.context.brokers[broker_id] = now[broker_id]
                 changed = True
         if changed:
-            batch = self._steps.batch()
-            batch.add_update_metadata(self.context.brokers)
-            self._steps.send(batch)
+            self.steps.send_metadata(self.context.brokers)
 
     async def _brokers_started(self, broker_ids: Collection[int]) -> None:
         context = self.context
         for broker_id in broker_ids:
             context.offline_directories.pop(broker_id, None)
-        batch = self._steps.batch()
-        batch.add_update_metadata(context.brokers.keys() - set(broker_ids))
-        self._steps.send(batch)
-        batch = self._steps.batch()
-        batch.add_update_metadata(broker_ids, context.partitions_with_leaders())
-        self._steps.send(batch)
-        batch = self._steps.batch()
+        self.steps.send_metadata(context.brokers.keys() - set(broker_ids))
+        self.steps.send_metadata(broker_ids, context.partitions_with_leaders())
+        batch = self.steps.batch()
         replicas = context.replicas_on(broker_ids)
         replicas_online(context, batch, replicas)
-        await self._steps.bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
-        self._steps.send(batch)
+        await self.steps.bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
+        self.steps.send(batch)
         moving = context.reassignments()
         new = set(broker_ids)
         await reassignment.go_on(
-            self._steps, {each: found for each, found in moving.items() if not new.isdisjoint(found.target)}
+            self.steps, {each: found for each, found in moving.items() if not new.isdisjoint(found.target)}
         )
         topic_deletion.resume_topics(context, {each.partition.topic for each in replicas})
         await self._resume_deletions()
@@ -216,13 +197,13 @@ class ActiveController:
 
     async def _replicas_failed(self, replicas: Sequence[Replica]) -> None:
         context = self.context
-        batch = self._steps.batch()
+        batch = self.steps.batch()
         move_partitions(context, context.partitions_with_offline_leader(), PartitionPhase.OFFLINE)
-        await self._steps.bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
+        await self.steps.bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
         to_stay = [each for each in replicas if not context.is_queued_for_deletion(each.partition.topic)]
-        await self._steps.shrink_isr(batch, replicas_offline(context, batch, to_stay))
+        await self.steps.shrink_isr(batch, replicas_offline(context, batch, to_stay))
         batch.add_update_metadata(context.brokers)
-        self._steps.send(batch)
+        self.steps.send(batch)
         stuck = (ReplicaPhase.DELETION_STARTED, ReplicaPhase.OFFLINE)
         going = [each for each in replicas if context.is_queued_for_deletion(each.partition.topic)]
         topic_deletion.deletion_failed(context, [each for each in going if context.replica_phases.get(each) in stuck])
@@ -279,7 +260,7 @@ class ActiveController:
         for topic, (assignment, version) in found.items():
             if assignment.topic_id is None:
                 # Made by a tool that knows of no ids.
-                assignment = assignment._replace(topic_id=self._settings.new_topic_id())
+                assignment = assignment._replace(topic_id=new_topic_id())
                 await self._store.set_assignment(topic, assignment, version)
             elif (other := self.context.topic_names.get(assignment.topic_id, topic)) != topic:
                 logger.error("%s is passed over: its id is that of the topic %s", znodes.topic_path(topic), other)
@@ -294,29 +275,17 @@ class ActiveController:
         if not partitions:
             return
         context = self.context
-        batch = self._steps.batch()
+        batch = self.steps.batch()
         replicas = context.replicas_of(partitions)
         move_partitions(context, partitions, PartitionPhase.NEW)
         replicas_new(context, batch, replicas)
         # Thousands of partitions take a while; between the steps others are to have the loop.
         await trio.lowlevel.checkpoint()
-        await self._steps.bring_online(batch, partitions)
+        await self.steps.bring_online(batch, partitions)
         await trio.lowlevel.checkpoint()
         replicas_online(context, batch, replicas)
         await trio.lowlevel.checkpoint()
-        self._steps.send(batch)
-
-    # Elections
-
-    async def elect_leaders(
-        self, partitions: Iterable[TopicPartition], *, unclean: bool
-    ) -> dict[TopicPartition, int | KafkaError]:
-        """Have leaders elected for a client; return who was, or why nobody was."""
-        return await elections.elect_leaders(self._steps, partitions, unclean=unclean)
-
-    async def rebalance(self, most_percent: int) -> None:
-        """Have first replicas lead again where brokers lead too few of the partitions that are theirs."""
-        await elections.rebalance(self._steps, most_percent)
+        self.steps.send(batch)
 
     # Deletions
 
@@ -340,12 +309,12 @@ class ActiveController:
 
     async def _take_deletions(self, names: Collection[str]) -> None:
         known = {name for name in names if name in self.context.assignments}
-        if not self._settings.delete_topic_enable:
+        if not self.steps.dynamic.static.delete_topic_enable:
             known = set()
         forgotten = set(names) - known
         if forgotten:
             deletion_logger.warning("Not deleting %s: unknown, or deletion is disabled", sorted(forgotten))
-            await self._store.unmark_for_deletion(forgotten)
+            await self._store.delete(map(znodes.delete_topic_path, forgotten))
         if new := known - self.context.topics_to_delete:
             deletion_logger.info("Deleting the topics %s", sorted(new))
         topic_deletion.begin(self.context, new)
@@ -354,10 +323,10 @@ class ActiveController:
         context = self.context
         if not context.topics_to_delete:
             return
-        batch = self._steps.batch()
+        batch = self.steps.batch()
         finished = topic_deletion.resume(context, batch)
         await trio.lowlevel.checkpoint()
-        self._steps.send(batch)
+        self.steps.send(batch)
         if finished:
             await self._store.remove_topics(finished)
             for topic in finished:
@@ -365,18 +334,11 @@ class ActiveController:
                 context.remove_topic(topic)
         self._topics_gone([*finished, *topic_deletion.halted_for_long(context)])
 
-    # Reassignments
-
-    async def reassign(self, request: reassignment.Reassign) -> None:
-        """Begin to give partitions other replicas."""
-        request.outcomes = {}
-        await reassignment.begin(self._steps, request.wanted, request.outcomes)
-
     # Brokers' requests, and their answers
 
     async def answer(self, asked: broker_requests.BrokerAsks) -> None:
         """Do what a broker asks; a reassignment may have waited for that alone."""
-        response = asked.response = await broker_requests.serve(self._steps, asked)
+        response = asked.response = await broker_requests.serve(self.steps, asked.request, asked.version)
         if isinstance(response, AlterPartitionResponse):
             partitions = [
                 TopicPartition(topic.topic_name, each.partition_index)
@@ -386,7 +348,7 @@ class ActiveController:
             await self._go_on_where_in_sync(partitions)
 
     async def _go_on_where_in_sync(self, partitions: Iterable[TopicPartition]) -> None:
-        if await reassignment.go_on_where_in_sync(self._steps, partitions):
+        if await reassignment.go_on_where_in_sync(self.steps, partitions):
             await self._resume_deletions()
 
     async def replicas_stopped(
@@ -444,13 +406,6 @@ class ActiveController:
 
     async def bring_online(self) -> None:
         """Look again for leaders of all partitions that have none."""
-        batch = self._steps.batch()
-        await self._steps.bring_online(batch, self.context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
-        self._steps.send(batch)
-
-
-def why_not_created(name: str, error: StoreError) -> tuple[ErrorCode, str]:
-    """Say why the store did not take a topic."""
-    if isinstance(error, NodeExistsError):
-        return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."
-    return ErrorCode.UNKNOWN_SERVER_ERROR, str(error)
+        batch = self.steps.batch()
+        await self.steps.bring_online(batch, self.context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
+        self.steps.send(batch)

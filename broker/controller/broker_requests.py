@@ -43,19 +43,14 @@ class BrokerAsks(Asked[BrokersResponse]):
 
     def end(self, failure: KafkaError) -> None:
         """Complete the reply."""
-        self.reply.complete(self.response or refusal(self.request, failure.code))
+        if self.response is None:
+            logger.info("%s is refused: %r", type(self.request).__name__, failure)
+            self.response = refusal(self.request, failure.code)
+        self.reply.complete(self.response)
 
 
-async def serve(steps: Steps, asked: BrokerAsks) -> BrokersResponse:
-    """Do what is asked, or refuse it."""
-    try:
-        return await _answer(steps, asked.request, asked.version)
-    except KafkaError as error:
-        logger.info("%s is refused: %r", type(asked.request).__name__, error)
-        return refusal(asked.request, error.code)
-
-
-async def _answer(steps: Steps, request: BrokersRequest, version: int) -> BrokersResponse:
+async def serve(steps: Steps, request: BrokersRequest, version: int) -> BrokersResponse:
+    """Return the response to a broker's request; KafkaError if the request is refused as a whole."""
     match request:
         case AlterPartitionRequest():
             return await _alter_partitions(steps, request, version)
@@ -91,9 +86,7 @@ async def _alter_partitions(steps: Steps, request: AlterPartitionRequest, versio
     for write in conflicts:
         outcomes[write.partition] = ErrorCode.INVALID_UPDATE_VERSION
     if outcomes:
-        batch = steps.batch()
-        batch.add_update_metadata(context.brokers, outcomes)
-        steps.send(batch)
+        steps.send_metadata(context.brokers, outcomes)
     return isr_updates.response(context, request, version, outcomes)
 
 
@@ -111,7 +104,7 @@ async def _shut_down(steps: Steps, request: ControlledShutdownRequest) -> Contro
     led = [each for each in concerned if context.leadership[each].leader == broker_id]
     followed = [each for each in concerned if context.leadership[each].leader != broker_id]
     batch = steps.batch()
-    await steps.elect(batch, led, lambda partition, state: before_shutdown(context, partition, state))
+    await steps.elect(batch, led, before_shutdown)
     # It stops fetching before it leaves the ISR, lest it join again.
     for partition in followed:
         batch.add_stop_replica(broker_id, partition, delete=False)

@@ -21,6 +21,7 @@ from ottla.wire.types import ZERO_UUID, TopicPartition
 K = TypeVar("K")
 T = TypeVar("T")
 R = TypeVar("R")
+W = TypeVar("W", CreatableTopic, CreatePartitionsTopic)
 
 
 class TopicOutcome(NamedTuple):
@@ -108,11 +109,12 @@ class ClientRequest(Asked[Mapping[K, T]], Generic[K, T]):
             self._timer.cancel()
 
 
-class _Creation(ClientRequest[str, TopicOutcome]):
+class _Creation(ClientRequest[str, TopicOutcome], Generic[W]):
     """New partitions, which the reply waits for until they have leaders."""
 
-    def __init__(self, waits: "TopicWaits", names: Collection[str], timeout_ms: int, validate_only: bool) -> None:
-        super().__init__(waits, names, timeout_ms)
+    def __init__(self, waits: "TopicWaits", topics: Sequence[W], timeout_ms: int, *, validate_only: bool) -> None:
+        super().__init__(waits, [topic.name for topic in topics], timeout_ms)
+        self.topics: Sequence[W] = topics
         self.validate_only = validate_only
 
     def created(self, topic: NewTopic, topic_id: bytes = ZERO_UUID) -> None:
@@ -135,24 +137,12 @@ class _Creation(ClientRequest[str, TopicOutcome]):
                 del self.open[name]
 
 
-class CreateTopics(_Creation):
-    """Somebody wants topics created."""
-
-    def __init__(
-        self, waits: "TopicWaits", topics: Sequence[CreatableTopic], timeout_ms: int, *, validate_only: bool
-    ) -> None:
-        super().__init__(waits, [topic.name for topic in topics], timeout_ms, validate_only)
-        self.topics = topics
+class CreateTopics(_Creation[CreatableTopic]):
+    """A client's CreateTopics."""
 
 
-class CreatePartitions(_Creation):
-    """Somebody wants topics to have more partitions."""
-
-    def __init__(
-        self, waits: "TopicWaits", topics: Sequence[CreatePartitionsTopic], timeout_ms: int, *, validate_only: bool
-    ) -> None:
-        super().__init__(waits, [topic.name for topic in topics], timeout_ms, validate_only)
-        self.topics = topics
+class CreatePartitions(_Creation[CreatePartitionsTopic]):
+    """A client's CreatePartitions."""
 
 
 class DeleteTopics(ClientRequest[str, ErrorCode]):
@@ -196,12 +186,6 @@ class ElectLeaders(ClientRequest[TopicPartition, KafkaError | None]):
             known = metadata.partition(*partition)
             if known is not None and known.leader == leader:
                 del self.open[partition]
-
-
-class AutoCreate(NamedTuple):
-    """Somebody asked for topics that there are not."""
-
-    topics: Sequence[NewTopic]
 
 
 class TopicWaits:

@@ -68,10 +68,8 @@ class LiveBroker(NamedTuple):
 class ControllerContext:
     """One controller's knowledge, from its election to its resignation."""
 
-    def __init__(self, epoch: int = 0, epoch_version: int = 0) -> None:
-        """Begin with nothing but the controller's epoch and the version of its znode, which fences every write."""
+    def __init__(self, epoch: int = 0) -> None:
         self.epoch = epoch
-        self.epoch_version = epoch_version
         self.brokers: dict[int, LiveBroker] = {}
         self.shutting_down: set[int] = set()
         self.offline_directories: dict[int, set[TopicPartition]] = {}

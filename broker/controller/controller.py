@@ -11,23 +11,24 @@ come through the one channel, and what the controller knows changes nowhere else
 import logging
 import math
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import trio
 
+from ottla.broker.cluster.config_description import topic_config
 from ottla.broker.cluster.metadata_cache import MetadataCache
 from ottla.broker.cluster.topic_names import check_name
 from ottla.broker.config.broker_config import BrokerConfig
 from ottla.broker.config.dynamic import DynamicConfig
-from ottla.broker.controller.actions import UNCLEAN_KEY, Settings
-from ottla.broker.controller.active import ActiveController, why_not_created
+from ottla.broker.controller import elections, reassignment
+from ottla.broker.controller.actions import UNCLEAN_KEY, Steps
+from ottla.broker.controller.active import ActiveController
 from ottla.broker.controller.assignment import BrokerPlace
 from ottla.broker.controller.broker_queues import BrokerQueues, Peer
 from ottla.broker.controller.broker_requests import BrokerAsks, BrokersRequest, BrokersResponse
 from ottla.broker.controller.client_requests import (
     Asked,
-    AutoCreate,
     CreatePartitions,
     CreateReply,
     CreateTopics,
@@ -53,8 +54,6 @@ from ottla.broker.controller.topic_plans import (
 )
 from ottla.broker.loop.clock import Clock, Timer
 from ottla.broker.loop.deferred import Deferred
-from ottla.log.config import LogConfig
-from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_partitions import CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic
@@ -82,6 +81,12 @@ class _Answer(NamedTuple):
     response: Response
 
 
+class _AutoCreate(NamedTuple):
+    """Topics to create, because clients asked for their metadata."""
+
+    topics: Sequence[NewTopic]
+
+
 class _UncleanElections(NamedTuple):
     """Partitions would now rather lose records than wait, unless their topics say otherwise."""
 
@@ -90,7 +95,7 @@ class _Rebalance(NamedTuple):
     """It is time to look whether partitions are led by those who should."""
 
 
-_Event = _UncleanElections | _Rebalance | WatchEvent | Asked[Any] | AutoCreate | _Answer
+_Event = _UncleanElections | _Rebalance | WatchEvent | Asked[Any] | _AutoCreate | _Answer
 
 
 class Controller:
@@ -112,16 +117,9 @@ class Controller:
         self._peers = peers
         self._dynamic = dynamic
         config = dynamic.static
-        self._settings = Settings(
-            broker_id,
-            config.inter_broker_listener_name,
-            config.delete_topic_enable,
-            lambda: bool(dynamic.current.values[UNCLEAN_KEY]),
-            new_topic_id,
-        )
         # That of brokers, unless the controller has one of its own.
         self._listener = (config.values["control.plane.listener.name"] or config.inter_broker_listener_name).upper()
-        self._rules = Rules(config.num_partitions, config.default_replication_factor, self._check_configs, random_below)
+        self._rules = Rules(config.num_partitions, config.default_replication_factor, random_below)
         self._waits = TopicWaits(clock, metadata)
         self._being_created: set[str] = set()
         self._complaints: set[str] = set()
@@ -189,13 +187,14 @@ class Controller:
         LEADER_NOT_AVAILABLE, as Kafka says: ask again.
         """
         answers, planned = {}, []
+        existing = self._existing(self._metadata.topics)
         for name in names:
             try:
                 check_name(name)
                 if name in self._being_created:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 topic = topic_by_name(name, self._dynamic.static.values, len(self._metadata.brokers))
-                planned.append(plan_topic(topic, self._existing(self._metadata.topics), self._rules))
+                planned.append(self._plan(topic, existing))
                 answers[name] = ErrorCode.LEADER_NOT_AVAILABLE
             except KafkaError as error:
                 exists = error.code is ErrorCode.TOPIC_ALREADY_EXISTS
@@ -206,7 +205,7 @@ class Controller:
                     logger.error("Topic '%s' cannot be created: %s", name, error.detail)
         if planned:
             self._being_created.update(topic.name for topic in planned)
-            self._put(AutoCreate(planned))
+            self._put(_AutoCreate(planned))
         return answers
 
     def address(self, broker_id: int) -> tuple[str, int] | None:
@@ -284,7 +283,7 @@ class Controller:
             case Asked():
                 if self._active is not None:
                     await self._answer(event, self._active)
-            case AutoCreate(topics):
+            case _AutoCreate(topics):
                 await self._auto_create(topics)
             case _UncleanElections() if self._active is not None:
                 await self._active.bring_online()
@@ -322,15 +321,13 @@ class Controller:
         while await self._store.controller_id() is None:
             self._resign()
             try:
-                elected = await self._store.become_controller(self._broker_id, self._clock.now_ms())
-                if elected is None:
+                epoch = await self._store.become_controller(self._broker_id, self._clock.now_ms())
+                if epoch is None:
                     return
-                epoch, version = elected
                 logger.info("[Controller id=%d] Elected as the controller, with epoch %d", self._broker_id, epoch)
-                context = ControllerContext(epoch, version)
-                self._active = ActiveController(
-                    self._settings, context, self._store, self._queues, self._waits.topics_gone
-                )
+                context = ControllerContext(epoch)
+                steps = Steps(self._broker_id, self._dynamic, context, self._store, self._queues)
+                self._active = ActiveController(steps, self._waits.topics_gone)
                 await self._active.begin()
                 self._rebalance_after(_FIRST_REBALANCE_AFTER_SECONDS)
                 logger.info("[Controller id=%d] Ready, with epoch %d", self._broker_id, epoch)
@@ -371,7 +368,7 @@ class Controller:
         config = self._dynamic.static
         if self._active is not None:
             self._rebalance_after(config.leader_imbalance_check_interval_seconds)
-            await self._active.rebalance(config.leader_imbalance_per_broker_percentage)
+            await elections.rebalance(self._active.steps, config.leader_imbalance_per_broker_percentage)
 
     # Clients
 
@@ -380,11 +377,11 @@ class Controller:
         to_delete = () if self._active is None else self._active.context.topics_to_delete
         return Existing(topics, to_delete, brokers)
 
-    def _check_configs(self, configs: Mapping[str, str]) -> None:
-        try:
-            LogConfig.from_topic(configs, self._dynamic.log_defaults)
-        except ConfigError as error:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    def _plan(self, topic: CreatableTopic, existing: Existing) -> NewTopic:
+        """Return the topic to create; KafkaError if it cannot be created."""
+        planned = plan_topic(topic, existing, self._rules)
+        topic_config(planned.configs, self._dynamic)
+        return planned
 
     async def _answer(self, request: Asked[Any], active: ActiveController) -> None:
         match request:
@@ -395,9 +392,11 @@ class Controller:
             case DeleteTopics():
                 await active.delete_topics(request)
             case ElectLeaders():
-                request.elected(await active.elect_leaders(request.keys, unclean=request.unclean))
+                elected = await elections.elect_leaders(active.steps, request.keys, unclean=request.unclean)
+                request.elected(elected)
             case Reassign():
-                await active.reassign(request)
+                request.outcomes = {}
+                await reassignment.begin(active.steps, request.wanted, request.outcomes)
             case BrokerAsks():
                 await active.answer(request)
 
@@ -405,10 +404,11 @@ class Controller:
         if count_partitions(request.topics, self._rules.num_partitions) > MAX_PARTITIONS_PER_REQUEST:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
         names = set(active.context.topics)
+        existing = self._existing(names)
         planned = []
         for topic in request.topics:
             try:
-                plan = plan_topic(topic, self._existing(names), self._rules)
+                plan = self._plan(topic, existing)
             except KafkaError as error:
                 request.outcomes[topic.name] = TopicOutcome(error)
                 continue
@@ -422,7 +422,7 @@ class Controller:
                 if failure is None:
                     request.created(plan, topic_id)
                 else:
-                    request.outcomes[plan.name] = TopicOutcome(KafkaError(*why_not_created(plan.name, failure)))
+                    request.outcomes[plan.name] = TopicOutcome(_why_not_created(plan.name, failure))
             await active.topics_changed()
 
     async def _create_partitions(self, request: CreatePartitions, active: ActiveController) -> None:
@@ -449,3 +449,9 @@ class Controller:
                 await self._active.topics_changed()
         finally:
             self._being_created.difference_update(topic.name for topic in topics)
+
+
+def _why_not_created(name: str, error: StoreError) -> KafkaError:
+    if isinstance(error, NodeExistsError):
+        return KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))

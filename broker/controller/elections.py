@@ -6,6 +6,7 @@ Counterparts in Kafka: KafkaController's processReplicaLeaderElection and checkA
 
 import logging
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 import trio
@@ -35,7 +36,6 @@ async def elect_leaders(
 
     Return who was elected, or why nobody was.
     """
-    context = steps.context
     outcomes: dict[TopicPartition, int | KafkaError] = {}
     to_elect = []
     for partition in partitions:
@@ -47,15 +47,8 @@ async def elect_leaders(
     # There may be thousands of them; others are to have the loop in between.
     await trio.lowlevel.checkpoint()
     batch = steps.batch()
-    elected = await steps.elect(
-        batch,
-        to_elect,
-        lambda partition, state: (
-            after_failure(context, partition, state, allow_unclean=True)
-            if unclean
-            else preferred(context, partition, state)
-        ),
-    )
+    choose = partial(after_failure, allow_unclean=True) if unclean else preferred
+    elected = await steps.elect(batch, to_elect, choose)
     steps.send(batch)
     code, strategy = _NOT_ELECTED[unclean]
     for partition in to_elect:
@@ -76,12 +69,11 @@ async def begin_written(steps: Steps) -> None:
 
 async def rebalance(steps: Steps, most_percent: int) -> None:
     """Have first replicas lead again where brokers lead too few of the partitions that are theirs."""
-    context = steps.context
-    partitions = out_of_balance(context, most_percent)
+    partitions = out_of_balance(steps.context, most_percent)
     if partitions:
         logger.info("Electing the preferred leaders of %d partitions", len(partitions))
         batch = steps.batch()
-        await steps.elect(batch, partitions, lambda partition, state: preferred(context, partition, state))
+        await steps.elect(batch, partitions, preferred)
         steps.send(batch)
 
 

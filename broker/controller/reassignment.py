@@ -212,7 +212,7 @@ async def _settle_leaders(steps: Steps, batch: RequestBatch, final: Assignments)
             leaderless.append(partition)
     for partition in await _renew_epochs(steps, staying):
         batch.add_leader_and_isr(context, final[partition].replicas, partition, is_new=False)
-    await steps.elect(batch, leaderless, lambda partition, state: for_reassignment(context, partition, state))
+    await steps.elect(batch, leaderless, for_reassignment)
 
 
 async def _stop(steps: Steps, batch: RequestBatch, replicas: Collection[Replica]) -> None:

@@ -55,7 +55,7 @@ class StateWrite(NamedTuple):
 
 
 # Who is to lead a partition in this state; None: nobody can.
-Choose = Callable[[TopicPartition, PartitionState], PartitionState | None]
+Choose = Callable[[ControllerContext, TopicPartition, PartitionState], PartitionState | None]
 
 
 def begin_partitions(context: ControllerContext) -> None:
@@ -122,7 +122,7 @@ def elect(
             logger.error("[Controller epoch=%d] The state of %s is not in the store", context.epoch, partition)
         elif state.controller_epoch > context.epoch:
             logger.error("[Controller epoch=%d] A later one wrote the state of %s", context.epoch, partition)
-        elif (chosen := choose(partition, state)) is None:
+        elif (chosen := choose(context, partition, state)) is None:
             logger.error("[Controller epoch=%d] No replica can lead %s: %s", context.epoch, partition, state)
         else:
             replicas = context.assignment(partition).replicas

@@ -8,6 +8,7 @@ Counterpart in Kafka: KafkaZkClient.
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
 
@@ -80,10 +81,10 @@ class ClusterStore:
         found = read_or_pass_over(znodes.CONTROLLER, znodes.decode_controller, data)
         return UNKNOWN_BROKER if found is None else found
 
-    async def become_controller(self, broker_id: int, timestamp_ms: int) -> tuple[int, int] | None:
-        """Take /controller and the next epoch in one; return that and the version of its znode, which fences writes.
+    async def become_controller(self, broker_id: int, timestamp_ms: int) -> int | None:
+        """Take /controller and the next epoch in one transaction; return that epoch. From now on writes are fenced.
 
-        None while the last epoch cannot be read; whoever mends it is noticed.
+        None while the last epoch cannot be read. The znode is watched, because somebody may repair it.
         """
         try:
             data, stat = await self.session.get(znodes.CONTROLLER_EPOCH, watch=True)
@@ -105,16 +106,12 @@ class ClusterStore:
         except (NodeExistsError, BadVersionError, NoNodeError) as error:
             raise ControllerMovedError("another broker was elected") from error
         self._fence = Check(znodes.CONTROLLER_EPOCH, version + 1)
-        return epoch + 1, version + 1
+        return epoch + 1
 
     async def resign(self) -> None:
         """Give up /controller, if it is still this one's."""
-        try:
+        with suppress(ControllerMovedError):
             await self._write([[Delete(znodes.CONTROLLER)]])
-        except ControllerMovedError:
-            pass
-        finally:
-            self._fence = None
 
     async def give_up(self) -> None:
         """Give up a /controller that is this session's, though nobody acts as it."""
@@ -314,10 +311,6 @@ class ClusterStore:
     async def mark_for_deletion(self, topics: Iterable[str]) -> None:
         """Say that topics are to be deleted; some may be marked already."""
         await self._settle([[Create(znodes.delete_topic_path(topic))] for topic in topics])
-
-    async def unmark_for_deletion(self, topics: Iterable[str]) -> None:
-        """Forget that topics were to be deleted."""
-        await self.delete(map(znodes.delete_topic_path, topics))
 
     async def remove_topics(self, topics: Iterable[str]) -> None:
         """Remove all that there is of topics; last of all the mark that they are to be deleted."""

@@ -32,7 +32,6 @@ class Rules(NamedTuple):
 
     num_partitions: int
     default_replication_factor: int
-    check_configs: Callable[[Mapping[str, str]], None]
     random_below: Callable[[int], int]
 
 
@@ -101,7 +100,6 @@ def plan_topic(topic: CreatableTopic, existing: Existing, rules: Rules) -> NewTo
     _check_collision(name, existing.topics)
     brokers = {each.broker_id for each in existing.brokers}
     assignment = _manual_assignment(topic.assignments, brokers) if spread is None else spread
-    rules.check_configs(configs)
     return NewTopic(name, assignment, configs)
 
 

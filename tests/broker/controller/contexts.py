@@ -11,7 +11,7 @@ TOPIC_ID = bytes(range(16))
 
 def context_of(brokers: tuple[int, ...], *replicas: tuple[int, ...], topic: str = "t") -> ControllerContext:
     """Live brokers, and one topic whose partitions have these replicas and are all new."""
-    context = ControllerContext(epoch=7, epoch_version=3)
+    context = ControllerContext(epoch=7)
     for broker_id in brokers:
         revive(context, broker_id)
     context.set_topic(topic, TOPIC_ID, {index: ReplicaAssignment(each) for index, each in enumerate(replicas)})

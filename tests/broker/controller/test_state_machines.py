@@ -1,6 +1,8 @@
+from functools import partial
+
 import pytest
 
-from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
+from ottla.broker.controller.context import PartitionPhase, Replica, ReplicaPhase
 from ottla.broker.controller.leader_choice import after_failure
 from ottla.broker.controller.state_machines import (
     PARTITION_MOVES,
@@ -25,10 +27,6 @@ from ottla.wire.messages.update_metadata import UpdateMetadataRequest
 from ottla.wire.types import TopicPartition
 from ottla.zk.znodes import PartitionState
 from tests.broker.controller.contexts import P, context_of, lead, new_batch
-
-
-def clean(context: ControllerContext, partition: TopicPartition, state: PartitionState) -> PartitionState | None:
-    return after_failure(context, partition, state, allow_unclean=False)
 
 
 @pytest.mark.parametrize("phase", PartitionPhase)
@@ -98,7 +96,7 @@ def test_an_election_goes_by_what_the_store_says_not_by_what_is_remembered() -> 
     lead(context, P, 1, 1, 2, 3)
     context.partition_phases[P] = PartitionPhase.OFFLINE
     found = PartitionState(1, 9, (1, 3), 2, version=12)
-    (write,) = elect(context, [P], {P: found}, lambda partition, state: clean(context, partition, state))
+    (write,) = elect(context, [P], {P: found}, partial(after_failure, allow_unclean=False))
     assert (write.state.leader, write.state.leader_epoch, write.state.version) == (3, 10, 12)
 
 
@@ -106,14 +104,14 @@ def test_an_election_leaves_alone_what_a_later_controller_wrote() -> None:
     context = context_of((1, 2), (1, 2))
     lead(context, P, 1, 1, 2)
     found = PartitionState(1, 9, (1, 2), context.epoch + 1)
-    assert elect(context, [P], {P: found}, lambda partition, state: state) == []
+    assert elect(context, [P], {P: found}, lambda context, partition, state: state) == []
 
 
 def test_an_election_without_a_state_or_a_candidate_leads_to_nothing() -> None:
     context = context_of((1, 2), (1, 2))
     state = lead(context, P, 1, 1, 2)
-    assert elect(context, [P], {}, lambda partition, state: state) == []
-    assert elect(context, [P], {P: state}, lambda partition, state: None) == []
+    assert elect(context, [P], {}, lambda context, partition, state: state) == []
+    assert elect(context, [P], {P: state}, lambda context, partition, state: None) == []
 
 
 def test_a_new_replica_of_a_partition_that_has_a_leader_is_told_to_follow() -> None:

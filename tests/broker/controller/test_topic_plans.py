@@ -1,5 +1,3 @@
-from collections.abc import Mapping
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,13 +9,7 @@ from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_topics import CreatableTopic
 from tests.broker.controller.cluster import assigned_topic, topic
 
-
-def check_configs(configs: Mapping[str, str]) -> None:
-    if "nonsense" in configs:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "Unknown topic config name: nonsense")
-
-
-RULES = Rules(4, 2, check_configs, lambda _: 0)
+RULES = Rules(4, 2, lambda _: 0)
 EXISTING = Existing({"taken", "a.b", "going"}, {"going"}, [BrokerPlace(0, None), BrokerPlace(1, None)])
 
 
@@ -60,7 +52,6 @@ def test_a_manual_assignment_is_taken_as_it_is() -> None:
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "Replication factor: 3 larger than available brokers: 2.",
         ),
-        (topic("t", nonsense="1"), ErrorCode.INVALID_CONFIG, "Unknown topic config name: nonsense"),
         (
             topic("t", retention_ms=None, segment_ms=None),
             ErrorCode.INVALID_CONFIG,
