@@ -1,7 +1,7 @@
-"""The steps that all deeds of the active controller are made of: gather what is to be told, write states, tell.
+"""The steps that the active controller's actions consist of: begin a batch of requests, write states, send the batch.
 
-Owns how a change of many partitions is written and tried again where a leader changed its ISR meanwhile. Must not know
-why anything is done. Counterparts in Kafka: ZkPartitionStateMachine, ZkReplicaStateMachine, as far as they write.
+Owns the writes of many partitions' states, with retries where a leader changed its ISR meanwhile. Must not know the
+reason of a change. Counterparts in Kafka: ZkPartitionStateMachine, ZkReplicaStateMachine, as far as they write.
 """
 
 import logging
@@ -25,7 +25,7 @@ UNCLEAN_KEY: Final = "unclean.leader.election.enable"
 
 
 class Steps:
-    """Steps over one context, store and set of queues."""
+    """The steps, over one context, store and set of queues."""
 
     def __init__(
         self,
@@ -42,11 +42,11 @@ class Steps:
         self._broker_id = broker_id
 
     def batch(self) -> RequestBatch:
-        """Begin what is to be told."""
+        """Return an empty batch of requests."""
         return RequestBatch(self._broker_id, self.dynamic.static.inter_broker_listener_name)
 
     def send(self, batch: RequestBatch) -> None:
-        """Queue what is to be told, for each broker its own."""
+        """Queue the requests of a batch for their brokers."""
         for broker_id, request in batch.requests(self.context):
             self.queues.send(broker_id, request)
 
@@ -57,7 +57,7 @@ class Steps:
         self.send(batch)
 
     async def bring_online(self, batch: RequestBatch, partitions: Iterable[TopicPartition]) -> None:
-        """Give a leader to those partitions that are NEW or OFFLINE and are to stay."""
+        """Elect leaders for the NEW and OFFLINE ones of these partitions, unless their topics are being deleted."""
         context = self.context
         to_stay = [each for each in partitions if not context.is_queued_for_deletion(each.topic)]
         writes = new_leaders(context, to_stay)
@@ -66,7 +66,7 @@ class Steps:
             written, conflicts = await self.store.write_states(writes)
             await trio.lowlevel.checkpoint()
             for write in conflicts:
-                logger.error("The state of %s was there already", write.partition)
+                logger.error("%s has a state in the store already; it gets no new leader", write.partition)
             leaders_written(context, batch, written)
         offline = [each for each in to_stay if context.partition_phases.get(each) is PartitionPhase.OFFLINE]
         if offline:
@@ -82,19 +82,19 @@ class Steps:
     async def elect(
         self, batch: RequestBatch, partitions: Sequence[TopicPartition], choose: Choose
     ) -> dict[TopicPartition, int]:
-        """Have leaders chosen and written; return who was elected."""
+        """Elect leaders and write them; return the elected leaders."""
         elected: dict[TopicPartition, int] = {}
         while partitions:
             found = await self.store.partition_states(partitions)
             written, conflicts = await self.store.write_states(elect(self.context, partitions, found, choose))
             leaders_written(self.context, batch, written)
             elected |= {write.partition: write.state.leader for write in written}
-            # A leader changed its ISR meanwhile: look again.
+            # A leader changed its ISR meanwhile: try again.
             partitions = [write.partition for write in conflicts]
         return elected
 
     async def shrink_isr(self, batch: RequestBatch, replicas: Sequence[Replica]) -> None:
-        """Take replicas out of the ISR."""
+        """Remove replicas from the ISR of their partitions."""
         while replicas:
             found = await self.store.partition_states(each.partition for each in replicas)
             writes, others = shrink_isr(self.context, replicas, found)
@@ -104,7 +104,7 @@ class Steps:
             replicas = [each for each in replicas if each.partition in again and each not in others]
 
     async def _unclean_topics(self, partitions: Iterable[TopicPartition]) -> set[str]:
-        """Return the topics that would rather lose records than wait, of those that have nobody left in sync."""
+        """Return the topics that allow unclean elections, of those with a partition without live in-sync replicas."""
         context = self.context
         topics = {
             partition.topic

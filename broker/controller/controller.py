@@ -1,11 +1,11 @@
-"""The controller's task: one event after the other, through one channel.
+"""The controller's task, which handles one event after the other from one channel.
 
-Owns the channel, the broker's candidacy for controller, and what clients ask of the controller. What the active one
-does is in `active`. Must not know the wire between brokers, nor connections.
+Owns the channel, the broker's candidacy, and the requests to the controller. `active` handles the rest while this
+broker is elected. Must not know the wire between brokers, nor connections.
 Counterparts in Kafka: ControllerEventManager, and KafkaController's elect, resign and process.
 
-Every broker runs one; that of one broker is active. All events, the store's, the clients' and the brokers' answers,
-come through the one channel, and what the controller knows changes nowhere else.
+Every broker runs a controller; one of them is active. All events come through the channel: the store's, clients'
+requests, brokers' requests and responses. Nothing else changes the controller's knowledge.
 """
 
 import logging
@@ -26,9 +26,8 @@ from ottla.broker.controller.actions import UNCLEAN_KEY, Steps
 from ottla.broker.controller.active import ActiveController
 from ottla.broker.controller.assignment import BrokerPlace
 from ottla.broker.controller.broker_queues import BrokerQueues, Peer
-from ottla.broker.controller.broker_requests import BrokerAsks, BrokersRequest, BrokersResponse
+from ottla.broker.controller.broker_requests import BrokersRequest, BrokersResponse, PendingBrokerRequest
 from ottla.broker.controller.client_requests import (
-    Asked,
     CreatePartitions,
     CreateReply,
     CreateTopics,
@@ -36,6 +35,7 @@ from ottla.broker.controller.client_requests import (
     DeleteTopics,
     ElectLeaders,
     ElectReply,
+    PendingRequest,
     TopicOutcome,
     TopicWaits,
 )
@@ -66,15 +66,15 @@ from ottla.zk.store import EventType, NodeExistsError, Session, StoreError, Stor
 
 logger = logging.getLogger("kafka.controller.KafkaController")
 
-# What Kafka's controllers wait before they look for the first time.
+# As in Kafka, the time between an election and the first rebalance.
 _FIRST_REBALANCE_AFTER_SECONDS: Final = 5
 _CANDIDATE_AGAIN_AFTER_SECONDS: Final = 1
 
 R = TypeVar("R")
 
 
-class _Answer(NamedTuple):
-    """A broker has answered."""
+class _ResponseReceived(NamedTuple):
+    """A broker has responded to a request of the controller."""
 
     broker_id: int
     request: ControlRequest
@@ -88,18 +88,18 @@ class _AutoCreate(NamedTuple):
 
 
 class _UncleanElections(NamedTuple):
-    """Partitions would now rather lose records than wait, unless their topics say otherwise."""
+    """`unclean.leader.election.enable` is true now, the default of all topics."""
 
 
 class _Rebalance(NamedTuple):
-    """It is time to look whether partitions are led by those who should."""
+    """The timer of the next rebalance has fired."""
 
 
-_Event = _UncleanElections | _Rebalance | WatchEvent | Asked[Any] | _AutoCreate | _Answer
+_Event = _UncleanElections | _Rebalance | WatchEvent | PendingRequest[Any] | _AutoCreate | _ResponseReceived
 
 
 class Controller:
-    """One broker's controller, active or not."""
+    """The controller of one broker, active or not."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Controller:
         self._peers = peers
         self._dynamic = dynamic
         config = dynamic.static
-        # That of brokers, unless the controller has one of its own.
+        # The inter-broker listener, unless the controller has a listener of its own.
         self._listener = (config.values["control.plane.listener.name"] or config.inter_broker_listener_name).upper()
         self._rules = Rules(config.num_partitions, config.default_replication_factor, random_below)
         self._waits = TopicWaits(clock, metadata)
@@ -129,7 +129,7 @@ class Controller:
         self._store: ClusterStore
         self._queues: BrokerQueues
 
-    # What may be called from anywhere on the loop; nothing here waits.
+    # May be called from anywhere on the loop; nothing here waits.
 
     @property
     def is_active(self) -> bool:
@@ -137,54 +137,54 @@ class Controller:
         return self._active is not None
 
     def on_store_event(self, event: WatchEvent) -> None:
-        """Take an event of the session that `run` is given."""
+        """Queue an event of the session that `run` uses."""
         self._put(event)
 
     def metadata_changed(self, topics: Collection[str]) -> None:
-        """Take in that this broker was told something new of topics."""
+        """Complete requests that wait for leaders of these topics."""
         self._waits.metadata_changed(topics)
 
     async def unclean_election_changed(self, config: BrokerConfig) -> None:
-        """Take in whether partitions may have leaders that are not in sync."""
+        """Queue an election of leaders that are not in sync, if the configuration allows them now."""
         if config.values[UNCLEAN_KEY]:
             self._put(_UncleanElections())
 
     def create_topics(self, topics: Sequence[CreatableTopic], timeout_ms: int, *, validate_only: bool) -> CreateReply:
-        """Have topics, no two of one name, created; the reply comes when they have leaders."""
-        return self._asked(CreateTopics(self._waits, topics, timeout_ms, validate_only=validate_only))
+        """Create topics with distinct names; the reply comes when they have leaders."""
+        return self._submit(CreateTopics(self._waits, topics, timeout_ms, validate_only=validate_only))
 
     def create_partitions(
         self, topics: Sequence[CreatePartitionsTopic], timeout_ms: int, *, validate_only: bool
     ) -> CreateReply:
-        """Have partitions added to topics, no two of one name; the reply comes when they have leaders."""
-        return self._asked(CreatePartitions(self._waits, topics, timeout_ms, validate_only=validate_only))
+        """Add partitions to topics with distinct names; the reply comes when they have leaders."""
+        return self._submit(CreatePartitions(self._waits, topics, timeout_ms, validate_only=validate_only))
 
     def delete_topics(self, names: Collection[str], timeout_ms: int) -> DeleteReply:
-        """Have topics deleted; the reply comes when they are gone."""
-        return self._asked(DeleteTopics(self._waits, names, timeout_ms))
+        """Delete topics; the reply comes when they are gone."""
+        return self._submit(DeleteTopics(self._waits, names, timeout_ms))
 
     def elect_leaders(self, partitions: Collection[TopicPartition], timeout_ms: int, *, unclean: bool) -> ElectReply:
-        """Have leaders elected; the reply comes when they are known to lead."""
-        return self._asked(ElectLeaders(self._waits, partitions, timeout_ms, unclean=unclean))
+        """Elect leaders; the reply comes when this broker's metadata has them."""
+        return self._submit(ElectLeaders(self._waits, partitions, timeout_ms, unclean=unclean))
 
     def ask(self, request: BrokersRequest, version: int) -> Deferred[BrokersResponse]:
-        """Have done what a broker asks of the controller."""
-        return self._asked(BrokerAsks(request, version))
+        """Handle a broker's request to the controller."""
+        return self._submit(PendingBrokerRequest(request, version))
 
     def reassign(self, wanted: Wanted) -> ReassignReply:
-        """Have partitions come to other replicas; the reply comes when that has begun."""
-        return self._asked(Reassign(wanted))
+        """Reassign partitions to other replicas; the reply comes when the reassignments are under way."""
+        return self._submit(Reassign(wanted))
 
     def reassignments(self) -> dict[TopicPartition, znodes.ReplicaAssignment]:
-        """Return the partitions whose replicas are changing; KafkaError NOT_CONTROLLER if another one knows."""
+        """Return the partitions whose replicas are changing; KafkaError NOT_CONTROLLER if this one is not active."""
         if self._active is None:
             raise not_controller()
         return self._active.context.reassignments()
 
     def auto_create(self, names: Iterable[str]) -> dict[str, ErrorCode]:
-        """Have topics created that a client has only asked for; return what it is answered, at once.
+        """Create missing topics; return the error of each for the client at once.
 
-        LEADER_NOT_AVAILABLE, as Kafka says: ask again.
+        As in Kafka it is LEADER_NOT_AVAILABLE, after which clients ask again.
         """
         answers, planned = {}, []
         existing = self._existing(self._metadata.topics)
@@ -199,7 +199,7 @@ class Controller:
             except KafkaError as error:
                 exists = error.code is ErrorCode.TOPIC_ALREADY_EXISTS
                 answers[name] = ErrorCode.LEADER_NOT_AVAILABLE if exists else error.code
-                # Clients ask over and over; an operator is told once.
+                # Clients ask repeatedly; the log has each error once.
                 if error.code is ErrorCode.INVALID_REPLICATION_FACTOR and error.detail not in self._complaints:
                     self._complaints.add(error.detail)
                     logger.error("Topic '%s' cannot be created: %s", name, error.detail)
@@ -209,7 +209,7 @@ class Controller:
         return answers
 
     def address(self, broker_id: int) -> tuple[str, int] | None:
-        """Return where the active controller reaches a broker; None if it knows of none."""
+        """Return the address that the active controller uses for a broker; None if there is none."""
         broker = None if self._active is None else self._active.context.brokers.get(broker_id)
         endpoints = () if broker is None else broker.info.endpoints
         return next(((each.host, each.port) for each in endpoints if each.listener == self._listener), None)
@@ -217,10 +217,10 @@ class Controller:
     # The task
 
     async def run(self, session: Session, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Be a candidate, and the controller when elected; started when this broker was told all that it is to do."""
+        """Be a candidate, and the controller when elected. Started when this broker has its roles, if it is elected."""
         self._store = ClusterStore(session)
         async with trio.open_nursery() as nursery:
-            self._queues = BrokerQueues(nursery, self._peers, self._answered)
+            self._queues = BrokerQueues(nursery, self._peers, self._received)
             await self._stand_for_election()
             await self._queues.flush(self._broker_id)
             task_status.started()
@@ -230,23 +230,23 @@ class Controller:
     def _put(self, event: _Event) -> None:
         self._sender.send_nowait(event)
 
-    def _asked(self, request: Asked[R]) -> Deferred[R]:
+    def _submit(self, request: PendingRequest[R]) -> Deferred[R]:
         self._put(request)
         return request.reply
 
-    def _answered(self, broker_id: int, request: ControlRequest, response: Response) -> None:
-        self._put(_Answer(broker_id, request, response))
+    def _received(self, broker_id: int, request: ControlRequest, response: Response) -> None:
+        self._put(_ResponseReceived(broker_id, request, response))
 
     async def _process(self, event: _Event) -> None:
-        """Take an event in; nothing that goes wrong in it keeps the next from its turn."""
+        """Handle an event. No failure keeps the next event from its turn."""
         try:
             try:
-                await self._take_and_answer(event)
+                await self._handle_and_reply(event)
             except ControllerMovedError:
                 self._resign()
                 await self._stand_for_election()
         except StoreFailedError as error:
-            # Some of it may be in the store, and some not: whoever is the controller next reads all of it.
+            # The store may have a part of the changes, so the next controller must read everything again.
             logger.error(
                 "[Controller id=%d] The store failed at %s: %s. Resigning; a candidate again in %d s",
                 self._broker_id,
@@ -260,11 +260,11 @@ class Controller:
         except Exception:
             logger.exception("[Controller id=%d] Failed at %s", self._broker_id, type(event).__name__)
 
-    async def _take_and_answer(self, event: _Event) -> None:
-        """Take an event in. Whoever asked for it is answered, whatever is raised."""
+    async def _handle_and_reply(self, event: _Event) -> None:
+        """Handle an event. A request is ended, and so gets its reply, whatever is raised."""
         failure = KafkaError(ErrorCode.NOT_CONTROLLER)
         try:
-            await self._take(event)
+            await self._handle(event)
         except KafkaError as error:
             failure = error
         except ControllerMovedError:
@@ -273,26 +273,26 @@ class Controller:
             failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error) if isinstance(error, StoreError) else "")
             raise
         finally:
-            if isinstance(event, Asked):
+            if isinstance(event, PendingRequest):
                 event.end(failure)
 
-    async def _take(self, event: _Event) -> None:
+    async def _handle(self, event: _Event) -> None:
         match event:
             case WatchEvent(type, path):
-                await self._take_store_event(type, path)
-            case Asked():
+                await self._handle_store_event(type, path)
+            case PendingRequest():
                 if self._active is not None:
-                    await self._answer(event, self._active)
+                    await self._serve(event, self._active)
             case _AutoCreate(topics):
                 await self._auto_create(topics)
             case _UncleanElections() if self._active is not None:
                 await self._active.bring_online()
             case _Rebalance():
                 await self._rebalance()
-            case _Answer(broker_id, request, response):
-                await self._take_answer(broker_id, request, response)
+            case _ResponseReceived(broker_id, request, response):
+                await self._handle_response(broker_id, request, response)
 
-    async def _take_store_event(self, event: EventType, path: str) -> None:
+    async def _handle_store_event(self, event: EventType, path: str) -> None:
         if path in (znodes.CONTROLLER, znodes.CONTROLLER_EPOCH):
             await self._moved()
         elif event is EventType.EXPIRED:
@@ -302,21 +302,21 @@ class Controller:
         elif self._active is not None:
             await self._active.store_changed(event, path)
 
-    async def _take_answer(self, broker_id: int, request: ControlRequest, response: Response) -> None:
+    async def _handle_response(self, broker_id: int, request: ControlRequest, response: Response) -> None:
         if self._active is None:
             return
         if isinstance(request, StopReplicaRequest) and isinstance(response, StopReplicaResponse):
             await self._active.replicas_stopped(broker_id, request, response)
         elif isinstance(response, LeaderAndIsrResponse):
-            await self._active.leaders_answered(broker_id, response)
+            await self._active.leaders_received(broker_id, response)
 
     # Candidacy
 
     async def _stand_for_election(self) -> None:
-        """Become the controller, if nobody is; again, if that was undone meanwhile. Whoever is, its end is seen."""
+        """Become the controller if there is none, and again if that was undone meanwhile. /controller is watched."""
         if self._active is None:
-            # A stranger may have written something else into what is this one's still; or it was elected in this
-            # session before it heard that the last one had expired, and then resigned.
+            # This session may own /controller still: a stranger overwrote its data; or this broker was elected in this
+            # session, and resigned when it learnt only then that the last session had expired.
             await self._store.give_up()
         while await self._store.controller_id() is None:
             self._resign()
@@ -334,7 +334,7 @@ class Controller:
             except ControllerMovedError:
                 self._resign()
             except Exception:
-                # Whoever comes next may know better.
+                # Another controller may succeed.
                 try:
                     await self._store.resign()
                 finally:
@@ -342,7 +342,7 @@ class Controller:
                 raise
 
     async def _moved(self) -> None:
-        """Take in that /controller changed; a new election is open when it is gone."""
+        """Handle a change of /controller: resign, and stand for election if the znode is gone."""
         if self._active is not None and await self._store.controller_id() == self._broker_id:
             return
         self._resign()
@@ -383,7 +383,7 @@ class Controller:
         topic_config(planned.configs, self._dynamic)
         return planned
 
-    async def _answer(self, request: Asked[Any], active: ActiveController) -> None:
+    async def _serve(self, request: PendingRequest[Any], active: ActiveController) -> None:
         match request:
             case CreateTopics():
                 await self._create_topics(request, active)
@@ -397,8 +397,8 @@ class Controller:
             case Reassign():
                 request.outcomes = {}
                 await reassignment.begin(active.steps, request.wanted, request.outcomes)
-            case BrokerAsks():
-                await active.answer(request)
+            case PendingBrokerRequest():
+                await active.serve_broker(request)
 
     async def _create_topics(self, request: CreateTopics, active: ActiveController) -> None:
         if count_partitions(request.topics, self._rules.num_partitions) > MAX_PARTITIONS_PER_REQUEST:
@@ -438,11 +438,11 @@ class Controller:
             await active.topic_modified(name)
 
     async def _auto_create(self, topics: Sequence[NewTopic]) -> None:
-        """Write topics; whichever broker's controller is active finds them."""
+        """Write topics, which the active controller of any broker finds."""
         try:
             errors = await self._store.create_topics([(topic, new_topic_id()) for topic in topics])
             for topic, error in zip(topics, errors, strict=True):
-                # Whoever asks again before all brokers have heard of the topic wants no more than that it be there.
+                # A client that asks again before all brokers know the topic only needs it to exist.
                 if error is not None and not isinstance(error, NodeExistsError):
                     logger.warning("Topic %s was not created: %r", topic.name, error)
             if self._active is not None:
