@@ -56,10 +56,11 @@ class Steps:
         batch.add_update_metadata(broker_ids, partitions)
         self.send(batch)
 
-    async def bring_online(self, batch: RequestBatch, partitions: Iterable[TopicPartition]) -> None:
-        """Elect leaders for the NEW and OFFLINE ones of these partitions, unless their topics are being deleted."""
+    async def bring_online(self, batch: RequestBatch, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """Elect leaders for NEW and OFFLINE partitions, of these or of all, unless their topics are being deleted."""
         context = self.context
-        to_stay = [each for each in partitions if not context.is_queued_for_deletion(each.topic)]
+        considered = context.partition_phases if partitions is None else partitions
+        to_stay = [each for each in considered if not context.is_queued_for_deletion(each.topic)]
         writes = new_leaders(context, to_stay)
         if writes:
             await trio.lowlevel.checkpoint()

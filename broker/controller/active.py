@@ -67,7 +67,7 @@ class ActiveController:
         replicas_online(context, batch, online)
         await self.steps.shrink_isr(batch, replicas_offline(context, batch, offline))
         begin_partitions(context)
-        await self.steps.bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
+        await self.steps.bring_online(batch)
         self.steps.send(batch)
         begun = await reassignment.begin_written(self.steps)
         rest = {each: found for each, found in context.reassignments().items() if each not in begun}
@@ -179,7 +179,7 @@ class ActiveController:
         batch = self.steps.batch()
         replicas = context.replicas_on(broker_ids)
         replicas_online(context, batch, replicas)
-        await self.steps.bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
+        await self.steps.bring_online(batch)
         self.steps.send(batch)
         moving = context.reassignments()
         new = set(broker_ids)
@@ -200,7 +200,7 @@ class ActiveController:
         context = self.context
         batch = self.steps.batch()
         move_partitions(context, context.partitions_with_offline_leader(), PartitionPhase.OFFLINE)
-        await self.steps.bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
+        await self.steps.bring_online(batch)
         to_stay = [each for each in replicas if not context.is_queued_for_deletion(each.partition.topic)]
         await self.steps.shrink_isr(batch, replicas_offline(context, batch, to_stay))
         batch.add_update_metadata(context.brokers)
@@ -352,7 +352,7 @@ class ActiveController:
         if await reassignment.go_on_where_in_sync(self.steps, partitions):
             await self._resume_deletions()
 
-    async def replicas_stopped(
+    async def stop_replica_received(
         self, broker_id: int, request: StopReplicaRequest, response: StopReplicaResponse
     ) -> None:
         """Handle the response to a StopReplica, which says what the broker deleted."""
@@ -377,7 +377,7 @@ class ActiveController:
         topic_deletion.replicas_deleted(self.context, broker_id, to_delete - failed)
         await self._resume_deletions()
 
-    async def leaders_received(self, broker_id: int, response: LeaderAndIsrResponse) -> None:
+    async def leader_and_isr_received(self, broker_id: int, response: LeaderAndIsrResponse) -> None:
         """Handle the response to a LeaderAndIsr, which says which replicas are offline because their disk failed."""
         context = self.context
         if response.error_code != ErrorCode.NONE:
@@ -408,5 +408,5 @@ class ActiveController:
     async def bring_online(self) -> None:
         """Elect leaders for all partitions without one."""
         batch = self.steps.batch()
-        await self.steps.bring_online(batch, self.context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
+        await self.steps.bring_online(batch)
         self.steps.send(batch)

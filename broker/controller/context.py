@@ -190,7 +190,3 @@ class ControllerContext:
         return [
             each for each in self.partitions_with_leaders() if not self.is_online(self.leadership[each].leader, each)
         ]
-
-    def partitions_in(self, *phases: PartitionPhase) -> list[TopicPartition]:
-        """Return the partitions in one of these phases."""
-        return [partition for partition, phase in self.partition_phases.items() if phase in phases]

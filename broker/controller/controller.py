@@ -280,17 +280,36 @@ class Controller:
         match event:
             case WatchEvent(type, path):
                 await self._handle_store_event(type, path)
-            case PendingRequest():
-                if self._active is not None:
-                    await self._serve(event, self._active)
             case _AutoCreate(topics):
                 await self._auto_create(topics)
-            case _UncleanElections() if self._active is not None:
-                await self._active.bring_online()
+            case _ if self._active is not None:
+                await self._handle_as_active(event, self._active)
+
+    async def _handle_as_active(self, event: _Event, active: ActiveController) -> None:
+        match event:
+            case CreateTopics():
+                await self._create_topics(event, active)
+            case CreatePartitions():
+                await self._create_partitions(event, active)
+            case DeleteTopics():
+                await active.delete_topics(event)
+            case ElectLeaders():
+                event.elected(await elections.elect_leaders(active.steps, event.keys, unclean=event.unclean))
+            case Reassign():
+                event.outcomes = {}
+                await reassignment.begin(active.steps, event.wanted, event.outcomes)
+            case PendingBrokerRequest():
+                await active.serve_broker(event)
+            case _UncleanElections():
+                await active.bring_online()
             case _Rebalance():
-                await self._rebalance()
-            case _ResponseReceived(broker_id, request, response):
-                await self._handle_response(broker_id, request, response)
+                config = self._dynamic.static
+                self._rebalance_after(config.leader_imbalance_check_interval_seconds)
+                await elections.rebalance(active.steps, config.leader_imbalance_per_broker_percentage)
+            case _ResponseReceived(broker_id, StopReplicaRequest() as request, StopReplicaResponse() as response):
+                await active.stop_replica_received(broker_id, request, response)
+            case _ResponseReceived(broker_id, _, LeaderAndIsrResponse() as response):
+                await active.leader_and_isr_received(broker_id, response)
 
     async def _handle_store_event(self, event: EventType, path: str) -> None:
         if path in (znodes.CONTROLLER, znodes.CONTROLLER_EPOCH):
@@ -301,14 +320,6 @@ class Controller:
             await self._stand_for_election()
         elif self._active is not None:
             await self._active.store_changed(event, path)
-
-    async def _handle_response(self, broker_id: int, request: ControlRequest, response: Response) -> None:
-        if self._active is None:
-            return
-        if isinstance(request, StopReplicaRequest) and isinstance(response, StopReplicaResponse):
-            await self._active.replicas_stopped(broker_id, request, response)
-        elif isinstance(response, LeaderAndIsrResponse):
-            await self._active.leaders_received(broker_id, response)
 
     # Candidacy
 
@@ -358,17 +369,10 @@ class Controller:
         self._store.lose()
 
     def _rebalance_after(self, seconds: float) -> None:
-        config = self._dynamic.static
-        if config.auto_leader_rebalance_enable:
+        if self._dynamic.static.auto_leader_rebalance_enable:
             if self._rebalance_timer is not None:
                 self._rebalance_timer.cancel()
             self._rebalance_timer = self._clock.call_later(seconds, lambda: self._put(_Rebalance()))
-
-    async def _rebalance(self) -> None:
-        config = self._dynamic.static
-        if self._active is not None:
-            self._rebalance_after(config.leader_imbalance_check_interval_seconds)
-            await elections.rebalance(self._active.steps, config.leader_imbalance_per_broker_percentage)
 
     # Clients
 
@@ -382,23 +386,6 @@ class Controller:
         planned = plan_topic(topic, existing, self._rules)
         topic_config(planned.configs, self._dynamic)
         return planned
-
-    async def _serve(self, request: PendingRequest[Any], active: ActiveController) -> None:
-        match request:
-            case CreateTopics():
-                await self._create_topics(request, active)
-            case CreatePartitions():
-                await self._create_partitions(request, active)
-            case DeleteTopics():
-                await active.delete_topics(request)
-            case ElectLeaders():
-                elected = await elections.elect_leaders(active.steps, request.keys, unclean=request.unclean)
-                request.elected(elected)
-            case Reassign():
-                request.outcomes = {}
-                await reassignment.begin(active.steps, request.wanted, request.outcomes)
-            case PendingBrokerRequest():
-                await active.serve_broker(request)
 
     async def _create_topics(self, request: CreateTopics, active: ActiveController) -> None:
         if count_partitions(request.topics, self._rules.num_partitions) > MAX_PARTITIONS_PER_REQUEST:
@@ -432,8 +419,7 @@ class Controller:
             except KafkaError as error:
                 request.outcomes[topic.name] = TopicOutcome(error)
             except StoreError as error:
-                failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
-                request.outcomes[topic.name] = TopicOutcome(failure)
+                request.outcomes[topic.name] = TopicOutcome(_why_not_created(topic.name, error))
         for name in list(request.open):
             await active.topic_modified(name)
 

@@ -72,7 +72,7 @@ class ClusterStore:
     # The election
 
     async def controller_id(self) -> int | None:
-        """Return who is the controller, and watch for the next one; UNKNOWN_BROKER if that cannot be read."""
+        """Return the id of the controller, None without one, UNKNOWN_BROKER if it is unreadable; watch the znode."""
         await self.session.exists(znodes.CONTROLLER, watch=True)
         try:
             data, _ = await self.session.get(znodes.CONTROLLER)
