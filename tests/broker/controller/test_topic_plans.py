@@ -19,17 +19,17 @@ def refusal(wanted: CreatableTopic) -> tuple[ErrorCode, str]:
     return caught.value.code, caught.value.detail
 
 
-def test_a_topic_is_planned_as_it_is_asked_for() -> None:
+def test_a_topic_is_planned_as_requested() -> None:
     planned = plan_topic(topic("t", 2, 2, retention_ms="1"), EXISTING, RULES)
     assert planned == ("t", {0: (0, 1), 1: (1, 0)}, {"retention.ms": "1"})
 
 
-def test_what_is_left_out_comes_from_the_broker() -> None:
+def test_missing_numbers_come_from_the_brokers_configuration() -> None:
     planned = plan_topic(topic("t", -1, -1), EXISTING, RULES)
     assert [len(replicas) for replicas in planned.assignment.values()] == [2] * 4
 
 
-def test_a_manual_assignment_is_taken_as_it_is() -> None:
+def test_a_manual_assignment_is_used_as_it_is() -> None:
     assert plan_topic(assigned_topic("t", (1, 0), (0, 1)), EXISTING, RULES).assignment == {0: (1, 0), 1: (0, 1)}
 
 
@@ -80,9 +80,7 @@ def test_a_manual_assignment_is_taken_as_it_is() -> None:
         ),
     ],
 )
-def test_what_cannot_be_created_is_refused_in_kafkas_words(
-    wanted: CreatableTopic, code: ErrorCode, detail: str
-) -> None:
+def test_an_invalid_topic_is_refused_in_kafkas_words(wanted: CreatableTopic, code: ErrorCode, detail: str) -> None:
     assert refusal(wanted) == (code, detail)
 
 
