@@ -257,18 +257,15 @@ async def _write(steps: Steps, assignments: Assignments) -> None:
     """Write assignments of partitions into the znodes of their topics, and keep other changes of these."""
     for topic, partitions in groupby(sorted(assignments), key=lambda each: each.topic):
         changed = {each.partition: assignments[each] for each in partitions}
-        is_written = False
-        while not is_written:
-            found = (await steps.store.topics([topic])).get(topic)
-            if found is None:
-                logger.error("Topic %s has no znode any more; its reassignments are not written", topic)
-                break
+        while (found := (await steps.store.topics([topic])).get(topic)) is not None:
             assignment, version = found
             wanted = assignment._replace(partitions={**assignment.partitions, **changed})
             try:
                 if wanted != assignment:
                     await steps.store.set_assignment(topic, wanted, version)
-                is_written = True
+                break
             except BadVersionError:
                 # A tool added partitions meanwhile: try again.
                 continue
+        else:
+            logger.error("Topic %s has no znode any more; its reassignments are not written", topic)

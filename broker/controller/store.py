@@ -40,7 +40,7 @@ from ottla.zk.znodes import BrokerInfo, PartitionState, ReplicaAssignment, Topic
 
 logger = logging.getLogger("kafka.zk.AdminZkClient")
 
-# As in Kafka, the first controller of a cluster has the next epoch, 1.
+# The epoch before the first controller's; as in Kafka, that one has epoch 1.
 _NO_CONTROLLER_YET: Final = 0
 # The id of a controller whose znode is unreadable.
 UNKNOWN_BROKER: Final = -1
@@ -88,10 +88,10 @@ class ClusterStore:
         """
         try:
             data, stat = await self.session.get(znodes.CONTROLLER_EPOCH, watch=True)
-            last = read_or_pass_over(znodes.CONTROLLER_EPOCH, znodes.decode_controller_epoch, data)
-            if last is None:
+            epoch = read_or_pass_over(znodes.CONTROLLER_EPOCH, znodes.decode_controller_epoch, data)
+            if epoch is None:
                 return None
-            epoch, version = last, stat.version
+            version = stat.version
             fence: list[Operation] = [
                 SetData(znodes.CONTROLLER_EPOCH, znodes.encode_controller_epoch(epoch + 1), version)
             ]
