@@ -168,7 +168,7 @@ class Controller:
         return self._submit(ElectLeaders(self._waits, partitions, timeout_ms, unclean=unclean))
 
     def ask(self, request: BrokersRequest, version: int) -> Deferred[BrokersResponse]:
-        """Handle a broker's request to the controller."""
+        """Handle a broker's request; return its response."""
         return self._submit(PendingBrokerRequest(request, version))
 
     def reassign(self, wanted: Wanted) -> ReassignReply:
@@ -369,7 +369,8 @@ class Controller:
         self._store.lose()
 
     def _rebalance_after(self, seconds: float) -> None:
-        if self._dynamic.static.auto_leader_rebalance_enable:
+        config = self._dynamic.static
+        if config.auto_leader_rebalance_enable:
             if self._rebalance_timer is not None:
                 self._rebalance_timer.cancel()
             self._rebalance_timer = self._clock.call_later(seconds, lambda: self._put(_Rebalance()))
