@@ -120,7 +120,7 @@ async def test_where_the_broker_is_gets_looked_up_for_each_connection(nursery: t
     where: list[tuple[str, int] | None] = [None]
     asker = peer(lambda: where[0])
     with trio.fail_after(30):
-        with pytest.raises(OSError, match="nobody knows"):
+        with pytest.raises(OSError, match="address is not known"):
             await said_to(asker, "say nothing")
         where[0] = first.address
         assert await said_to(asker, "say one") == "one"

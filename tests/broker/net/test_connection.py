@@ -39,8 +39,7 @@ class Fixture:
         self.client, self.connection = self.connect(**options)
 
     def connect(self, **options: float) -> tuple[ToyClient, Connection]:
-        ours, theirs = trio.testing.memory_stream_pair()
-        return ToyClient(theirs), self.server.open(ours, **options)
+        return self.server.open(**options)
 
 
 def pulse(_request: HeartbeatRequest, _context: RequestContext) -> HeartbeatResponse:
