@@ -37,7 +37,7 @@ def handle(
     """Tell a page of at most `max_partitions`."""
     cursor = request.cursor
     names = _names(request, metadata)
-    shown = access.allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, names, is_told=bool(request.topics))
+    shown = access.allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, names, log_denial=bool(request.topics))
     listener = context.listener_name
     remaining = max(min(max_partitions, request.response_partition_limit), 1)
     topics = []

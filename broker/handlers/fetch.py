@@ -357,8 +357,8 @@ class _LargeFetch:
         for some in batched(named, _PART.size):
             response = self._maker.response(error, session_id, some)
             more = response.responses
-            goes_on = bool(whole and more) and _is_same_topic(whole[-1], more[0])
-            join(whole, more, _PART, goes_on)
+            continues = bool(whole and more) and _is_same_topic(whole[-1], more[0])
+            join(whole, more, _PART, continues)
             endpoints |= {each.node_id: each for each in response.node_endpoints}
             await trio.lowlevel.checkpoint()
         return FetchResponse(

@@ -18,12 +18,12 @@ def handle(
 ) -> Deferred[ListGroupsResponse]:
     """List groups."""
     reply: Deferred[ListGroupsResponse] = ask(groups.list_groups, request, context)
-    if access.allows(context, Operation.DESCRIBE, ResourceType.CLUSTER, is_told=False):
+    if access.allows(context, Operation.DESCRIBE, ResourceType.CLUSTER, log_denial=False):
         return reply
 
     def visible(response: ListGroupsResponse) -> ListGroupsResponse:
         names = [group.group_id for group in response.groups]
-        shown = access.allowed(context, Operation.DESCRIBE, ResourceType.GROUP, names, is_told=False)
+        shown = access.allowed(context, Operation.DESCRIBE, ResourceType.GROUP, names, log_denial=False)
         response.groups = [group for group in response.groups if group.group_id in shown]
         return response
 

@@ -55,7 +55,7 @@ def handle(
         names = [name for name in found.values() if name is not None]
     else:
         names = wanted.names
-    shown = access.allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, names, is_told=wanted is not None)
+    shown = access.allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, names, log_denial=wanted is not None)
     known = [name for name in names if name in shown and metadata.contains(name)]
     missing = [name for name in names if name in shown and not metadata.contains(name)]
     told = [_known_topic(metadata, name, context.listener_name, version) for name in known]
@@ -94,7 +94,7 @@ def _create(
     if auto_create is None:
         return _refuse(names)
     creatable = set(names)
-    if not access.allows(context, Operation.CREATE, ResourceType.CLUSTER, is_told=False):
+    if not access.allows(context, Operation.CREATE, ResourceType.CLUSTER, log_denial=False):
         creatable = access.allowed(context, Operation.CREATE, ResourceType.TOPIC, names)
     codes = auto_create([name for name in names if name in creatable]) if creatable else {}
     denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -1,7 +1,7 @@
-"""The one place through which every request goes.
+"""The one place that every request passes.
 
-`Apis.dispatch` decodes a frame, calls its handler, and encodes the reply; it counts, times, and
-turns what handlers raise into answers. Must not know sockets, nor what any handler does.
+`Apis.dispatch` decodes a frame, calls its handler and encodes the response. It counts and times requests, and turns
+exceptions of handlers into responses. Must not know sockets, nor what a handler does.
 Counterparts in Kafka: KafkaApis.handle, RequestChannel.Metrics.
 """
 
@@ -36,7 +36,7 @@ logger = logging.getLogger("kafka.server.KafkaApis")
 
 
 class Api:
-    """A row with its handler, and what is counted about it."""
+    """A row of the table with its handler and its counts."""
 
     __slots__ = ("error_response", "failures", "handler", "requests", "row", "seconds")
 
@@ -53,7 +53,7 @@ _KEY_AND_VERSION: Final = struct.Struct(">I")
 
 
 class Apis:
-    """What can be reached from the network."""
+    """The APIs that clients and other brokers can call."""
 
     def __init__(
         self,
@@ -61,11 +61,11 @@ class Apis:
         large_requests: LargeRequests | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Without `large_requests`, requests of many elements end the connection."""
+        """Without `large_requests`, a request of many elements ends its connection."""
         self.apis = tuple(apis)
         self._large_requests = large_requests
         self._clock = clock
-        # By both numbers as they stand at the head of a frame: one look-up says whether a request is served.
+        # By key and version, as they stand at the head of a frame: one look-up finds whether a request is served.
         self._served: dict[int, Api] = {
             api.row.key << 16 | version: api
             for api in self.apis
@@ -73,7 +73,7 @@ class Apis:
         }
 
     def dispatch(self, session: ClientSession, frame: memoryview) -> list[Chunk] | Owed | None:
-        """Answer a frame. DecodeError and CloseConnection end the connection."""
+        """Return the reply to a frame, or None for none. DecodeError and CloseConnection end the connection."""
         started = self._clock()
         if len(frame) < 4:
             raise DecodeError("a request without a header")
@@ -106,11 +106,11 @@ class Apis:
             api.seconds += self._clock() - started
 
     def _dispatch_large(self, session: ClientSession, api: Api, frame: memoryview) -> Owed:
-        """Have it answered later; the connection is muted until then."""
+        """Return a reply that comes later. The connection is muted until then."""
         if self._large_requests is None:
             raise DecodeError("a request of many elements")
 
-        def respond(header: RequestHeader, request: Any) -> Any:
+        def handle(header: RequestHeader, request: Any) -> Any:
             context = session.context(header.api_key, header.api_version, header.client_id)
             started = self._clock()
             try:
@@ -122,10 +122,10 @@ class Apis:
             finally:
                 api.seconds += self._clock() - started
 
-        return EncodedOwed(self._large_requests.carry_out(frame, respond), -1, -1)
+        return EncodedOwed(self._large_requests.answer(frame, handle), -1, -1)
 
     def _unsupported(self, frame: memoryview) -> list[Chunk]:
-        """Close, unless a client asks for the versions in a version that is not known yet."""
+        """Return error 35 for ApiVersions of an unknown version. Raise DecodeError for any other request."""
         header = _header(frame)
         if header.api_key != ApiKey.API_VERSIONS:
             raise DecodeError(f"no API {header.api_key} in version {header.api_version}")
@@ -143,13 +143,15 @@ def _header(frame: memoryview) -> RequestHeader:
 
 
 def _failed(api: Api, request: Any, context: RequestContext, error: Exception) -> Any:
-    """The answer to a request that failed as a whole."""
+    """Return the response to a request that failed as a whole."""
     api.failures += 1
     if isinstance(error, KafkaError):
         code = error.code
     else:
         code = ErrorCode.UNKNOWN_SERVER_ERROR
-        logger.error("A bug: %s failed for %r", api.row.key.name, context, exc_info=error)
+        logger.error(
+            "A bug: %s failed for %r, the client gets UNKNOWN_SERVER_ERROR", api.row.key.name, context, exc_info=error
+        )
     if api.error_response is None:
         raise CloseConnection(f"{api.row.key.name} has no form for {code.name}") from error
     return api.error_response(request, context.api_version, code)
@@ -160,9 +162,9 @@ def build_apis(
     access: Access | None = None,
     large_requests: LargeRequests | None = None,
 ) -> Apis:
-    """The table with its handlers, guarded where there is access to be denied, and logged where that is wanted.
+    """Return the rows of the table that have a handler.
 
-    A row without a handler is not offered.
+    The handlers are guarded if there is an authorizer, and logged if the request logger is at DEBUG.
     """
     apis = []
     for row in TABLE:

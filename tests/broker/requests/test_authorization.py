@@ -14,7 +14,7 @@ import trio
 
 from ottla.broker.net.session import RequestContext
 from ottla.broker.node import Node
-from ottla.broker.requests.authorization import CHOOSE_THEMSELVES, GUARDS
+from ottla.broker.requests.authorization import GUARDS, WITHOUT_GUARD
 from ottla.broker.requests.authorizer import EVERYBODY, Operation, ResourceType
 from ottla.broker.requests.dispatch import build_apis
 from ottla.broker.requests.table import TABLE, ErrorResponse, Handler, Row
@@ -110,8 +110,8 @@ def _error(entry: Any) -> int:
 def test_every_row_of_the_table_has_a_case_and_is_guarded_or_chooses_itself() -> None:
     keys = {row.key for row in TABLE}
     assert set(CASES) == keys
-    assert set(GUARDS) | CHOOSE_THEMSELVES == keys
-    assert not set(GUARDS) & CHOOSE_THEMSELVES
+    assert set(GUARDS) | WITHOUT_GUARD == keys
+    assert not set(GUARDS) & WITHOUT_GUARD
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.key.name)
