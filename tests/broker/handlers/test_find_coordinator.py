@@ -96,7 +96,7 @@ def test_who_looks_for_the_coordinator_of_transactions_is_refused_for_good_and_t
     assert [each.error_code for each in answers] == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * len(answers)
     assert all("no transactions" in str(each.error_message) for each in answers)
     (line,) = caplog.messages
-    assert line.startswith("Client '' at  looks for the coordinator of transactional id 'a' and is refused.")
+    assert line.startswith("Client '' at  is refused, because it asks for the coordinator of transactional id 'a'.")
 
 
 @pytest.mark.parametrize("key_type", [-1, 3, 127])
