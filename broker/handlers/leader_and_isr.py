@@ -10,6 +10,7 @@ Counterpart in Kafka: KafkaApis.handleLeaderAndIsrRequest.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from ottla.broker.cluster.topic_configs import TopicConfigs
 from ottla.broker.cluster.topic_names import name_fault
@@ -24,7 +25,7 @@ from ottla.wire.messages.leader_and_isr import (
     LeaderAndIsrTopicError,
 )
 
-UNKNOWN_BROKER_EPOCH = -1
+_UNKNOWN_BROKER_EPOCH: Final = -1
 
 
 def handle(
@@ -36,7 +37,7 @@ def handle(
     broker_epoch: Callable[[], int],
 ) -> LeaderAndIsrResponse | Deferred[LeaderAndIsrResponse]:
     """Take the roles, unless the request is for an earlier life of this broker or of a former controller."""
-    if request.broker_epoch != UNKNOWN_BROKER_EPOCH and request.broker_epoch < broker_epoch():
+    if request.broker_epoch != _UNKNOWN_BROKER_EPOCH and request.broker_epoch < broker_epoch():
         return error_response(request, context.api_version, ErrorCode.STALE_BROKER_EPOCH)
     if request.controller_epoch < replicas.controller_epoch:
         return error_response(request, context.api_version, ErrorCode.STALE_CONTROLLER_EPOCH)

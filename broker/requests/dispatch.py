@@ -1,14 +1,12 @@
 """The one place that every request passes.
 
-`Apis.dispatch` decodes a frame, calls its handler and encodes the response. It counts and times requests, and turns
-exceptions of handlers into responses. Must not know sockets, nor what a handler does.
-Counterparts in Kafka: KafkaApis.handle, RequestChannel.Metrics.
+`Apis.dispatch` decodes a frame, calls its handler and encodes the response. It turns exceptions of handlers into
+responses. Must not know sockets, nor what a handler does. Counterpart in Kafka: KafkaApis.handle.
 """
 
 import logging
 import struct
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ottla.broker.loop.deferred import CloseConnection, Deferred
@@ -36,17 +34,14 @@ logger = logging.getLogger("kafka.server.KafkaApis")
 
 
 class Api:
-    """A row of the table with its handler and its counts."""
+    """A row of the table with its handler."""
 
-    __slots__ = ("error_response", "failures", "handler", "requests", "row", "seconds")
+    __slots__ = ("error_response", "handler", "row")
 
     def __init__(self, row: Row, handler: Handler, error_response: ErrorResponse | None = None) -> None:
         self.row = row
         self.handler = handler
         self.error_response = error_response
-        self.requests = 0
-        self.failures = 0
-        self.seconds = 0.0
 
 
 _KEY_AND_VERSION: Final = struct.Struct(">I")
@@ -55,16 +50,10 @@ _KEY_AND_VERSION: Final = struct.Struct(">I")
 class Apis:
     """The APIs that clients and other brokers can call."""
 
-    def __init__(
-        self,
-        apis: Iterable[Api],
-        large_requests: LargeRequests | None = None,
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
+    def __init__(self, apis: Iterable[Api], large_requests: LargeRequests | None = None) -> None:
         """Without `large_requests`, a request of many elements ends its connection."""
         self.apis = tuple(apis)
         self._large_requests = large_requests
-        self._clock = clock
         # By key and version, as they stand at the head of a frame: one look-up finds whether a request is served.
         self._served: dict[int, Api] = {
             api.row.key << 16 | version: api
@@ -74,13 +63,11 @@ class Apis:
 
     def dispatch(self, session: ClientSession, frame: memoryview) -> list[Chunk] | Owed | None:
         """Return the reply to a frame, or None for none. DecodeError and CloseConnection end the connection."""
-        started = self._clock()
         if len(frame) < 4:
             raise DecodeError("a request without a header")
         api = self._served.get(_KEY_AND_VERSION.unpack_from(frame)[0])
         if api is None:
             return self._unsupported(frame)
-        api.requests += 1
         try:
             header, request = decode_request(frame)
         except ManyElements:
@@ -102,8 +89,6 @@ class Apis:
             raise
         except Exception as error:
             return encode_response(header.correlation_id, _failed(api, request, context, error), version)
-        finally:
-            api.seconds += self._clock() - started
 
     def _dispatch_large(self, session: ClientSession, api: Api, frame: memoryview) -> Owed:
         """Return a reply that comes later. The connection is muted until then."""
@@ -112,15 +97,12 @@ class Apis:
 
         def handle(header: RequestHeader, request: Any) -> Any:
             context = session.context(header.api_key, header.api_version, header.client_id)
-            started = self._clock()
             try:
                 return api.handler(request, context)
             except (CloseConnection, DecodeError):
                 raise
             except Exception as error:
                 return _failed(api, request, context, error)
-            finally:
-                api.seconds += self._clock() - started
 
         return EncodedOwed(self._large_requests.answer(frame, handle), -1, -1)
 
@@ -144,7 +126,6 @@ def _header(frame: memoryview) -> RequestHeader:
 
 def _failed(api: Api, request: Any, context: RequestContext, error: Exception) -> Any:
     """Return the response to a request that failed as a whole."""
-    api.failures += 1
     if isinstance(error, KafkaError):
         code = error.code
     else:

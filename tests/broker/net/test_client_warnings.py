@@ -7,7 +7,7 @@ from ottla.broker.net.client_warnings import ClientWarnings
 logger = logging.getLogger(__name__)
 
 
-def test_a_client_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_client_has_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     warnings = ClientWarnings(logger)
     for client in ("one", "two", "one", "two"):
         warnings.warn(client, "%s does what it should not", client)

@@ -24,7 +24,7 @@ async def inline(function: Callable[[*Ts], T], *args: *Ts) -> T:
 
 
 class Region:
-    """A region of a real file; `cached` says what it claims of itself."""
+    """A region of a real file. `is_cached` returns `cached`."""
 
     def __init__(self, path: Path, position: int, length: int, *, cached: bool = True) -> None:
         self._file = path.open("rb")
@@ -73,7 +73,7 @@ async def read_all(client: socket.socket, count: int) -> bytes:
     return bytes(data)
 
 
-def test_small_chunks_leave_as_one() -> None:
+def test_small_chunks_are_joined() -> None:
     output = Output()
     output.append([b"ab", b"", bytearray(b"cd")])
     output.append([memoryview(b"ef")])
@@ -160,7 +160,7 @@ async def test_a_region_on_a_cold_disk_is_warmed_off_the_loop_before_it_is_sent(
     client.close()
 
 
-async def test_a_file_that_is_shorter_than_promised_ends_the_connection_instead_of_spinning(tmp_path: Path) -> None:
+async def test_a_file_that_ends_before_its_region_ends_the_connection_instead_of_spinning(tmp_path: Path) -> None:
     path = tmp_path / "segment"
     path.write_bytes(b"short")
     region = Region(path, 0, 100)
@@ -173,7 +173,7 @@ async def test_a_file_that_is_shorter_than_promised_ends_the_connection_instead_
     region.close()
 
 
-async def test_one_call_takes_all_that_was_pipelined_and_the_end_is_seen() -> None:
+async def test_one_call_receives_all_pipelined_bytes_and_zero_is_the_end() -> None:
     server, client = connected()
     transport = SocketTransport(server, inline)
     client.sendall(b"one" + b"two" + b"three")
@@ -189,7 +189,7 @@ async def test_one_call_takes_all_that_was_pipelined_and_the_end_is_seen() -> No
     client.close()
 
 
-async def test_closing_wakes_whoever_waits_for_the_socket() -> None:
+async def test_closing_wakes_the_task_that_waits_for_the_socket() -> None:
     server, client = connected()
     transport = SocketTransport(server, inline)
     with client, trio.fail_after(120):
@@ -205,7 +205,7 @@ async def test_closing_wakes_whoever_waits_for_the_socket() -> None:
     await transport.close(orderly=False)
 
 
-async def test_what_was_sent_arrives_although_the_client_s_own_bytes_were_not_read() -> None:
+async def test_sent_bytes_arrive_although_the_clients_bytes_were_not_read() -> None:
     """Closing a socket with unread input resets the connection, and the reset overtakes what was sent."""
     server, client = connected()
     transport = SocketTransport(server, inline)
@@ -218,14 +218,14 @@ async def test_what_was_sent_arrives_although_the_client_s_own_bytes_were_not_re
         client.settimeout(5)
         assert client.recv(100) == b"last words"
         assert client.recv(100) == b""
-        # A connection that was reset takes no more, one that was closed does until it is told otherwise.
+        # A send fails on a connection that was reset, but not yet on one that was closed.
         client.send(b"x")
 
 
 @pytest.mark.parametrize(
     ("number", "told"), [(errno.EIO, [errno.EIO]), (errno.EUCLEAN, [errno.EUCLEAN]), (errno.ECONNRESET, [])]
 )
-def test_of_a_disk_that_fails_while_a_region_is_sent_its_log_is_told_and_of_a_client_that_leaves_it_is_not(
+def test_the_log_gets_an_error_of_its_disk_and_none_of_the_socket(
     number: int, told: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "segment").write_bytes(content(100_000))
@@ -245,7 +245,7 @@ def test_of_a_disk_that_fails_while_a_region_is_sent_its_log_is_told_and_of_a_cl
         each.close()
 
 
-async def test_a_cold_region_that_the_disk_does_not_give_is_told_to_its_log() -> None:
+async def test_the_log_gets_the_error_of_a_cold_region_that_cannot_be_read() -> None:
     # Nothing is mapped at the first address.
     region = Region(Path("/proc/self/mem"), 0, 10, cached=False)
     server, client = connected()
