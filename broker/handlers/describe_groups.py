@@ -1,5 +1,9 @@
-"""DescribeGroups, versions 0 to 5: state and members of groups, and what may be done to them.
+"""DescribeGroups: the state and the members of consumer groups.
 
+Behaviour:
+- An unknown group is a Dead one without an error.
+- The protocol, and the metadata and assignments of members, are in the response only while the group is Stable.
+Versions: 0 to 5. From 3 authorized operations, if the client asks for them; from 4 group instance ids.
 Counterpart in Kafka: KafkaApis.handleDescribeGroupsRequest.
 """
 
@@ -13,7 +17,7 @@ from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRe
 def handle(
     request: DescribeGroupsRequest, context: RequestContext, *, groups: GroupCoordinator, access: Access = EVERYBODY
 ) -> DescribeGroupsResponse:
-    """Describe groups."""
+    """Call the group coordinator, and add the authorized operations."""
     response = groups.describe_groups(request)
     if request.include_authorized_operations:
         for group in response.groups:
@@ -23,7 +27,7 @@ def handle(
 
 
 def error_response(request: DescribeGroupsRequest, version: int, code: ErrorCode) -> DescribeGroupsResponse:
-    """Every group with one error."""
+    """Return the error for each group."""
     return DescribeGroupsResponse(
         groups=[
             DescribedGroup(

@@ -1,8 +1,14 @@
-"""Fetch, versions 4 to 17: read records, as a consumer or as a follower, and wait for more of them.
+"""Fetch: read records, as a consumer or as a follower, and wait for more of them.
 
-A request is answered at once if there is enough to read, or something went wrong; else after `max_wait_ms`, or as soon
-as its own partitions bring enough. Partitions nobody knows are told with the rest, as in Kafka: they do not end a wait.
-There are no snapshots. A request of thousands of partitions is carried out a part at a time, and does not wait.
+Behaviour:
+- The reply comes at once if there is enough to read, or with an error; else when the request's own partitions have
+  enough, or after `max_wait_ms`. It does not wait if the reader is behind, in a segment that is not the last one.
+- Unknown and denied partitions do not end a wait, as in Kafka. They are in the response with the others.
+- The first batch comes whole, even if it is larger than the limits.
+- A request of thousands of partitions is handled in parts, and does not wait.
+Versions: 4 to 17. From 5 log start offsets; from 7 fetch sessions; from 9 the client's leader epoch; from 10 zstd; from
+11 reading from followers; from 12 divergence by the last fetched epoch; from 13 topic ids; from 15 the follower's
+epoch; from 16 the endpoints of new leaders. There are no snapshots (12), and no directory ids (17).
 Counterpart in Kafka: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages, DelayedFetch.
 """
 
@@ -50,14 +56,15 @@ Answer = FetchResponse | Deferred[FetchResponse]
 _PART: Final = Cut("topics", "responses", "partitions", "partitions")
 
 _FOLLOWERS_SERVE_FROM_VERSION: Final = 11
-# What one response holds in memory; whoever asks for a thousand partitions and does not read gets regions of files.
+# The most bytes of records that a response copies to memory. The others are regions of files, because a client that
+# asks for a thousand partitions may be slow to read.
 _COPY_AT_MOST: Final = 1 << 18
 
-# By isolation level; the newer one may read from followers too (KIP-392).
+# By isolation level. The newer ones may read from followers too (KIP-392).
 _OLD_CONSUMERS: Final = {level: consumer(level, from_leader_only=True) for level in (0, 1)}
 _CONSUMERS: Final = {level: consumer(level, from_leader_only=False) for level in (0, 1)}
 
-# Nothing was looked for, so it does not end a wait.
+# Errors of partitions that were not read. They do not end a wait.
 _UNKNOWN: Final = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 )
@@ -76,9 +83,9 @@ def handle(
     access: Access | None = None,
     rack_aware: bool = False,
 ) -> Answer:
-    """Read, and answer now or later. `access` is None where nobody is denied anything.
+    """Read, and return a response now or later. `access` is None without an authorizer.
 
-    With `rack_aware` a consumer that says its rack is told of a replica there.
+    With `rack_aware`, a consumer that names its rack is referred to a replica there.
     """
     version = context.api_version
     reader = _reader(request, version)
@@ -88,7 +95,7 @@ def handle(
     max_bytes = min(request.max_bytes, fetch_max_bytes)
     topics = request.topics
     if access is None and request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION and _is_one(topics):
-        # The way of consumers without sessions, and worth some care.
+        # The fast path: one partition, no session, no authorizer.
         topic = topics[0]
         asked = topic.partitions[0]
         name = topic.topic if version < TOPIC_IDS_FROM_VERSION else metadata.topic_name(topic.topic_id)
@@ -125,7 +132,7 @@ def handle(
 
 
 def error_response(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse:
-    """One error; before topic ids came, for every partition too."""
+    """Return the error for the whole request; before topic ids also for each partition."""
     if version >= TOPIC_IDS_FROM_VERSION:
         return FetchResponse(error_code=code, session_id=request.session_id, responses=())
     return FetchResponse(
@@ -145,7 +152,7 @@ def error_response(request: FetchRequest, version: int, code: ErrorCode) -> Fetc
 
 
 def _permission(context: RequestContext, access: Access, reader: Reader) -> Callable[[str], bool]:
-    """Who replicates needs the cluster's permission for all, who consumes one for each topic."""
+    """Return the check of a topic: a follower needs one permission on the cluster, a consumer one on each topic."""
     if reader.is_follower:
         may_replicate = access.allows(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
         return lambda topic: may_replicate
@@ -163,13 +170,13 @@ def _reader(request: FetchRequest, version: int) -> Reader:
     consumers = _OLD_CONSUMERS if version < _FOLLOWERS_SERVE_FROM_VERSION else _CONSUMERS
     found = consumers.get(request.isolation_level)
     if found is None:
-        # Kafka calls it so too.
+        # Kafka's error for an unknown level.
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"isolation level {request.isolation_level}")
     return found
 
 
 def _in_rack(reader: Reader, request: FetchRequest, context: RequestContext) -> Reader:
-    """The same reader, who may be sent to a replica in the rack that the request says."""
+    """Return a consumer that may be referred to a replica in the rack of the request."""
     if reader.is_follower or reader.from_leader_only:
         return reader
     level, listener = request.isolation_level, context.listener_name
@@ -177,7 +184,7 @@ def _in_rack(reader: Reader, request: FetchRequest, context: RequestContext) -> 
 
 
 class _Fetch:
-    """A fetch on its way, which may have to wait."""
+    """A fetch that may have to wait."""
 
     __slots__ = (
         "_clock",
@@ -219,11 +226,11 @@ class _Fetch:
         self._replicas = replicas
         self._clock = clock
         self._size = 0
-        # What each partition had to read when it was last looked at.
+        # The bytes that each partition had to read when it was last looked at.
         self._sizes: dict[SessionPartition, int] = {}
 
     def start(self) -> Answer:
-        """Look at all that may have something to tell; wait if that is too little."""
+        """Read the session's partitions that moved. Return the response, or wait if that is not enough."""
         readings = self.look(tuple(self._context.session.to_look_at), self._max_bytes, is_first_look=True)
         unknown = sum(result.error in _UNKNOWN for _, result in readings)
         self._sizes = {partition: result.size for partition, result in readings if result.size}
@@ -249,7 +256,7 @@ class _Fetch:
         nothing_yet: bool = True,
         may_copy: int = _COPY_AT_MOST,
     ) -> list[tuple[SessionPartition, ReadResult]]:
-        """Read some partitions; at least something of one, if nothing was read yet, and else up to a limit."""
+        """Read some partitions up to `limit` bytes; with `nothing_yet` at least one batch, whatever its size."""
         readings = []
         for partition in partitions:
             result = self._read(partition, limit, nothing_yet, is_first_look, may_copy > 0)
@@ -257,7 +264,7 @@ class _Fetch:
                 nothing_yet = False
                 may_copy -= result.size
             if result.error not in _UNKNOWN:
-                # A negative limit is one for the first partition that is read alone, as in Kafka.
+                # As in Kafka, a negative limit holds for the first partition only.
                 limit = max(0, limit - result.size)
             readings.append((partition, result))
         return readings
@@ -282,7 +289,7 @@ class _Fetch:
         )
 
     def _moved(self, partition: SessionPartition) -> None:
-        """One partition moved while this fetch waits: no other is looked at."""
+        """Read the one partition that moved, and finish if there is enough now."""
         result = self._read(partition, self._max_bytes, True, False)
         if result.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             return
@@ -292,7 +299,7 @@ class _Fetch:
             self._finish()
 
     def _finish(self) -> None:
-        """Read once more, all that moved, and answer."""
+        """Read all partitions that moved, and complete the response."""
         self._timer.cancel()
         readings = self.look(tuple(self._context.session.to_look_at), self._max_bytes, is_first_look=False)
         response = self._respond(readings)
@@ -313,7 +320,7 @@ def _is_same_topic(one: FetchableTopicResponse, other: FetchableTopicResponse) -
 
 
 class _LargeFetch:
-    """A fetch of many partitions: between its parts others have the loop."""
+    """A fetch of many partitions, handled in parts. Other tasks run between them."""
 
     def __init__(
         self,
@@ -340,11 +347,11 @@ class _LargeFetch:
         self._name_of = name_of
 
     async def run(self, reply: Deferred[FetchResponse]) -> None:
-        """Carry it out and reply."""
+        """Complete the reply with the response, or with UNKNOWN_SERVER_ERROR after a bug."""
         try:
             response = await self._fetch()
         except Exception:
-            logger.exception("A bug: a large Fetch failed")
+            logger.exception("A bug: a large Fetch failed, the client gets UNKNOWN_SERVER_ERROR")
             response = error_response(self._request, self._version, ErrorCode.UNKNOWN_SERVER_ERROR)
         reply.complete(response)
 
@@ -364,8 +371,8 @@ class _LargeFetch:
         for some in batched(named, _PART.size):
             response = self._maker.response(error, session_id, some)
             more = response.responses
-            goes_on = bool(whole and more) and _is_same_topic(whole[-1], more[0])
-            join(whole, more, _PART, goes_on)
+            continues = bool(whole and more) and _is_same_topic(whole[-1], more[0])
+            join(whole, more, _PART, continues)
             endpoints |= {each.node_id: each for each in response.node_endpoints}
             await trio.lowlevel.checkpoint()
         return FetchResponse(
@@ -373,7 +380,7 @@ class _LargeFetch:
         )
 
     async def _begin(self) -> FetchContext | ErrorCode:
-        """Take what is asked into the session, a part after the other; the first one says which it is."""
+        """Add the request's partitions to its session, part by part. The first part begins or finds the session."""
         context: FetchContext | None = None
         for part, _ in parts(self._request, _PART):
             if context is not None:
@@ -391,7 +398,7 @@ class _LargeFetch:
                     return begun
                 context = begun
                 if context.kind is FetchKind.FULL:
-                    # It will be; so each part's partitions are watched as they come, not all of them at the end.
+                    # Watch the partitions of each part now, not all of them at the end.
                     context.session.watch()
             await trio.lowlevel.checkpoint()
         assert context is not None
@@ -414,7 +421,7 @@ class _LargeFetch:
             left = max(0, self._max_bytes - size)
             found = fetch.look(some, left, is_first_look=True, nothing_yet=not size, may_copy=0)
             size += sum(result.size for _, result in found)
-            # Without a session all are told.
+            # Without a session, the response has all partitions.
             named += found if context.kind is FetchKind.SESSIONLESS else context.tell(found)
             await trio.lowlevel.checkpoint()
         return named
@@ -425,9 +432,9 @@ def _ends_wait(result: ReadResult) -> bool:
 
 
 def _is_not_to_wait(result: ReadResult) -> bool:
-    """The reader is to go on elsewhere: from before, at another replica, or in the next segment.
+    """Whether the reader must go on elsewhere: at an earlier offset, at another replica, or in the next segment.
 
-    Clients rely on the last: kafka-go takes an answer that comes as late as it may for one that was cut, and asks for
-    the same again. So it would never get past a batch whose last records were compacted away.
+    kafka-go relies on the last. It takes a response that comes after `max_wait_ms` for one that was cut, and repeats
+    the request. So it would never pass a batch whose last records were compacted away.
     """
     return result.is_diverging or result.preferred_read_replica != NO_REPLICA or result.is_of_older_segment

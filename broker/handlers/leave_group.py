@@ -1,5 +1,9 @@
-"""LeaveGroup, versions 0 to 5: members leave a group, one, or from version 3 on many.
+"""LeaveGroup: members leave a consumer group.
 
+Behaviour:
+- The response comes at once. A rebalance begins for the members that stay.
+- A static member may be named by its group instance id alone.
+Versions: 0 to 5. From 3 many members, each with its own error; from 5 their reasons, for the log.
 Counterpart in Kafka: KafkaApis.handleLeaveGroupRequest.
 """
 
@@ -10,10 +14,10 @@ from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupRespons
 
 
 def handle(request: LeaveGroupRequest, context: RequestContext, *, groups: GroupCoordinator) -> LeaveGroupResponse:
-    """Let them go."""
+    """Call the group coordinator."""
     return groups.leave_group(request, context.api_version)
 
 
 def error_response(request: LeaveGroupRequest, version: int, code: ErrorCode) -> LeaveGroupResponse:
-    """Nobody has left."""
+    """Return the error for the whole request."""
     return LeaveGroupResponse(error_code=code)

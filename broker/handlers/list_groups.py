@@ -1,6 +1,9 @@
-"""ListGroups, versions 0 to 5: the groups that this broker coordinates, by state and type if so asked.
+"""ListGroups: the consumer groups that this broker coordinates.
 
-Who may not describe the cluster is told of those groups alone that it may describe.
+Behaviour:
+- A client that may not describe the cluster gets only the groups that it may describe.
+- While groups are loaded, the response has COORDINATOR_LOAD_IN_PROGRESS and the groups that are known.
+Versions: 0 to 5. From 4 states, and a filter for them; from 5 types, and a filter for them: all groups are classic.
 Counterpart in Kafka: KafkaApis.handleListGroupsRequest.
 """
 
@@ -14,15 +17,15 @@ from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsRespons
 def handle(
     request: ListGroupsRequest, context: RequestContext, *, groups: GroupCoordinator, access: Access = EVERYBODY
 ) -> ListGroupsResponse:
-    """List groups."""
+    """Call the group coordinator, and leave out groups that the client may not describe."""
     response = groups.list_groups(request)
-    if not access.allows(context, Operation.DESCRIBE, ResourceType.CLUSTER, is_told=False):
+    if not access.allows(context, Operation.DESCRIBE, ResourceType.CLUSTER, log_denial=False):
         names = [group.group_id for group in response.groups]
-        shown = access.allowed(context, Operation.DESCRIBE, ResourceType.GROUP, names, is_told=False)
+        shown = access.allowed(context, Operation.DESCRIBE, ResourceType.GROUP, names, log_denial=False)
         response.groups = [group for group in response.groups if group.group_id in shown]
     return response
 
 
 def error_response(request: ListGroupsRequest, version: int, code: ErrorCode) -> ListGroupsResponse:
-    """No group is told of."""
+    """Return the error without groups."""
     return ListGroupsResponse(error_code=code, groups=())
