@@ -29,7 +29,8 @@ from kazoo.protocol.states import KeeperState
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from ottla.zk import store as zk
-from ottla.zk.kazoo_client import MAX_IN_FLIGHT, Client, Multi
+from ottla.zk.kazoo_client import Client, Multi
+from ottla.zk.kazoo_inside import MAX_IN_FLIGHT
 from ottla.zk.store import (
     ChangesByMulti,
     EventType,
@@ -199,7 +200,7 @@ class EnsembleSession(ChangesByMulti):
     async def connect(self) -> None:
         """Wait for the first connection, as long as the store's configuration says."""
         logger.info("Initializing a new session to %s%s.", self._store.hosts, self._chroot)
-        self.client.start_async()
+        self.client.start()
         with trio.move_on_after(self._store.connection_timeout_ms / 1000):
             if await self._connected() is None:
                 raise StoreFailedError(f"the session with {self._store.hosts} {self._end}")
@@ -209,13 +210,12 @@ class EnsembleSession(ChangesByMulti):
     async def get(self, path: str, *, watch: bool = False) -> Found:
         """Return data and stat."""
         check_path(path)
-        data, stat = await self._read(GetData(self._full(path), self._watcher(watch)), path)
+        data, stat = await self._read(GetData(self._full(path), watch), path)
         return data or b"", _stat(stat)
 
     async def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Found | None]:
         """Return data and stat of each, None for those that are not there: these get no watch."""
-        watcher = self._watcher(watch)
-        outcomes, _ = await self._send([GetData(self._full(path), watcher) for path in paths])
+        outcomes, _ = await self._send([GetData(self._full(path), watch) for path in paths])
         found: list[Found | None] = []
         for path, outcome in zip(paths, outcomes, strict=True):
             if isinstance(outcome, exceptions.NoNodeError):
@@ -229,13 +229,13 @@ class EnsembleSession(ChangesByMulti):
     async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
         """Return the stat, if there is such a znode."""
         check_path(path)
-        stat = await self._read(Exists(self._full(path), self._watcher(watch)), path)
+        stat = await self._read(Exists(self._full(path), watch), path)
         return None if stat is None else _stat(stat)
 
     async def children(self, path: str, *, watch: bool = False) -> list[str]:
         """Return the names of the children."""
         check_path(path)
-        return sorted(await self._read(GetChildren(self._full(path), self._watcher(watch)), path))
+        return sorted(await self._read(GetChildren(self._full(path), watch), path))
 
     async def multi_all(self, transactions: Sequence[Sequence[Operation]]) -> list[list[Result] | StoreError]:
         """Do each transaction, with many in flight at once."""
@@ -267,9 +267,6 @@ class EnsembleSession(ChangesByMulti):
 
     def _full(self, path: str) -> str:
         return self._chroot + path if path != "/" else self._chroot or "/"
-
-    def _watcher(self, watch: bool) -> Callable[[Any], None] | None:
-        return self.client.fired if watch else None
 
     def _request(self, operation: Operation) -> Any:
         path = self._full(operation.path)
