@@ -91,7 +91,6 @@ class Primitive:
 
 
 ZERO_UUID = bytes(16)
-MIN_INT32 = -(2**31)
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
 

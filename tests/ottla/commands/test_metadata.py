@@ -144,21 +144,21 @@ def test_another_clusters_directory_is_refused(tmp_path: Path) -> None:
 def test_another_clusters_store_is_refused(tmp_path: Path) -> None:
     done("import", document(tmp_path / "in.json"), *into(tmp_path / "a"))
     other = document(tmp_path / "other.json", cluster_id="another")
-    assert "this is metadata of cluster another, there is cluster c" in refused("import", other, *into(tmp_path / "a"))
+    assert "this is metadata of cluster another, but the store has c" in refused("import", other, *into(tmp_path / "a"))
 
 
 def test_a_topic_with_another_id_is_refused_even_with_overwrite(tmp_path: Path) -> None:
     done("import", document(tmp_path / "in.json"), *into(tmp_path / "a"))
     other = document(tmp_path / "other.json", topics={"t": topic(topic_id=ID), "new": topic()})
     line = refused("import", other, *into(tmp_path / "a"), "--overwrite")
-    assert "topic t is there with the id AAAAAAAAAAAAAAAAAAAAAA, not MTExMTExMTExMTExMTExMQ" in line
+    assert "topic t exists with the id AAAAAAAAAAAAAAAAAAAAAA, not MTExMTExMTExMTExMTExMQ" in line
     assert set(exported(tmp_path / "a", tmp_path / "out.json").topics) == {"t"}
 
 
 def test_configs_that_differ_are_overwritten_on_demand(tmp_path: Path) -> None:
     done("import", document(tmp_path / "in.json"), *into(tmp_path / "a"))
     other = document(tmp_path / "other.json", topics={"t": topic(configs={"retention.ms": "1"})})
-    assert "topic t is there with other configs: retention.ms" in refused("import", other, *into(tmp_path / "a"))
+    assert "topic t exists with other configs: retention.ms" in refused("import", other, *into(tmp_path / "a"))
     assert "0 topics new, 1 changed" in done("import", other, *into(tmp_path / "a"), "--overwrite")
     assert exported(tmp_path / "a", tmp_path / "out.json").topics["t"].configs == {"retention.ms": "1"}
 
