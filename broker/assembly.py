@@ -28,11 +28,14 @@ from ottla.broker.controller.actions import UNCLEAN_KEY
 from ottla.broker.controller.broker_queues import LocalPeer, RemotePeer
 from ottla.broker.controller.broker_queues import Peer as ControlPeer
 from ottla.broker.controller.controller import Controller
-from ottla.broker.groups.offsets_log import group_coordinator
+from ottla.broker.groups.coordinator import group_coordinator, group_loader
 from ottla.broker.loop.clock import Clock, Offload
 from ottla.broker.net.broker_client import Connect, Peer
 from ottla.broker.net.server import Server, resolve_overrides
+from ottla.broker.replicas.controller_fence import ControllerFence
+from ottla.broker.replicas.log_dir_failures import LogDirFailures
 from ottla.broker.replicas.manager import ReplicaManager
+from ottla.broker.replicas.parts import replica_parts
 from ottla.broker.replication.fetchers import ReplicaFetchers
 from ottla.broker.replication.isr_proposals import IsrChanges
 from ottla.broker.replication.log_dir_moves import LogDirMoves
@@ -103,26 +106,43 @@ class Assembly:
         self._move_quota = _quota(config, "alter.log.dirs.")
         self.session = LastingSession(begin, self._on_store_event)
         self._topic_configs = TopicConfigs(self.session, self._start_soon)
-        self.replicas = self._replica_manager(logs, append_offload)
-        self.groups = group_coordinator(config.values, self.replicas, self._metadata)
+        self._parts = replica_parts(logs, clock, offload, append_offload, self._start_soon)
+        self._fence = ControllerFence(lambda: self._epoch)
+        self.replicas = self._replica_manager()
+        self.groups = group_coordinator(config.values, self.replicas, self._parts, self._metadata)
         broker_configs = BrokerConfigs(self.session, identity.broker_id, dynamic)
         self._config_changes = ConfigChanges(
             self.session, clock, self._topic_configs, broker_configs, self.replicas.reconfigure
         )
         self._housekeeping = self._housekeeping_of(logs)
-        self._moves = LogDirMoves(self.replicas, self._move_quota, self._housekeeping.checkpoint)
-        parts = self._parts(access, validate)
+        self._moves = LogDirMoves(self.replicas, self._parts, self._move_quota, self._housekeeping.checkpoint)
+        parts = self._handler_parts(access, validate)
         self._own_peer = LocalPeer(control_handlers(parts))
         self._followers = self._replica_fetchers()
         self._to_controller = ControllerChannel(
             identity.broker_id, self._metadata, LocalPeer(controller_handlers(parts)), self._peer_to_controller
         )
         self._isr_changes = self._isr_changes_of(self._to_controller)
-        self._cleaning = Cleaning(self.replicas, lambda: dynamic.current.values)
+        self._offline_notice = OfflineNotice(self.session, identity.broker_id)
+        self._cleaning = Cleaning(self._parts, lambda: dynamic.current.values)
         self.server = self._server(parts, limits)
         self._subscribe()
 
     def _subscribe(self) -> None:
+        """Connect whoever reports a change with those who act on it. Nothing is subscribed elsewhere."""
+        self._parts.logs.failures.listener = LogDirFailures(self._parts, self._identity.broker_id).failed
+        group_partitions = group_loader(self._config.values, self._parts, self.groups)
+        events = self._parts.events
+        for event in (events.leading, events.following):
+            event.subscribe(self._moves.go_on)
+            event.subscribe(self._followers.follow)
+        events.leading.subscribe(group_partitions.load)
+        events.following.subscribe(group_partitions.unload)
+        events.stopped.subscribe(self._followers.unfollow)
+        events.stopped.subscribe(group_partitions.unload)
+        events.log_replaced.subscribe(self._followers.follow)
+        events.isr_proposed.subscribe(self._isr_changes.propose)
+        events.offline.subscribe(self._offline_notice.replica_failed)
         self._dynamic.subscribe(CONNECTION_CONFIG, self._limit_connections)
         self._dynamic.subscribe(BROKER_LOG_CONFIG, self.replicas.broker_reconfigured)
         self._dynamic.subscribe([UNCLEAN_KEY], self._controller.unclean_election_changed)
@@ -137,10 +157,8 @@ class Assembly:
         await self._nursery.start(self.session.run)
         await self._register()
         await self._nursery.start(self._config_changes.run)
-        await self._nursery.start(self.groups.run)
-        offline_notice = OfflineNotice(self.session, self._identity.broker_id)
-        self.replicas.offline_listener = offline_notice.replica_failed
-        self._nursery.start_soon(offline_notice.run)
+        self._nursery.start_soon(self.groups.run)
+        self._nursery.start_soon(self._offline_notice.run)
         await self._nursery.start(self._controller.run, self.session)
         self._nursery.start_soon(self._isr_changes.run)
         self._nursery.start_soon(self._housekeeping.run)
@@ -151,7 +169,7 @@ class Assembly:
         if len(self._metadata.brokers) > 1:
             await hand_over(self._to_controller.ask, self._identity.broker_id, self._epoch, self._config.values)
         self.replicas.step_down()
-        self.groups.shut_down()
+        self.groups.runtime.shut_down()
 
     async def advertise(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Be found elsewhere from now on; the controller tells all brokers."""
@@ -164,19 +182,17 @@ class Assembly:
 
     def _isr_changes_of(self, channel: ControllerChannel) -> IsrChanges:
         return IsrChanges(
-            self.replicas,
+            self._parts,
             channel.ask,
+            broker_id=self._identity.broker_id,
             broker_epoch=lambda: self._epoch,
             max_lag_ms=self._config.replica_lag_time_max_ms,
         )
 
-    def _replica_manager(self, logs: LogManager, append_offload: Offload) -> ReplicaManager:
+    def _replica_manager(self) -> ReplicaManager:
         return ReplicaManager(
-            logs,
-            self._clock,
-            self._offload,
-            append_offload,
-            self._start_soon,
+            self._parts,
+            self._fence,
             broker_id=self._identity.broker_id,
             metadata=self._metadata,
             topic_config=self._topic_configs.get,
@@ -191,8 +207,8 @@ class Assembly:
             self._clock,
             self._offload,
             self._start_soon,
-            flush=self.replicas.group_commit.flush,
-            delete_old_segments=OldSegments(self.replicas).delete,
+            flush=self._parts.group_commit.flush,
+            delete_old_segments=OldSegments(self._parts).delete,
             high_watermarks=self.replicas.high_watermarks,
             config=lambda: self._dynamic.current.values,
         )
@@ -208,9 +224,10 @@ class Assembly:
     def _replica_fetchers(self) -> ReplicaFetchers:
         versions = protocol_versions(self._config.inter_broker_protocol_version)
         return ReplicaFetchers(
-            self.replicas,
+            self._parts,
             self._peer_for_fetching,
             self._config,
+            broker_id=self._identity.broker_id,
             quota=self._follower_quota,
             broker_epoch=lambda: self._epoch,
             fetch_version=versions[ApiKey.FETCH],
@@ -243,10 +260,9 @@ class Assembly:
         node = None if broker is None else broker.nodes.get(self._config.inter_broker_listener_name)
         return None if node is None else (node.host, node.port)
 
-    def _parts(self, access: Access, validate: Offload) -> Parts:
+    def _handler_parts(self, access: Access, validate: Offload) -> Parts:
         return Parts(
             broker_id=self._identity.broker_id,
-            broker_epoch=lambda: self._epoch,
             cluster_id=self._identity.cluster_id,
             dynamic=self._dynamic,
             access=access,
@@ -256,6 +272,8 @@ class Assembly:
             topic_configs=self._topic_configs,
             config_changes=self._config_changes,
             replicas=self.replicas,
+            fence=self._fence,
+            replica_parts=self._parts,
             groups=self.groups,
             moves=self._moves,
             validate=validate,
@@ -264,19 +282,19 @@ class Assembly:
 
     def _server(self, parts: Parts, limits: ConnectionLimits) -> Server:
         config = self._config
-        large_requests = LargeRequests(self.replicas.offload, self._start_soon)
+        large_requests = LargeRequests(self._offload, self._start_soon)
         apis = build_apis(client_handlers(parts), parts.access, large_requests)
         return Server(
             apis.dispatch,
             self._clock,
             self._offload,
-            self.replicas.turn,
+            self._parts.turn,
             max_frame=config.socket_request_max_bytes,
             idle_seconds=_seconds(config.connections_max_idle_ms),
             send_buffer=config.socket_send_buffer_bytes,
             queued_bytes=config.values["queued.max.request.bytes"],
             limits=limits,
-            give_up_files=self.replicas.logs.files.give_up,
+            give_up_files=self._parts.logs.files.give_up,
         )
 
     async def _limit_connections(self, config: BrokerConfig) -> None:

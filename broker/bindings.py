@@ -64,11 +64,13 @@ from ottla.broker.handlers import (
 from ottla.broker.loop.clock import Offload, StartSoon
 from ottla.broker.net.client_warnings import ClientWarnings
 from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.manager import ReplicaManager
+from ottla.broker.replicas.parts import ReplicaParts
 from ottla.broker.replication.log_dir_moves import LogDirMoves
 from ottla.broker.requests.authorizer import Access
 from ottla.broker.requests.table import Bound, Handler, advertised
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.alter_partition import AlterPartitionRequest
@@ -84,7 +86,6 @@ class Parts(NamedTuple):
     """What handlers work on. `validate` is for validating batches alone: it leaves threads to others."""
 
     broker_id: int
-    broker_epoch: Callable[[], int]
     cluster_id: str
     dynamic: DynamicConfig
     access: Access
@@ -94,6 +95,8 @@ class Parts(NamedTuple):
     topic_configs: TopicConfigs
     config_changes: ConfigChanges
     replicas: ReplicaManager
+    fence: ControllerFence
+    replica_parts: ReplicaParts
     groups: GroupCoordinator
     moves: LogDirMoves
     validate: Offload
@@ -115,21 +118,33 @@ def with_api_versions(handlers: Mapping[ApiKey, Bound]) -> dict[ApiKey, Bound]:
 
 def _of_data(parts: Parts) -> dict[ApiKey, Bound]:
     config, replicas, access = parts.dynamic.static, parts.replicas, parts.access
+    clock, signal, start_soon = parts.replica_parts.clock, parts.replica_parts.signal, parts.start_soon
     sessions = FetchSessionCache(
-        config.max_incremental_fetch_session_cache_slots, replicas.signal, lambda: random.randrange(1, 1 << 31)
+        config.max_incremental_fetch_session_cache_slots, signal, lambda: random.randrange(1, 1 << 31)
     )
     return {
-        ApiKey.PRODUCE: _bind(produce, replicas=replicas, metadata=parts.metadata, offload=parts.validate),
+        ApiKey.PRODUCE: _bind(
+            produce,
+            replicas=replicas,
+            clock=clock,
+            offload=parts.validate,
+            start_soon=start_soon,
+            slow_appends=parts.replica_parts.slow_appends,
+        ),
         ApiKey.FETCH: _bind(
             fetch,
             replicas=replicas,
             sessions=sessions,
             metadata=parts.metadata,
+            clock=clock,
+            start_soon=start_soon,
             fetch_max_bytes=config.fetch_max_bytes,
             access=access if access.authorizer else None,
             rack_aware=config.replica_selector_class == RACK_AWARE,
         ),
-        ApiKey.LIST_OFFSETS: _bind(list_offsets, replicas=replicas),
+        ApiKey.LIST_OFFSETS: _bind(
+            list_offsets, replicas=replicas, segment_checks=parts.replica_parts.segment_checks, start_soon=start_soon
+        ),
         ApiKey.METADATA: _bind(
             metadata,
             metadata=parts.metadata,
@@ -156,7 +171,7 @@ def _of_groups(parts: Parts) -> dict[ApiKey, Bound]:
         ApiKey.FIND_COORDINATOR: _bind(
             find_coordinator,
             metadata=parts.metadata,
-            partition_for=groups.partition_for,
+            partition_for=groups.runtime.partition_for,
             create=parts.controller.auto_create,
             transactional=ClientWarnings(logging.getLogger("kafka.coordinator.transaction.TransactionCoordinator")),
         ),
@@ -197,7 +212,7 @@ def _describing(parts: Parts) -> dict[ApiKey, Bound]:
     """The handlers that only tell what there is."""
     config = parts.dynamic.static
     return {
-        ApiKey.DESCRIBE_LOG_DIRS: _bind(describe_log_dirs, replicas=parts.replicas),
+        ApiKey.DESCRIBE_LOG_DIRS: _bind(describe_log_dirs, logs=parts.replica_parts.logs, replicas=parts.replicas),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: _bind(list_partition_reassignments, controller=parts.controller),
         ApiKey.DESCRIBE_CLUSTER: _bind(
             describe_cluster, metadata=parts.metadata, cluster_id=parts.cluster_id, access=parts.access
@@ -242,13 +257,13 @@ def _controlled(parts: Parts) -> dict[ApiKey, Bound]:
         if deleted:
             parts.groups.topics_deleted(deleted)
 
-    own = {"replicas": parts.replicas, "broker_epoch": parts.broker_epoch}
+    own = {"replicas": parts.replicas, "fence": parts.fence}
     return {
         ApiKey.LEADER_AND_ISR: _bind(leader_and_isr, **own, topic_configs=parts.topic_configs),
         ApiKey.STOP_REPLICA: _bind(stop_replica, **own),
         ApiKey.UPDATE_METADATA: _bind(
             update_metadata,
-            **own,
+            fence=parts.fence,
             topic_configs=parts.topic_configs,
             metadata=parts.metadata,
             changed=metadata_changed,

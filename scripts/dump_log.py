@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from ottla.log.segments.index_check import OFFSET_ENTRY, TIME_ENTRY
+from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.log.state.checkpoint import CorruptCheckpointError, read_epochs, read_offsets, read_partition_metadata
 from ottla.log.state.producer_snapshot import CorruptSnapshotError, SnapshotEntry, decode_snapshot
 from ottla.scripts.terminal.options import prints_rows

@@ -5,9 +5,11 @@ compiler). Knows nothing of messages or of encoding. Counterpart in Kafka: org.a
 """
 
 from collections.abc import Iterator
-from typing import Annotated, NamedTuple, Protocol
+from typing import Annotated, Final, NamedTuple, Protocol
 
 _HIGHEST = 32767
+# The epoch of a leader, a broker or a producer that has none, or does not say it.
+NO_EPOCH: Final = -1
 
 
 class EncodeError(ValueError):
@@ -89,7 +91,6 @@ class Primitive:
 
 
 ZERO_UUID = bytes(16)
-MIN_INT32 = -(2**31)
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
 

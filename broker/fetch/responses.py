@@ -7,7 +7,6 @@ Counterpart in Kafka: KafkaApis.handleFetchRequest's processResponseCallback.
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.broker.cluster.metadata_cache import MetadataCache
 from ottla.broker.fetch.sessions import SessionPartition
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.reads import NO_REPLICA, Reader, ReadResult
@@ -40,15 +39,12 @@ _MOVED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LE
 class FetchAnswers:
     """The responses to one reader."""
 
-    __slots__ = ("_counts", "_listener", "_metadata", "_replicas", "_version", "_with_aborted")
+    __slots__ = ("_counts", "_listener", "_replicas", "_version", "_with_aborted")
 
-    def __init__(
-        self, version: int, listener: str, reader: Reader, replicas: ReplicaManager, metadata: MetadataCache
-    ) -> None:
+    def __init__(self, version: int, listener: str, reader: Reader, replicas: ReplicaManager) -> None:
         self._version = version
         self._listener = listener
         self._replicas = replicas
-        self._metadata = metadata
         self._with_aborted = reader.reads_committed
         self._counts = reader.is_follower
 
@@ -119,9 +115,8 @@ class FetchAnswers:
             partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=aborted, records=records
         )
         if code in _MOVED and self._version >= _LEADERS_FROM_VERSION and topic is not None:
-            leader, epoch = self._replicas.current_leader(topic, index)
+            leader, epoch, node = self._replicas.current_leader(topic, index, self._listener)
             data.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-            node = self._metadata.node(leader, self._listener)
             if node is not None:
                 endpoints[leader] = NodeEndpoint(node_id=leader, host=node.host, port=node.port, rack=node.rack)
         return data

@@ -325,7 +325,6 @@ class FetchSessionCache:
         self._new_id = new_id
         # Least recently used first.
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
-        self.evictions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -406,7 +405,6 @@ class FetchSessionCache:
                 return False
             victim = self._sessions[least[2]]
         self._remove(victim.id)
-        self.evictions += 1
         return True
 
     def _remove(self, session_id: int) -> None:

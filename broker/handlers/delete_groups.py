@@ -11,7 +11,7 @@ Counterpart in Kafka: KafkaApis.handleDeleteGroupsRequest.
 from ottla.broker.groups.group_requests import ask
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
@@ -20,7 +20,7 @@ def handle(
     request: DeleteGroupsRequest, context: RequestContext, *, groups: GroupCoordinator
 ) -> Deferred[DeleteGroupsResponse]:
     """Call the group coordinator."""
-    return ask(groups.delete_groups, request, context)
+    return ask(groups.delete_groups, request)
 
 
 def error_response(request: DeleteGroupsRequest, version: int, code: ErrorCode) -> DeleteGroupsResponse:

@@ -30,8 +30,11 @@ _NO_LOW_WATERMARK: Final = -1
 
 def handle(
     request: DeleteRecordsRequest, context: RequestContext, *, replicas: ReplicaManager, metadata: MetadataCache
-) -> DeleteRecordsResponse | Deferred[DeleteRecordsResponse]:
-    """Move the start of each log, and return when all live replicas have done so."""
+) -> Deferred[DeleteRecordsResponse]:
+    """Move the start of each log, and return when all live replicas have done so.
+
+    The last of several offsets for one partition counts. Topics without partitions are left out of the response.
+    """
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         for each in topic.partitions:
@@ -47,9 +50,8 @@ def handle(
                 deleted.append(replicas.delete_records(name, index, offset))
             except KafkaError as error:
                 of_topic[index] = _failed(index, error.code)
-    reply: Deferred[DeleteRecordsResponse] = Deferred(applied=False)
 
-    def done(codes: list[ErrorCode]) -> None:
+    def respond(codes: list[ErrorCode]) -> DeleteRecordsResponse:
         for (partition, _), code in zip(deleted, codes, strict=True):
             topic, index = partition.topic_partition
             gone = code not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT)
@@ -61,12 +63,9 @@ def handle(
             DeleteRecordsTopicResult(name=name, partitions=list(of_topic.values()))
             for name, of_topic in results.items()
         ]
-        reply.complete(DeleteRecordsResponse(topics=topics))
+        return DeleteRecordsResponse(topics=topics)
 
-    wait = replicas.await_deletion(deleted, request.timeout_ms, done)
-    if wait is not None:
-        reply.on_abandon = wait.cancel
-    return reply
+    return replicas.await_deletion(deleted, request.timeout_ms, respond)
 
 
 def _check(topic: str, index: int, metadata: MetadataCache) -> None:

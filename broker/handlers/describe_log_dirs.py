@@ -18,6 +18,7 @@ from typing import Final
 from ottla.broker.net.session import RequestContext
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.log.log import PartitionLog
+from ottla.log.manager import LogManager
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -33,20 +34,20 @@ _LAG_NOT_KNOWN: Final = -1
 
 
 def handle(
-    request: DescribeLogDirsRequest, context: RequestContext, *, replicas: ReplicaManager
+    request: DescribeLogDirsRequest, context: RequestContext, *, logs: LogManager, replicas: ReplicaManager
 ) -> DescribeLogDirsResponse:
     """Return all directories, with all replicas or those of the request."""
     wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    return DescribeLogDirsResponse(results=[_directory(each, wanted, replicas) for each in replicas.logs.directories])
+    return DescribeLogDirsResponse(results=[_directory(each, wanted, logs, replicas) for each in logs.directories])
 
 
 def _directory(
-    directory: Path, wanted: Collection[tuple[str, int]] | None, replicas: ReplicaManager
+    directory: Path, wanted: Collection[tuple[str, int]] | None, logs: LogManager, replicas: ReplicaManager
 ) -> DescribeLogDirsResult:
     path = str(directory.absolute())
-    if directory in replicas.logs.failures.offline:
+    if directory in logs.failures.offline:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, topics=())
     try:
         volume = shutil.disk_usage(directory)
@@ -54,7 +55,7 @@ def _directory(
         logger.error("DescribeLogDirs answers UNKNOWN_SERVER_ERROR for %s: %s", directory, error)
         return DescribeLogDirsResult(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, log_dir=path, topics=())
     by_topic: dict[str, list[DescribeLogDirsPartition]] = {}
-    for log in replicas.logs.everything():
+    for log in logs.everything():
         topic_partition = log.topic_partition
         if log.directory.parent == directory and (wanted is None or topic_partition in wanted):
             by_topic.setdefault(topic_partition.topic, []).append(
@@ -62,7 +63,7 @@ def _directory(
                     partition_index=topic_partition.partition,
                     partition_size=log.size,
                     offset_lag=_lag(log, replicas),
-                    is_future_key=replicas.logs.futures.get(topic_partition) is log,
+                    is_future_key=logs.futures.get(topic_partition) is log,
                 )
             )
     return DescribeLogDirsResult(

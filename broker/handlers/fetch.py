@@ -31,7 +31,7 @@ from ottla.broker.fetch.sessions import (
     FetchSessionCache,
     SessionPartition,
 )
-from ottla.broker.loop.clock import Timer
+from ottla.broker.loop.clock import Clock, StartSoon, Timer
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
 from ottla.broker.replicas.manager import ReplicaManager
@@ -77,6 +77,8 @@ def handle(
     replicas: ReplicaManager,
     sessions: FetchSessionCache,
     metadata: MetadataCache,
+    clock: Clock,
+    start_soon: StartSoon,
     fetch_max_bytes: int,
     access: Access | None = None,
     rack_aware: bool = False,
@@ -89,7 +91,7 @@ def handle(
     reader = _reader(request, version)
     if rack_aware and request.rack_id:
         reader = _in_rack(reader, request, context)
-    maker = FetchAnswers(version, context.listener_name, reader, replicas, metadata)
+    maker = FetchAnswers(version, context.listener_name, reader, replicas)
     max_bytes = min(request.max_bytes, fetch_max_bytes)
     topics = request.topics
     if access is None and request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION and _is_one(topics):
@@ -112,21 +114,21 @@ def handle(
     if isinstance(topics, LargeArray):
         reply: Deferred[FetchResponse] = Deferred(applied=False)
         large = _LargeFetch(
-            request, version, max_bytes, reader, maker, replicas, sessions, metadata.topic_name, may_read
+            request, version, max_bytes, reader, maker, replicas, clock, sessions, metadata.topic_name, may_read
         )
-        replicas.start_soon(large.run, reply)
+        start_soon(large.run, reply)
         return reply
     begun = sessions.begin(
         request,
         version,
         reader.waits_for,
         is_follower=reader.is_follower,
-        now_ms=replicas.clock.now_ms(),
+        now_ms=clock.now_ms(),
         name_of=metadata.topic_name,
     )
     if isinstance(begun, ErrorCode):
         return FetchResponse(error_code=begun, responses=())
-    return _Fetch(request, max_bytes, reader, begun, maker, replicas, may_read).start()
+    return _Fetch(request, max_bytes, reader, begun, maker, replicas, clock, may_read).start()
 
 
 def error_response(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse:
@@ -185,6 +187,7 @@ class _Fetch:
     """A fetch that may have to wait."""
 
     __slots__ = (
+        "_clock",
         "_context",
         "_deferred",
         "_maker",
@@ -210,6 +213,7 @@ class _Fetch:
         context: FetchContext,
         maker: FetchAnswers,
         replicas: ReplicaManager,
+        clock: Clock,
         may_read: Callable[[str], bool] | None,
     ) -> None:
         self._may_read = may_read
@@ -220,6 +224,7 @@ class _Fetch:
         self._context = context
         self._maker = maker
         self._replicas = replicas
+        self._clock = clock
         self._size = 0
         # The bytes that each partition had to read when it was last looked at.
         self._sizes: dict[SessionPartition, int] = {}
@@ -238,7 +243,7 @@ class _Fetch:
         ):
             return self._respond(readings)
         self._deferred = Deferred(applied=False, on_abandon=self._abandon)
-        self._timer = self._replicas.clock.call_later(self._max_wait_ms / 1000, self._finish)
+        self._timer = self._clock.call_later(self._max_wait_ms / 1000, self._finish)
         self._context.wait(self._moved)
         return self._deferred
 
@@ -301,7 +306,7 @@ class _Fetch:
         self._deferred.complete(response)
 
     def _respond(self, readings: Sequence[tuple[SessionPartition, ReadResult]]) -> FetchResponse:
-        concluded = self._context.conclude(readings, self._replicas.clock.now_ms())
+        concluded = self._context.conclude(readings, self._clock.now_ms())
         self._context.end()
         return self._maker.response(*concluded)
 
@@ -325,6 +330,7 @@ class _LargeFetch:
         reader: Reader,
         maker: FetchAnswers,
         replicas: ReplicaManager,
+        clock: Clock,
         sessions: FetchSessionCache,
         name_of: Callable[[bytes], str | None],
         may_read: Callable[[str], bool] | None,
@@ -336,6 +342,7 @@ class _LargeFetch:
         self._reader = reader
         self._maker = maker
         self._replicas = replicas
+        self._clock = clock
         self._sessions = sessions
         self._name_of = name_of
 
@@ -354,7 +361,7 @@ class _LargeFetch:
             return FetchResponse(error_code=context, responses=())
         try:
             named = await self._look(context)
-            error, session_id, _ = context.conclude((), self._replicas.clock.now_ms())
+            error, session_id, _ = context.conclude((), self._clock.now_ms())
         finally:
             context.end()
         if error:
@@ -384,7 +391,7 @@ class _LargeFetch:
                     self._version,
                     self._reader.waits_for,
                     is_follower=self._reader.is_follower,
-                    now_ms=self._replicas.clock.now_ms(),
+                    now_ms=self._clock.now_ms(),
                     name_of=self._name_of,
                 )
                 if isinstance(begun, ErrorCode):
@@ -399,7 +406,14 @@ class _LargeFetch:
 
     async def _look(self, context: FetchContext) -> list[tuple[SessionPartition, ReadResult]]:
         fetch = _Fetch(
-            self._request, self._max_bytes, self._reader, context, self._maker, self._replicas, self._may_read
+            self._request,
+            self._max_bytes,
+            self._reader,
+            context,
+            self._maker,
+            self._replicas,
+            self._clock,
+            self._may_read,
         )
         named: list[tuple[SessionPartition, ReadResult]] = []
         size = 0

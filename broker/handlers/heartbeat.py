@@ -8,19 +8,15 @@ Versions: 0 to 4. From 3 the group instance id, which fences an earlier member o
 Counterpart in Kafka: KafkaApis.handleHeartbeatRequest.
 """
 
-from ottla.broker.groups.group_requests import ask
-from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-def handle(
-    request: HeartbeatRequest, context: RequestContext, *, groups: GroupCoordinator
-) -> Deferred[HeartbeatResponse]:
+def handle(request: HeartbeatRequest, context: RequestContext, *, groups: GroupCoordinator) -> HeartbeatResponse:
     """Call the group coordinator."""
-    return ask(groups.heartbeat, request, context)
+    return groups.heartbeat(request)
 
 
 def error_response(request: HeartbeatRequest, version: int, code: ErrorCode) -> HeartbeatResponse:

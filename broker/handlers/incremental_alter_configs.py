@@ -47,7 +47,7 @@ def handle(
 ) -> Deferred[IncrementalAlterConfigsResponse]:
     """Change the configs of each resource."""
     wanted = [_alteration(each) for each in request.resources]
-    return config_admin.alter(wanted, _response, validate_only=request.validate_only)
+    return config_admin.alter(wanted, validate_only=request.validate_only).map(_response)
 
 
 def _alteration(resource: AlterConfigsResource) -> Alteration:

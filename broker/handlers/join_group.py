@@ -10,12 +10,13 @@ the client's reason, for the log; from 9 a leader that comes back may skip the a
 Counterpart in Kafka: KafkaApis.handleJoinGroupRequest.
 """
 
+from functools import partial
 from typing import Final
 
-from ottla.broker.groups.group_requests import ask
+from ottla.broker.groups.group_requests import ask, caller
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
@@ -27,7 +28,7 @@ def handle(
     request: JoinGroupRequest, context: RequestContext, *, groups: GroupCoordinator
 ) -> Deferred[JoinGroupResponse]:
     """Call the group coordinator."""
-    return ask(groups.join_group, request, context)
+    return ask(partial(groups.join_group, caller(context)), request)
 
 
 def error_response(request: JoinGroupRequest, version: int, code: ErrorCode) -> JoinGroupResponse:

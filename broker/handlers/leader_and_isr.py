@@ -9,13 +9,11 @@ from 5 topic ids, in the response instead of names; from 6 the leader recovery s
 Counterpart in Kafka: KafkaApis.handleLeaderAndIsrRequest.
 """
 
-from collections.abc import Callable
-from typing import Final
-
 from ottla.broker.cluster.topic_configs import TopicConfigs
 from ottla.broker.cluster.topic_names import name_fault
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.leader_and_isr import (
@@ -25,8 +23,6 @@ from ottla.wire.messages.leader_and_isr import (
     LeaderAndIsrTopicError,
 )
 
-_UNKNOWN_BROKER_EPOCH: Final = -1
-
 
 def handle(
     request: LeaderAndIsrRequest,
@@ -34,13 +30,12 @@ def handle(
     *,
     replicas: ReplicaManager,
     topic_configs: TopicConfigs,
-    broker_epoch: Callable[[], int],
+    fence: ControllerFence,
 ) -> LeaderAndIsrResponse | Deferred[LeaderAndIsrResponse]:
     """Take the roles, unless the request is for an earlier life of this broker or of a former controller."""
-    if request.broker_epoch != _UNKNOWN_BROKER_EPOCH and request.broker_epoch < broker_epoch():
-        return error_response(request, context.api_version, ErrorCode.STALE_BROKER_EPOCH)
-    if request.controller_epoch < replicas.controller_epoch:
-        return error_response(request, context.api_version, ErrorCode.STALE_CONTROLLER_EPOCH)
+    refusal = fence.refusal(request)
+    if refusal is not None:
+        return error_response(request, context.api_version, refusal)
     topics = {topic.topic_name for topic in request.topic_states}
     topics.update(state.topic_name for state in request.ungrouped_partition_states)
     missing = [name for name in topic_configs.missing(topics) if name_fault(name) is None]

@@ -7,19 +7,15 @@ Versions: 0 to 5. From 3 many members, each with its own error; from 5 their rea
 Counterpart in Kafka: KafkaApis.handleLeaveGroupRequest.
 """
 
-from ottla.broker.groups.group_requests import ask
-from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 
-def handle(
-    request: LeaveGroupRequest, context: RequestContext, *, groups: GroupCoordinator
-) -> Deferred[LeaveGroupResponse]:
+def handle(request: LeaveGroupRequest, context: RequestContext, *, groups: GroupCoordinator) -> LeaveGroupResponse:
     """Call the group coordinator."""
-    return ask(groups.leave_group, request, context)
+    return groups.leave_group(request, context.api_version)
 
 
 def error_response(request: LeaveGroupRequest, version: int, code: ErrorCode) -> LeaveGroupResponse:

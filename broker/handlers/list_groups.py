@@ -7,30 +7,23 @@ Versions: 0 to 5. From 4 states, and a filter for them; from 5 types, and a filt
 Counterpart in Kafka: KafkaApis.handleListGroupsRequest.
 """
 
-from ottla.broker.groups.group_requests import ask
-from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
 from ottla.broker.requests.authorizer import EVERYBODY, Access, Operation, ResourceType
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
 def handle(
     request: ListGroupsRequest, context: RequestContext, *, groups: GroupCoordinator, access: Access = EVERYBODY
-) -> Deferred[ListGroupsResponse]:
+) -> ListGroupsResponse:
     """Call the group coordinator, and leave out groups that the client may not describe."""
-    reply: Deferred[ListGroupsResponse] = ask(groups.list_groups, request, context)
-    if access.allows(context, Operation.DESCRIBE, ResourceType.CLUSTER, log_denial=False):
-        return reply
-
-    def visible(response: ListGroupsResponse) -> ListGroupsResponse:
+    response = groups.list_groups(request)
+    if not access.allows(context, Operation.DESCRIBE, ResourceType.CLUSTER, log_denial=False):
         names = [group.group_id for group in response.groups]
         shown = access.allowed(context, Operation.DESCRIBE, ResourceType.GROUP, names, log_denial=False)
         response.groups = [group for group in response.groups if group.group_id in shown]
-        return response
-
-    return reply.map(visible)
+    return response
 
 
 def error_response(request: ListGroupsRequest, version: int, code: ErrorCode) -> ListGroupsResponse:

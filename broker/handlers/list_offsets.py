@@ -14,6 +14,7 @@ Counterpart in Kafka: KafkaApis.handleListOffsetRequest.
 
 from typing import Final
 
+from ottla.broker.loop.clock import StartSoon
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
 from ottla.broker.replicas.manager import ReplicaManager
@@ -26,6 +27,7 @@ from ottla.broker.replicas.partition import (
     Partition,
 )
 from ottla.broker.replicas.reads import TO_HIGH_WATERMARK, TO_LAST_STABLE_OFFSET, TO_LOG_END
+from ottla.broker.replicas.segment_checks import SegmentChecks
 from ottla.log.segments.segments import UncheckedSegmentError
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.list_offsets import (
@@ -52,7 +54,12 @@ Unchecked = list[tuple[Partition, UncheckedSegmentError]]
 
 
 def handle(
-    request: ListOffsetsRequest, context: RequestContext, *, replicas: ReplicaManager
+    request: ListOffsetsRequest,
+    context: RequestContext,
+    *,
+    replicas: ReplicaManager,
+    segment_checks: SegmentChecks,
+    start_soon: StartSoon,
 ) -> ListOffsetsResponse | Deferred[ListOffsetsResponse]:
     """Look up each offset. If that needs unchecked segments, finish their checks first."""
     unchecked: Unchecked = []
@@ -60,7 +67,7 @@ def handle(
     if not unchecked:
         return response
     reply: Deferred[ListOffsetsResponse] = Deferred(applied=False)
-    replicas.start_soon(_look_up_checked, request, context, replicas, unchecked, reply)
+    start_soon(_look_up_checked, request, context, replicas, segment_checks, unchecked, reply)
     return reply
 
 
@@ -68,12 +75,13 @@ async def _look_up_checked(
     request: ListOffsetsRequest,
     context: RequestContext,
     replicas: ReplicaManager,
+    segment_checks: SegmentChecks,
     unchecked: Unchecked,
     reply: Deferred[ListOffsetsResponse],
 ) -> None:
     while unchecked and not reply.done:
         for partition, error in unchecked:
-            await replicas.segment_checks.finish(partition, error)
+            await segment_checks.finish(partition, error)
         unchecked.clear()
         response = _look_up(request, context, replicas, unchecked)
     reply.complete(response)

@@ -17,7 +17,7 @@ from ottla.broker.cluster.metadata_cache import MetadataCache
 from ottla.broker.groups.group_requests import ask, sift
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -33,7 +33,7 @@ def handle(
     """Refuse unknown partitions, and call the group coordinator with the others."""
     known, unknown = sift(request.topics, metadata)
     if known and not unknown and len(known) == len(request.topics):
-        return ask(groups.offset_commit, request, context, repeatable=True)
+        return ask(groups.offset_commit, request, repeatable=True)
     refused = {name: _topic(name, indexes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name, indexes in unknown.items()}
     if not known:
         return OffsetCommitResponse(topics=list(refused.values()))
@@ -48,7 +48,7 @@ def handle(
 
     request = copy.copy(request)
     request.topics = known
-    return ask(groups.offset_commit, request, context, repeatable=True).map(joined)
+    return ask(groups.offset_commit, request, repeatable=True).map(joined)
 
 
 def error_response(request: OffsetCommitRequest, version: int, code: ErrorCode) -> OffsetCommitResponse:

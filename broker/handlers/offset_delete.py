@@ -17,7 +17,7 @@ from ottla.broker.groups.group_requests import ask, sift
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
 from ottla.broker.requests.authorizer import EVERYBODY, Access, Operation, ResourceType
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -61,7 +61,7 @@ def handle(
 
     request = copy.copy(request)
     request.topics = _named_once(known)
-    return ask(groups.offset_delete, request, context).map(joined)
+    return ask(groups.offset_delete, request).map(joined)
 
 
 def error_response(request: OffsetDeleteRequest, version: int, code: ErrorCode) -> OffsetDeleteResponse:

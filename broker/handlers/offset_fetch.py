@@ -14,11 +14,9 @@ import copy
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ottla.broker.groups.group_requests import ask
-from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
 from ottla.broker.requests.authorizer import EVERYBODY, Access, Operation, ResourceType
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -39,46 +37,38 @@ _DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 def handle(
     request: OffsetFetchRequest, context: RequestContext, *, groups: GroupCoordinator, access: Access = EVERYBODY
-) -> Deferred[OffsetFetchResponse]:
+) -> OffsetFetchResponse:
     """Call the group coordinator without denied groups and topics, and add their errors."""
     if access.authorizer is None:
-        return ask(groups.offset_fetch, request, context)
+        return groups.offset_fetch(request, context.api_version)
     if context.api_version >= _GROUPS_FROM_VERSION:
         return _of_groups(request, context, groups, access)
     if not access.allows(context, Operation.DESCRIBE, ResourceType.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     allowed, denied = _split(request, context, access)
-
-    def completed(response: OffsetFetchResponse) -> OffsetFetchResponse:
-        hidden = [_topic(topic.name, topic.partition_indexes, _DENIED) for topic in denied]
-        _complete(request, response, hidden, context, access)
-        return response
-
-    return ask(groups.offset_fetch, allowed, context).map(completed)
+    response = groups.offset_fetch(allowed, context.api_version)
+    hidden = [_topic(topic.name, topic.partition_indexes, _DENIED) for topic in denied]
+    _complete(request, response, hidden, context, access)
+    return response
 
 
 def _of_groups(
     request: OffsetFetchRequest, context: RequestContext, groups: GroupCoordinator, access: Access
-) -> Deferred[OffsetFetchResponse]:
+) -> OffsetFetchResponse:
     names = [group.group_id for group in request.groups]
     shown = access.allowed(context, Operation.DESCRIBE, ResourceType.GROUP, names)
     asked = [group for group in request.groups if group.group_id in shown]
     split = [_split(group, context, access) for group in asked]
-
-    def completed(response: OffsetFetchResponse) -> OffsetFetchResponse:
-        for group, answer, (_, denied) in zip(asked, response.groups, split, strict=True):
-            hidden = [_topic_of_group(topic.name, topic.partition_indexes) for topic in denied]
-            _complete(group, answer, hidden, context, access)
-        answers = iter(response.groups)
-        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        response.groups = [
-            next(answers) if group.group_id in shown else _failed(group, code) for group in request.groups
-        ]
-        return response
-
     visible = copy.copy(request)
     visible.groups = [allowed for allowed, _ in split]
-    return ask(groups.offset_fetch, visible, context).map(completed)
+    response = groups.offset_fetch(visible, context.api_version)
+    for group, answer, (_, denied) in zip(asked, response.groups, split, strict=True):
+        hidden = [_topic_of_group(topic.name, topic.partition_indexes) for topic in denied]
+        _complete(group, answer, hidden, context, access)
+    answers = iter(response.groups)
+    code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    response.groups = [next(answers) if group.group_id in shown else _failed(group, code) for group in request.groups]
+    return response
 
 
 def _split(asked: Any, context: RequestContext, access: Access) -> tuple[Any, Sequence[Any]]:

@@ -18,12 +18,12 @@ import logging
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final
 
-from ottla.broker.cluster.metadata_cache import MetadataCache
-from ottla.broker.loop.clock import Offload
+from ottla.broker.loop.clock import Clock, Offload, StartSoon
 from ottla.broker.loop.deferred import CloseConnection, Deferred
 from ottla.broker.net.session import RequestContext
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.slow_appends import SlowAppends
 from ottla.log.append_info import LogAppendInfo
 from ottla.wire.errors import DecodeError, ErrorCode, KafkaError
 from ottla.wire.messages.produce import (
@@ -92,8 +92,10 @@ def handle(
     context: RequestContext,
     *,
     replicas: ReplicaManager,
-    metadata: MetadataCache,
+    clock: Clock,
     offload: Offload,
+    start_soon: StartSoon,
+    slow_appends: SlowAppends,
 ) -> Answer:
     """Append, and return the response that `acks` asks for. `offload` has threads of its own, for validation only."""
     version = context.api_version
@@ -102,7 +104,8 @@ def handle(
     acks = request.acks
     topics = request.topic_data
     if len(topics) != 1 or len(topics[0].partition_data) != 1 or not -1 <= acks <= 1:
-        return _Produce(request, context, replicas, metadata, offload).start()
+        produce = _Produce(request, context, replicas, clock, offload, start_soon, slow_appends)
+        return produce.start()
     # The fast path: one partition, one plain batch.
     topic = topics[0].name
     data = topics[0].partition_data[0]
@@ -116,19 +119,20 @@ def handle(
         or not isinstance(records, memoryview)
         or _is_special(topic, records)
     ):
-        return _Produce(request, context, replicas, metadata, offload).start()
-    now_ms = replicas.clock.now_ms()
+        produce = _Produce(request, context, replicas, clock, offload, start_soon, slow_appends)
+        return produce.start()
+    now_ms = clock.now_ms()
     try:
         batch = validate_produced(records, api_version=version, rules=found.rules, now_ms=now_ms)
         info = replicas.append(found, batch, acks, now_ms)
     except KafkaError as error:
         answer = _refused(index, error, found)
-        return _Answers(context, replicas, metadata, acks).response({(topic, index): answer})
+        return _Answers(context, replicas, acks).response({(topic, index): answer})
     if acks == 0:
         return None
     answer = _appended(index, info)
     if found.flushes_by_count or (found.followers and acks == -1):
-        answers = _Answers(context, replicas, metadata, acks)
+        answers = _Answers(context, replicas, acks)
         wait = [(found, info.last_offset + 1)]
         return answers.acknowledged({(topic, index): answer}, wait, request.timeout_ms)
     return ProduceResponse(responses=[TopicProduceResponse(name=topic, partition_responses=[answer])])
@@ -197,15 +201,13 @@ def _refused(index: int, error: KafkaError, partition: Partition) -> PartitionPr
 class _Answers:
     """Makes the response. It must not refer to the records, because they must not be kept while a reply waits."""
 
-    __slots__ = ("_acks", "_client_id", "_listener", "_metadata", "_replicas", "_version")
+    __slots__ = ("_acks", "_listener", "_replicas", "_version")
 
-    def __init__(self, context: RequestContext, replicas: ReplicaManager, metadata: MetadataCache, acks: int) -> None:
+    def __init__(self, context: RequestContext, replicas: ReplicaManager, acks: int) -> None:
         self._acks = acks
         self._replicas = replicas
-        self._client_id = context.client_id
         self._listener = context.listener_name
         self._version = context.api_version
-        self._metadata = metadata
 
     def response(self, answers: Mapping[Key, PartitionProduceResponse]) -> ProduceResponse:
         """Return all answers by topic. With acks=0 an error closes the connection."""
@@ -230,24 +232,20 @@ class _Answers:
     ) -> Deferred[ProduceResponse]:
         """Return a response that comes when all appended records are acknowledged."""
 
-        def done(errors: list[ErrorCode]) -> None:
+        def respond(errors: list[ErrorCode]) -> ProduceResponse:
             for (partition, _), error in zip(appended, errors, strict=True):
                 answers[partition.topic_partition].error_code = error
-            deferred.complete(self.response(answers))
+            return self.response(answers)
 
-        deferred: Deferred[ProduceResponse] = Deferred(applied=True)
         if self._acks != -1 or not any(partition.followers for partition, _ in appended):
             timeout_ms = _UNTIL_FLUSHED
-        wait = self._replicas.await_acks(appended, self._acks, timeout_ms, done)
-        deferred.on_abandon = wait.cancel
-        return deferred
+        return self._replicas.await_acks(appended, self._acks, timeout_ms, respond)
 
     def _point_to_leader(
         self, topic: str, index: int, answer: PartitionProduceResponse, endpoints: dict[int, NodeEndpoint]
     ) -> None:
-        leader, epoch = self._replicas.current_leader(topic, index)
+        leader, epoch, node = self._replicas.current_leader(topic, index, self._listener)
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-        node = self._metadata.node(leader, self._listener)
         if node is not None:
             endpoints[leader] = NodeEndpoint(node_id=leader, host=node.host, port=node.port, rack=node.rack)
 
@@ -258,11 +256,14 @@ class _Produce:
     __slots__ = (
         "_acks",
         "_answers",
+        "_clock",
         "_entries",
         "_from_admin",
         "_maker",
         "_offload",
         "_replicas",
+        "_slow_appends",
+        "_start_soon",
         "_timeout_ms",
         "_unreadable",
         "_version",
@@ -273,16 +274,21 @@ class _Produce:
         request: ProduceRequest,
         context: RequestContext,
         replicas: ReplicaManager,
-        metadata: MetadataCache,
+        clock: Clock,
         offload: Offload,
+        start_soon: StartSoon,
+        slow_appends: SlowAppends,
     ) -> None:
         self._acks = request.acks
         self._timeout_ms = request.timeout_ms
         self._version = context.api_version
         self._from_admin = context.client_id == _ADMIN_CLIENT_ID
         self._replicas = replicas
+        self._clock = clock
         self._offload = offload
-        self._maker = _Answers(context, replicas, metadata, request.acks)
+        self._start_soon = start_soon
+        self._slow_appends = slow_appends
+        self._maker = _Answers(context, replicas, request.acks)
         # As in Kafka, the later of two entries for one partition counts. This object ends with the append, because the
         # records must not be kept while a reply waits.
         self._entries = {
@@ -310,7 +316,7 @@ class _Produce:
             if answer is not None:
                 self._answers[key] = answer
         left = [(key, records) for key, records in self._entries.items() if key not in self._answers]
-        now_ms = self._replicas.clock.now_ms()
+        now_ms = self._clock.now_ms()
         plans = {key: (records, self._version, self._replicas.partitions[key].rules, now_ms) for key, records in left}
         slow = {
             key
@@ -320,7 +326,7 @@ class _Produce:
         }
         if slow:
             deferred: Deferred[_OrNone] = Deferred(applied=False)
-            self._replicas.start_soon(self._run_off_loop, plans, slow, deferred)
+            self._start_soon(self._run_off_loop, plans, slow, deferred)
             return deferred
         response = self._append({key: _validated(*plan) for key, plan in plans.items()})
         return response if self._acks or isinstance(response, Deferred) else None
@@ -405,7 +411,7 @@ class _Produce:
                 entries.append((partition, batch))
         if any(partition.log.pace.is_slow for partition, _ in entries):
             return self._append_slowly(entries)
-        return self._appended(entries, replicas.append_all(entries, self._acks, replicas.clock.now_ms()))
+        return self._appended(entries, replicas.append_all(entries, self._acks, self._clock.now_ms()))
 
     def _append_slowly(self, entries: Sequence[_Entry]) -> Deferred[_OrNone]:
         """Queue the append. The connection is muted, whatever `acks` is, because that bounds the queued records."""
@@ -420,7 +426,7 @@ class _Produce:
                 deferred.close(CloseConnection("a bug: Produce failed"))
                 raise
 
-        self._replicas.slow_appends.append_all(entries, self._acks, done)
+        self._slow_appends.append_all(entries, self._acks, done)
         return deferred
 
     def _appended(

@@ -9,24 +9,21 @@ partition; from 4 the kind of controller.
 Counterpart in Kafka: KafkaApis.handleStopReplicaRequest.
 """
 
-from collections.abc import Callable
-from typing import Final
-
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
 
-_UNKNOWN_BROKER_EPOCH: Final = -1
-
 
 def handle(
-    request: StopReplicaRequest, context: RequestContext, *, replicas: ReplicaManager, broker_epoch: Callable[[], int]
+    request: StopReplicaRequest, context: RequestContext, *, replicas: ReplicaManager, fence: ControllerFence
 ) -> StopReplicaResponse | Deferred[StopReplicaResponse]:
-    """Stop replicas, unless the request is for an earlier life of this broker."""
-    if request.broker_epoch != _UNKNOWN_BROKER_EPOCH and request.broker_epoch < broker_epoch():
-        return StopReplicaResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, partition_errors=())
+    """Stop replicas, unless the request is for an earlier life of this broker or of a former controller."""
+    refusal = fence.refusal(request)
+    if refusal is not None:
+        return StopReplicaResponse(error_code=refusal, partition_errors=())
     return replicas.stop_replica(request)
 
 

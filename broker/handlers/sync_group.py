@@ -14,7 +14,7 @@ from typing import Final
 from ottla.broker.groups.group_requests import ask
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -28,7 +28,7 @@ def handle(
     names_protocol = request.protocol_type is not None and request.protocol_name is not None
     if context.api_version >= _PROTOCOL_FROM_VERSION and not names_protocol:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The request names no protocol")
-    return ask(groups.sync_group, request, context)
+    return ask(groups.sync_group, request)
 
 
 def error_response(request: SyncGroupRequest, version: int, code: ErrorCode) -> SyncGroupResponse:

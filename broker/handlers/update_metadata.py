@@ -11,16 +11,13 @@ Counterpart in Kafka: KafkaApis.handleUpdateMetadataRequest, ReplicaManager.mayb
 """
 
 from collections.abc import Callable, Collection
-from typing import Final
 
 from ottla.broker.cluster.metadata_cache import MetadataCache
 from ottla.broker.cluster.topic_configs import TopicConfigs
 from ottla.broker.net.session import RequestContext
-from ottla.broker.replicas.manager import ReplicaManager
+from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-
-_UNKNOWN_BROKER_EPOCH: Final = -1
 
 
 def handle(
@@ -28,17 +25,15 @@ def handle(
     context: RequestContext,
     *,
     metadata: MetadataCache,
-    replicas: ReplicaManager,
+    fence: ControllerFence,
     topic_configs: TopicConfigs,
-    broker_epoch: Callable[[], int],
     changed: Callable[[Collection[str]], None],
 ) -> UpdateMetadataResponse:
     """Update the metadata cache, then call `changed` with the names of the topics in the request."""
-    if request.broker_epoch != _UNKNOWN_BROKER_EPOCH and request.broker_epoch < broker_epoch():
-        return error_response(request, context.api_version, ErrorCode.STALE_BROKER_EPOCH)
-    if request.controller_epoch < replicas.controller_epoch:
-        return error_response(request, context.api_version, ErrorCode.STALE_CONTROLLER_EPOCH)
-    replicas.controller_epoch = request.controller_epoch
+    refusal = fence.refusal(request)
+    if refusal is not None:
+        return error_response(request, context.api_version, refusal)
+    fence.admit(request)
     gone = metadata.update(request)
     topic_configs.forget({partition.topic for partition in gone if not metadata.contains(partition.topic)})
     topics = {topic.topic_name for topic in request.topic_states}

@@ -6,9 +6,10 @@ Counterparts in Kafka: UnifiedLog.flush, called by append and by LogManager.
 
 import trio
 
-from ottla.broker.replicas.host import Hosting
+from ottla.broker.loop.clock import Clock, Offload, StartSoon
+from ottla.broker.replicas.hosted import HostedPartitions
 from ottla.broker.replicas.partition import Partition
-from ottla.broker.replicas.watchers import HIGH_WATERMARK
+from ottla.broker.replicas.watchers import HIGH_WATERMARK, OffsetSignal
 from ottla.log.flushing import FlushJob
 from ottla.wire.errors import KafkaError
 from ottla.wire.types import TopicPartition
@@ -17,19 +18,31 @@ from ottla.wire.types import TopicPartition
 class GroupCommit:
     """The fsyncs of all partitions."""
 
-    def __init__(self, replicas: Hosting) -> None:
-        self._replicas = replicas
+    def __init__(
+        self, hosted: HostedPartitions, clock: Clock, offload: Offload, start_soon: StartSoon, signal: OffsetSignal
+    ) -> None:
+        self._hosted = hosted
+        self._clock = clock
+        self._offload = offload
+        self._start_soon = start_soon
+        self._signal = signal
         self._flushing: dict[Partition, trio.Event] = {}
+
+    def moved(self, partition: Partition, moved: int) -> None:
+        """Notify those who wait for the log end or the high watermark, and flush if that is due."""
+        self._signal.notify(partition.topic_partition, moved)
+        if partition.flushes_by_count:
+            self.maybe_flush(partition)
 
     def maybe_flush(self, partition: Partition) -> None:
         """Begin to flush, if one is due and none is under way."""
         if partition.needs_flush and partition not in self._flushing:
             self._flushing[partition] = trio.Event()
-            self._replicas.start_soon(self._flush_while_needed, partition)
+            self._start_soon(self._flush_while_needed, partition)
 
     async def _flush_while_needed(self, partition: Partition) -> None:
         try:
-            while self._replicas.hosts(partition) and not partition.is_offline and partition.needs_flush:
+            while self._hosted.hosts(partition) and not partition.is_offline and partition.needs_flush:
                 await self.flush(partition.topic_partition)
         finally:
             self._flushing.pop(partition).set()
@@ -41,8 +54,8 @@ class GroupCommit:
 
     async def flush(self, topic_partition: TopicPartition, up_to: int | None = None) -> None:
         """Fsync off the loop. A failure takes the partition offline: nobody knows what is on the disk then."""
-        replicas = self._replicas
-        partition = replicas.partitions.get(topic_partition)
+        hosted = self._hosted
+        partition = hosted.partitions.get(topic_partition)
         if partition is None or partition.is_offline:
             return
         log = partition.log
@@ -51,16 +64,16 @@ class GroupCommit:
             job = log.flush_job(up_to)
             if job is None:
                 return
-            await replicas.offload(job.run)
+            await self._offload(job.run)
         except Exception as error:
             if job is not None:
                 log.flush_failed(job, error)
-            if replicas.hosts(partition) and partition.log is log:
+            if hosted.hosts(partition) and partition.log is log:
                 bug = None if isinstance(error, OSError | KafkaError) else error
-                replicas.take_offline(partition, f"it cannot be flushed: {error}", bug)
+                hosted.take_offline(partition, f"it cannot be flushed: {error}", bug)
             return
         log.flushed(job)
-        if replicas.hosts(partition):
+        if hosted.hosts(partition):
             # Who waits for the fsync alone has to be woken even where no watermark moved.
-            moved = partition.flushed(replicas.clock.now_ms()) | HIGH_WATERMARK
-            replicas.signal.notify(partition.topic_partition, moved)
+            moved = partition.flushed(self._clock.now_ms()) | HIGH_WATERMARK
+            self._signal.notify(partition.topic_partition, moved)

@@ -9,33 +9,27 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby, islice
-from typing import Final
+from typing import Final, TypeVar
 
 import trio
 
-from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.cluster.metadata_cache import MetadataCache, Node
 from ottla.broker.config.broker_config import BrokerConfig
 from ottla.broker.config.log_levels import level_of_each, names
 from ottla.broker.config.throttle import ReplicationQuota
-from ottla.broker.loop.clock import Clock, Offload, StartSoon
 from ottla.broker.loop.deferred import Deferred
-from ottla.broker.loop.turn import Turn
 from ottla.broker.replicas.closest_replica import closest_replica
-from ottla.broker.replicas.fsync import GroupCommit
-from ottla.broker.replicas.log_dir_failures import LogDirFailures
+from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.partition import NO_LEADER, Partition
+from ottla.broker.replicas.parts import ReplicaParts
 from ottla.broker.replicas.reads import NO_REPLICA, Asked, Reader, ReadResult
 from ottla.broker.replicas.record_rules import record_rules
 from ottla.broker.replicas.role_queue import RoleChanges
-from ottla.broker.replicas.segment_checks import SegmentChecks
-from ottla.broker.replicas.slow_appends import SlowAppends
-from ottla.broker.replicas.stops import RoleListener, stop_replicas
+from ottla.broker.replicas.stops import ReplicaStops
 from ottla.broker.replicas.waits import PartitionWait
-from ottla.broker.replicas.watchers import EVERYTHING, ISR_PROPOSED, OffsetSignal
+from ottla.broker.replicas.watchers import EVERYTHING, ISR_PROPOSED
 from ottla.log.append_info import LogAppendInfo
 from ottla.log.config import LogConfig
-from ottla.log.log import PartitionLog
-from ottla.log.manager import LogManager
 from ottla.log.new_log import make_logs
 from ottla.log.strays import make_way
 from ottla.wire.config_def import ConfigError
@@ -49,20 +43,19 @@ from ottla.wire.messages.leader_and_isr import (
 )
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.wire.record_batch import ProducedBatch
-from ottla.wire.types import ZERO_UUID, TopicPartition
+from ottla.wire.types import NO_EPOCH, ZERO_UUID, TopicPartition
 from ottla.wire.uuids import uuid_text
+
+R = TypeVar("R")
 
 logger = logging.getLogger("kafka.server.ReplicaManager")
 state_change_logger = logging.getLogger("state.change.logger")
 
-_NO_EPOCH: Final = -1
 # A worker thread cannot be cancelled: so many at a time.
 _NEW_LOGS_AT_ONCE: Final = 100
 # A millisecond's worth where every partition is of another topic.
 _RECONFIGURED_AT_ONCE: Final = 50
 
-# Called with a partition that got a role (True), or is stopped.
-ReplicaListener = Callable[[Partition, bool], None]
 # A topic's name and id, and the role in one of its partitions.
 _Role = tuple[str, bytes, LeaderAndIsrPartitionState]
 
@@ -72,11 +65,8 @@ class ReplicaManager:
 
     def __init__(
         self,
-        logs: LogManager,
-        clock: Clock,
-        offload: Offload,
-        append_offload: Offload,
-        start_soon: StartSoon,
+        parts: ReplicaParts,
+        fence: ControllerFence,
         *,
         broker_id: int,
         metadata: MetadataCache,
@@ -86,33 +76,26 @@ class ReplicaManager:
         leader_quota: ReplicationQuota,
         slice_clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.logs = logs
-        self.clock = clock
-        self.offload = offload
-        self.start_soon = start_soon
         self.broker_id = broker_id
-        self.group_commit, self.segment_checks = GroupCommit(self), SegmentChecks(self)
-        self.slow_appends, self.turn = SlowAppends(self, append_offload), Turn()
-        self.signal = OffsetSignal(self.turn)
-        self.partitions: dict[tuple[str, int], Partition] = {}  # a TopicPartition equals its key
-        self.controller_epoch = 0
-        # By topic, who is told of every change of role in one of its partitions.
-        self.role_listeners: dict[str, RoleListener] = {}
-        # Who has followers fetch, say: told of every change of role, and of every replica that stops.
-        self.replica_listeners: list[ReplicaListener] = []
-        # Who asks the controller for other in-sync replicas.
-        self.isr_listener: Callable[[Partition], object] | None = None
-        self.offline_listener: Callable[[], None] = lambda: None  # who tells the controller of it
+        self.partitions = parts.hosted.partitions
+        self._hosted = parts.hosted
+        self._fence = fence
+        self._logs = parts.logs
+        self._clock = parts.clock
+        self._offload = parts.offload
+        self._signal = parts.signal
+        self._events = parts.events
+        self._group_commit = parts.group_commit
+        self._segment_checks = parts.segment_checks
+        self._slow_appends = parts.slow_appends
         self._metadata = metadata
         self._topic_config = topic_config
         self._log_defaults = log_defaults
         self._max_lag_ms = replica_lag_time_max_ms
         self._leader_quota = leader_quota
-        # What may be in a directory that failed before this broker knew of it; it is served by nobody here.
-        self.not_found: set[tuple[str, int]] = set()
-        LogDirFailures(self)
         self._saved_high_watermarks: dict[TopicPartition, int] | None = None
-        self.role_changes = RoleChanges(start_soon, slice_clock)
+        self._role_changes = RoleChanges(parts.start_soon, slice_clock)
+        self._stops = ReplicaStops(parts, self._role_changes, fence, broker_id)
 
     def partition(self, topic: str, index: int) -> Partition:
         """The partition; KafkaError where it is not hosted here."""
@@ -122,19 +105,24 @@ class ReplicaManager:
         return found
 
     def _not_hosted(self, topic: str, index: int) -> KafkaError:
-        if (topic, index) in self.not_found:
+        if (topic, index) in self._hosted.not_found:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} is in an offline log directory")
         if self._metadata.contains(topic, index):
             return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is not on broker {self.broker_id}")
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {topic}-{index}")
 
-    def current_leader(self, topic: str, index: int) -> tuple[int, int]:
-        """Return who leads a partition, and in which epoch: as the hosted one knows it, which is told of that first."""
+    def current_leader(self, topic: str, index: int, listener: str) -> tuple[int, int, Node | None]:
+        """Return the leader of a partition, its epoch, and its address.
+
+        The hosted partition is asked before the metadata, because the controller sends LeaderAndIsr first.
+        """
         hosted = self.partitions.get((topic, index))
         if hosted is not None and not hosted.is_offline:
-            return hosted.leader_id, hosted.leader_epoch
-        known = self._metadata.partition(topic, index)
-        return (NO_LEADER, _NO_EPOCH) if known is None else (known.leader, known.leader_epoch)
+            leader, epoch = hosted.leader_id, hosted.leader_epoch
+        else:
+            known = self._metadata.partition(topic, index)
+            leader, epoch = (NO_LEADER, NO_EPOCH) if known is None else (known.leader, known.leader_epoch)
+        return leader, epoch, self._metadata.node(leader, listener)
 
     # Appending
 
@@ -142,9 +130,9 @@ class ReplicaManager:
         """Append one batch and wake who waits for it."""
         info, moved = partition.append_as_leader(batch, required_acks, now_ms)
         if moved:
-            self.signal.notify(partition.topic_partition, moved)
+            self._signal.notify(partition.topic_partition, moved)
             if partition.flushes_by_count:
-                self.group_commit.maybe_flush(partition)
+                self._group_commit.maybe_flush(partition)
         return info
 
     def append_all(
@@ -161,12 +149,12 @@ class ReplicaManager:
             except KafkaError as error:
                 results.append(error)
         for partition, moved in all_moved:
-            self.moved(partition, moved)
+            self._group_commit.moved(partition, moved)
         return results
 
     def acks_error(self, partition: Partition, required_offset: int, required_acks: int) -> ErrorCode | None:
         """How an append ends by now: acknowledged (NONE), or never to be; None while that is open."""
-        if not self.hosts(partition):
+        if not self._hosted.hosts(partition):
             return self._not_hosted(*partition.topic_partition).code
         return partition.acks_error(required_offset, required_acks)
 
@@ -175,49 +163,14 @@ class ReplicaManager:
         appended: Sequence[tuple[Partition, int]],
         required_acks: int,
         timeout_ms: int,
-        done: Callable[[list[ErrorCode]], None],
-    ) -> PartitionWait:
-        """Call `done` with an error for each once all are acknowledged up to their offset (exclusive)."""
-        return PartitionWait(
-            self, appended, lambda partition, end: self.acks_error(partition, end, required_acks), timeout_ms, done
-        )
+        respond: Callable[[list[ErrorCode]], R],
+    ) -> Deferred[R]:
+        """Complete with `respond(errors)` once all partitions are acknowledged up to their offset (exclusive)."""
 
-    # Moving
+        def outcome(partition: Partition, end: int) -> ErrorCode | None:
+            return self.acks_error(partition, end, required_acks)
 
-    def take_offline(self, partition: Partition, why: str, bug: BaseException | None = None) -> None:
-        """Answer nothing from it until the broker starts anew, unless that is so already."""
-        if partition.is_offline:
-            return
-        logger.error("%s goes offline, %s", partition.topic_partition, why, exc_info=bug)
-        partition.make_offline()
-        self.signal.notify(partition.topic_partition, EVERYTHING)
-        self.offline_listener()
-
-    def tell_listeners(self, partition: Partition, *, runs: bool) -> None:
-        """It got a role, or another log; or it is stopped."""
-        for listener in self.replica_listeners:
-            listener(partition, runs)
-
-    def log_replaced(self, partition: Partition, log: PartitionLog) -> None:
-        """Another log, with the same records, is the partition's from now on."""
-        partition.log = log
-        self.tell_listeners(partition, runs=True)
-        if partition.flushes_by_count:
-            self.group_commit.maybe_flush(partition)
-
-    async def idle(self, topic_partition: tuple[str, int]) -> None:
-        """Return when no append to a partition is on its way. None begins before the caller's next await."""
-        await self.slow_appends.idle(topic_partition)
-
-    def moved(self, partition: Partition, moved: int) -> None:
-        """Its log end or high watermark moved, or both: wake who waits for that."""
-        self.signal.notify(partition.topic_partition, moved)
-        if partition.flushes_by_count:
-            self.group_commit.maybe_flush(partition)
-
-    def hosts(self, partition: Partition) -> bool:
-        """Whether this very partition is hosted still."""
-        return self.partitions.get(partition.topic_partition) is partition
+        return PartitionWait(self._clock, self._signal, appended, outcome, timeout_ms, respond, applied=True)
 
     # Reading
 
@@ -247,13 +200,13 @@ class ReplicaManager:
             if reader.replica_id >= 0:
                 if partition.is_throttled_leader and self._holds_back(partition, reader.replica_id):
                     max_bytes, at_least_one = 0, False
-                now_ms = self.clock.now_ms() if is_first_look else None
+                now_ms = self._clock.now_ms() if is_first_look else None
                 result, moved = partition.read_as_follower(
                     reader.replica_id, reader.broker_epoch, asked, max_bytes, at_least_one, now_ms, may_copy=may_copy
                 )
-                self.signal.notify(partition.topic_partition, moved)
-                if moved & ISR_PROPOSED and self.isr_listener is not None:
-                    self.isr_listener(partition)
+                self._signal.notify(partition.topic_partition, moved)
+                if moved & ISR_PROPOSED:
+                    self._events.isr_proposed.notify(partition)
                 return result
             if reader.rack_id:
                 preferred = self._closest(partition, reader, asked.fetch_offset)
@@ -268,7 +221,7 @@ class ReplicaManager:
                 may_copy=may_copy,
             )
         except KafkaError as error:
-            return self.segment_checks.answer(partition, error)
+            return self._segment_checks.answer(partition, error)
 
     def _closest(self, partition: Partition, reader: Reader, fetch_offset: int) -> int:
         def rack_of(broker_id: int) -> str | None:
@@ -281,13 +234,13 @@ class ReplicaManager:
         """Whether a follower of a throttled leader gets nothing now. In sync, that would cost it its place."""
         if replica_id in partition.in_sync.committed:
             return False
-        return self._leader_quota.is_exceeded(1000 * self.clock.monotonic())
+        return self._leader_quota.is_exceeded(1000 * self._clock.monotonic())
 
     def sent_to_follower(self, topic: str | None, index: int, size: int) -> None:
         """A follower is answered with so many bytes of a partition; what is throttled is counted."""
         partition = self.partitions.get((topic or "", index))
         if partition is not None and partition.is_throttled_leader:
-            self._leader_quota.record(size, 1000 * self.clock.monotonic())
+            self._leader_quota.record(size, 1000 * self._clock.monotonic())
 
     # Deleting
 
@@ -296,30 +249,27 @@ class ReplicaManager:
         return (partition := self.partition(topic, index)), partition.delete_records(offset)
 
     def await_deletion(
-        self, deleted: Sequence[tuple[Partition, int]], timeout_ms: int, done: Callable[[list[ErrorCode]], None]
-    ) -> PartitionWait | None:
-        """Call `done` with an error for each once all live replicas start there; None if that is so already."""
-        errors = [error for each in deleted if (error := self._deletion_error(*each)) is not None]
-        if len(errors) < len(deleted):
-            return PartitionWait(self, deleted, self._deletion_error, timeout_ms, done)
-        done(errors)
-        return None
+        self, deleted: Sequence[tuple[Partition, int]], timeout_ms: int, respond: Callable[[list[ErrorCode]], R]
+    ) -> Deferred[R]:
+        """Complete with `respond(errors)` once all live replicas start at the offset of each partition."""
+        outcome = self._deletion_error
+        return PartitionWait(self._clock, self._signal, deleted, outcome, timeout_ms, respond, applied=False)
 
     def _deletion_error(self, partition: Partition, wanted: int) -> ErrorCode | None:
-        is_hosted = self.hosts(partition)
-        return partition.deletion_error(wanted) if is_hosted else self._not_hosted(*partition.topic_partition).code
+        if not self._hosted.hosts(partition):
+            return self._not_hosted(*partition.topic_partition).code
+        return partition.deletion_error(wanted)
 
     # Roles
 
     def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> Deferred[LeaderAndIsrResponse]:
         """Take the roles that the controller gives; the reply comes when all are taken."""
         failed = LeaderAndIsrResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-        return self.role_changes.add(lambda: self._take_roles(request), failed, self._make_logs)
+        return self._role_changes.add(lambda: self._take_roles(request), failed, self._make_logs)
 
     async def _take_roles(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
-        if request.controller_epoch < self.controller_epoch:
+        if not self._fence.admit(request):
             return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
-        self.controller_epoch = request.controller_epoch
         roles: list[_Role] = [(state.topic_name, ZERO_UUID, state) for state in request.ungrouped_partition_states]
         ungrouped = len(roles)
         for topic in request.topic_states:
@@ -335,12 +285,12 @@ class ReplicaManager:
             )  # fmt: skip
         for name, topic_id, state in roles:
             index = state.partition_index
-            await self.idle((name, index))
+            await self._slow_appends.idle((name, index))
             code = self._change_role(name, topic_id, state, configs[name], level)
             if code is ErrorCode.INCONSISTENT_TOPIC_ID:
                 self._tell_other_topic(TopicPartition(name, index), topic_id)
             errors.append(LeaderAndIsrPartitionError(topic_name=name, partition_index=index, error_code=code))
-            await self.role_changes.rest()
+            await self._role_changes.rest()
         # Versions 0-4 answer by name, later ones by id; the codec leaves out what a version does not have.
         grouped = iter(errors[ungrouped:])
         by_id = [
@@ -354,45 +304,45 @@ class ReplicaManager:
 
     async def _make_logs(self) -> None:
         """Make the files of new logs, off the loop, for which others do not have to wait."""
-        unmade = self.logs.take_unmade()
+        unmade = self._logs.take_unmade()
         for start in range(0, len(unmade), _NEW_LOGS_AT_ONCE):
             some = unmade[start : start + _NEW_LOGS_AT_ONCE]
-            for new, error in zip(some, await self.offload(make_logs, some), strict=True):
+            for new, error in zip(some, await self._offload(make_logs, some), strict=True):
                 partition = self.partitions.get(new.topic_partition)
                 if partition is not None and error is None:
                     partition.log.made()
                 elif partition is not None and error is not None:
-                    self.logs.failures.failed(new.directory.parent, error, "creating a log in")
+                    self._logs.failures.failed(new.directory.parent, error, "creating a log in")
 
     def _change_role(
         self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState, config: LogConfig, level: int
     ) -> ErrorCode:
         key = TopicPartition(topic, state.partition_index)
-        if key in self.not_found:
+        if key in self._hosted.not_found:
             return ErrorCode.KAFKA_STORAGE_ERROR
         partition = self.partitions.get(key)
         if partition is not None:
             error = partition.check_role(topic_id, state)
             if error is not None:
                 return error
-        elif state.leader_epoch <= _NO_EPOCH:
+        elif state.leader_epoch <= NO_EPOCH:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         if self.broker_id not in state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
             if partition is None:
-                leader_epoch = state.leader_epoch if state.leader == self.broker_id else _NO_EPOCH
+                leader_epoch = state.leader_epoch if state.leader == self.broker_id else NO_EPOCH
                 partition = self._host(key, topic_id, config, leader_epoch, level, is_new=state.is_new)
             elif topic_id != ZERO_UUID and partition.log.topic_id is None:
                 partition.log.set_topic_id(topic_id)
             if state.leader == self.broker_id:
-                moved = partition.make_leader(state, self.clock.now_ms())
+                moved = partition.make_leader(state, self._clock.now_ms())
             else:
                 moved = partition.make_follower(state)
         except KafkaError as error:
-            if error.code == ErrorCode.KAFKA_STORAGE_ERROR and self.logs.failures.offline:
+            if error.code == ErrorCode.KAFKA_STORAGE_ERROR and self._logs.failures.offline:
                 logger.error("%s cannot be served: %s", key, error)
-                self.not_found.add(key)
+                self._hosted.not_found.add(key)
             return error.code
         state_change_logger.log(
             level,
@@ -406,15 +356,13 @@ class ReplicaManager:
             list(state.isr),
         )
         self.partitions[key] = partition
-        self.signal.notify(key, moved)
-        self.tell_listeners(partition, runs=True)
-        self.group_commit.maybe_flush(partition)  # what a crash left unflushed cannot be seen before it is
-        if topic in self.role_listeners:
-            self.role_listeners[topic](key.partition, partition.leader_epoch, partition.is_leader)
+        self._signal.notify(key, moved)
+        (self._events.leading if partition.is_leader else self._events.following).notify(partition)
+        self._group_commit.maybe_flush(partition)  # what a crash left unflushed cannot be seen before it is
         return ErrorCode.NONE
 
     def _tell_other_topic(self, key: TopicPartition, topic_id: bytes) -> None:
-        log = self.logs.logs[key]
+        log = self._logs.logs[key]
         state_change_logger.error(
             "[Broker id=%d] Topic ID in memory: %s does not match the topic ID for partition %s received: %s. "
             "The partition is not served here while %s is there",
@@ -425,12 +373,12 @@ class ReplicaManager:
         self, key: TopicPartition, topic_id: bytes, config: LogConfig, leader_epoch: int, level: int, *, is_new: bool
     ) -> Partition:
         if self._saved_high_watermarks is None:
-            self._saved_high_watermarks = self.logs.read_high_watermarks()
+            self._saved_high_watermarks = self._logs.read_high_watermarks()
         known_id = None if topic_id == ZERO_UUID else topic_id
-        if known_id is not None and key.topic in self.logs.strays:
-            make_way(self.logs, key.topic, known_id)
-        now_ms = self.clock.now_ms()
-        log = self.logs.get_or_create(key, known_id, config, now_ms, leader_epoch, is_new=is_new, log_level=level)
+        if known_id is not None and key.topic in self._logs.strays:
+            make_way(self._logs, key.topic, known_id)
+        now_ms = self._clock.now_ms()
+        log = self._logs.get_or_create(key, known_id, config, now_ms, leader_epoch, is_new=is_new, log_level=level)
         # One that was found at start may have been opened before the topic's configuration was known.
         log.config = config
         return Partition(
@@ -456,11 +404,11 @@ class ReplicaManager:
 
     async def broker_reconfigured(self, config: BrokerConfig) -> None:
         """Take in that the broker's configs of logs are others now, and so those of topics that do not set them."""
-        self.logs.expire_producers_after(config.values["producer.id.expiration.ms"])
+        self._logs.expire_producers_after(config.values["producer.id.expiration.ms"])
         self._log_defaults = LogConfig.from_broker(config.values)
         by_topic = sorted(self.partitions.values(), key=lambda each: each.topic_partition)
         for first in range(0, len(by_topic), _RECONFIGURED_AT_ONCE):
-            hosted = filter(self.hosts, by_topic[first : first + _RECONFIGURED_AT_ONCE])
+            hosted = filter(self._hosted.hosts, by_topic[first : first + _RECONFIGURED_AT_ONCE])
             for topic, partitions in groupby(hosted, key=lambda each: each.topic_partition.topic):
                 self._reconfigure(topic, partitions)
             await trio.lowlevel.checkpoint()
@@ -471,24 +419,18 @@ class ReplicaManager:
         for partition in partitions:
             partition.use_config(config, rules)
             if partition.flushes_by_count:
-                self.group_commit.maybe_flush(partition)
+                self._group_commit.maybe_flush(partition)
 
     def stop_replica(self, request: StopReplicaRequest) -> Deferred[StopReplicaResponse]:
         """Stop replicas, and delete them where the controller says so; the reply comes when that is done."""
         failed = StopReplicaResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, partition_errors=())
-        return self.role_changes.add(lambda: self._stop_replicas(request), failed)
-
-    async def _stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        if request.controller_epoch < self.controller_epoch:
-            return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH, partition_errors=())
-        self.controller_epoch = request.controller_epoch
-        return await stop_replicas(self, request)
+        return self._role_changes.add(lambda: self._stops.stop(request), failed)
 
     def step_down(self) -> None:
         """Lead no more what others can lead: the broker ends. Who waits to be acknowledged asks them, and not later."""
         for partition in (each for each in self.partitions.values() if each.followers):
             partition.resign()
-            self.signal.notify(partition.topic_partition, EVERYTHING)
+            self._signal.notify(partition.topic_partition, EVERYTHING)
 
     # Checkpoints
 

@@ -6,7 +6,7 @@ Counterpart in Kafka: Partition (and the high watermark of UnifiedLog).
 """
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import Final
 
 from ottla.broker.config.throttle import is_throttled
@@ -24,11 +24,10 @@ from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import AbortedTransaction
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrPartitionState
 from ottla.wire.record_batch import ProducedBatch, RecordRules
-from ottla.wire.types import ZERO_UUID, TopicPartition
+from ottla.wire.types import NO_EPOCH, ZERO_UUID, TopicPartition
 
 logger = logging.getLogger("kafka.cluster.Partition")
 
-NO_EPOCH: Final = -1
 NO_LEADER: Final = -1
 NO_TIMESTAMP: Final = -1
 # What DeleteRecords means by all that is committed.
@@ -69,7 +68,6 @@ class Partition:
         self.leader_epoch_start_offset: int | None = None
         self.partition_epoch = -1
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
-        self.replica_ids: Sequence[int] = ()
         self.in_sync = InSyncReplicas(())
         self.followers: dict[int, Replica] = {}
         self._max_lag_ms = max_lag_ms
@@ -108,7 +106,7 @@ class Partition:
         was_leader = self.is_leader
         if state.partition_epoch < self.partition_epoch:
             return NOTHING
-        self._assign(state)
+        self.partition_epoch = state.partition_epoch
         self.in_sync = InSyncReplicas(state.isr)
         for broker_id in set(self.followers).difference(state.replicas):
             del self.followers[broker_id]
@@ -136,7 +134,7 @@ class Partition:
         """Follow, as the controller says; returns what moved."""
         if state.partition_epoch < self.partition_epoch:
             return NOTHING
-        self._assign(state)
+        self.partition_epoch = state.partition_epoch
         is_new_epoch = state.leader_epoch > self.leader_epoch
         self.is_leader = False
         self.leader_id = state.leader
@@ -154,10 +152,6 @@ class Partition:
     def resign(self) -> None:
         """It is deleted, or the broker ends: whoever still holds this object gets no more from it."""
         self.is_leader = False
-
-    def _assign(self, state: LeaderAndIsrPartitionState) -> None:
-        self.partition_epoch = state.partition_epoch
-        self.replica_ids = tuple(state.replicas)
 
     # Appending
 

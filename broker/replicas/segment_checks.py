@@ -8,10 +8,11 @@ import logging
 
 import trio
 
-from ottla.broker.replicas.host import Hosting
+from ottla.broker.loop.clock import Offload, StartSoon
+from ottla.broker.replicas.hosted import HostedPartitions
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.reads import ReadResult
-from ottla.broker.replicas.watchers import EVERYTHING
+from ottla.broker.replicas.watchers import EVERYTHING, OffsetSignal
 from ottla.log.segments.segment import Segment
 from ottla.log.segments.segments import UncheckedSegmentError
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -22,8 +23,11 @@ logger = logging.getLogger("kafka.log.LogSegment")
 class SegmentChecks:
     """Those on their way."""
 
-    def __init__(self, replicas: Hosting) -> None:
-        self._replicas = replicas
+    def __init__(self, hosted: HostedPartitions, offload: Offload, start_soon: StartSoon, signal: OffsetSignal) -> None:
+        self._hosted = hosted
+        self._offload = offload
+        self._start_soon = start_soon
+        self._signal = signal
         self._running: dict[Segment, trio.Event] = {}
 
     def answer(self, partition: Partition, error: KafkaError) -> ReadResult:
@@ -32,7 +36,7 @@ class SegmentChecks:
             return ReadResult(error.code)
         if error.segment not in self._running:
             self._running[error.segment] = trio.Event()
-            self._replicas.start_soon(self._go_through, partition, error.segment)
+            self._start_soon(self._go_through, partition, error.segment)
         log = partition.log
         return ReadResult(
             ErrorCode.NONE, b"", partition.high_watermark, partition.last_stable_offset, log.log_start_offset, False
@@ -52,15 +56,15 @@ class SegmentChecks:
         try:
             if segment in segments:
                 job = segments.check_job(segment)
-                outcome = await self._replicas.offload(job.run)
+                outcome = await self._offload(job.run)
                 if segment in segments:
                     segments.checked(segment, job, outcome)
         except Exception as error:
             if isinstance(error, OSError):
                 partition.log.disk_error(error)
-            if self._replicas.hosts(partition):
+            if self._hosted.hosts(partition):
                 bug = None if isinstance(error, OSError | KafkaError) else error
-                self._replicas.take_offline(partition, f"{segment.file.path} cannot be read: {error}", bug)
+                self._hosted.take_offline(partition, f"{segment.file.path} cannot be read: {error}", bug)
         finally:
             self._running.pop(segment).set()
-        self._replicas.signal.notify(partition.topic_partition, EVERYTHING)
+        self._signal.notify(partition.topic_partition, EVERYTHING)

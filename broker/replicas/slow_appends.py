@@ -14,8 +14,8 @@ from functools import partial
 
 import trio
 
-from ottla.broker.loop.clock import Offload
-from ottla.broker.replicas.host import Hosting
+from ottla.broker.loop.clock import Clock, Offload, StartSoon
+from ottla.broker.replicas.fsync import GroupCommit
 from ottla.broker.replicas.partition import Partition
 from ottla.log.append import Append
 from ottla.log.append_info import LogAppendInfo
@@ -46,10 +46,12 @@ class _Waiting:
 class SlowAppends:
     """The appends of one broker that wait for a disk."""
 
-    def __init__(self, replicas: Hosting, offload: Offload) -> None:
+    def __init__(self, clock: Clock, offload: Offload, start_soon: StartSoon, group_commit: GroupCommit) -> None:
         """`offload` is for these writes alone: they must leave threads to others."""
-        self._replicas = replicas
+        self._clock = clock
         self._offload = offload
+        self._start_soon = start_soon
+        self._group_commit = group_commit
         self._queues: dict[Partition, deque[_Waiting]] = {}
         self._turns: dict[tuple[str, int], trio.Lock] = {}
 
@@ -83,7 +85,7 @@ class SlowAppends:
         queue = self._queues.get(partition)
         if queue is None:
             queue = self._queues[partition] = deque()
-            self._replicas.start_soon(self._work_off, partition, queue)
+            self._start_soon(self._work_off, partition, queue)
         queue.append(_Waiting(batch, required_acks, pace, done))
 
     def append_all(
@@ -120,23 +122,22 @@ class SlowAppends:
             del self._queues[partition]
 
     async def _append(self, partition: Partition, batch: ProducedBatch, required_acks: int) -> Result:
-        replicas = self._replicas
         try:
             # A move may have brought the log into another directory.
             log = partition.log
             if log.pace.is_slow:
-                append = partition.begin_append(batch, required_acks, replicas.clock.now_ms())
+                append = partition.begin_append(batch, required_acks, self._clock.now_ms())
                 await self._write(log, append)
                 info = append.leader_info
-                moved = partition.appended(info, replicas.clock.now_ms())
+                moved = partition.appended(info, self._clock.now_ms())
             else:
-                info, moved = partition.append_as_leader(batch, required_acks, replicas.clock.now_ms())
+                info, moved = partition.append_as_leader(batch, required_acks, self._clock.now_ms())
         except KafkaError as error:
             return error
         except Exception:
             logger.exception("A bug: an append to %s failed", partition.topic_partition)
             return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "an append failed")
-        replicas.moved(partition, moved)
+        self._group_commit.moved(partition, moved)
         return info
 
     # Followers
@@ -145,7 +146,7 @@ class SlowAppends:
         """Append what a leader sent, by a caller who has the log's turn; as `PartitionLog.append_as_follower`."""
         left = log.replicated(records)
         while left:
-            append = log.begin_as_follower(left, self._replicas.clock.now_ms())
+            append = log.begin_as_follower(left, self._clock.now_ms())
             await self._write(log, append)
             left = left[len(append.batches) :]
 

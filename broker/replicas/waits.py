@@ -1,94 +1,101 @@
-"""Requests that wait until something is true of each of their partitions at an offset, or never will be.
+"""Responses that wait until something is true of each of several partitions at an offset, or never will be.
 
 Owns the wait of one request for all its partitions. Must not know what it waits for, nor requests.
 Counterparts in Kafka: DelayedProduce, DelayedDeleteRecords.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TypeVar
 
-from ottla.broker.loop.clock import Clock
+from ottla.broker.loop.clock import Clock, Timer
+from ottla.broker.loop.deferred import Deferred
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.watchers import EVERYTHING, OffsetSignal
 from ottla.wire.errors import ErrorCode
 
+R = TypeVar("R")
 
-class Replicas(Protocol):
-    """What a wait needs of the replica manager."""
-
-    clock: Clock
-    signal: OffsetSignal
-
-
-# How a wait for a partition and an offset ends by now: done (NONE), or never to be; None while that is open.
+# How the wait for a partition and an offset ends by now: NONE for success, an error, or None while that is open.
 Outcome = Callable[[Partition, int], ErrorCode | None]
 
 
 class _Awaited:
-    """A partition that somebody waits for."""
+    """A partition that a response waits for; `error` is None while that is open."""
 
     __slots__ = ("error", "partition", "required_offset", "wait")
 
-    def __init__(self, wait: "PartitionWait", partition: Partition, required_offset: int) -> None:
+    def __init__(self, wait: "PartitionWait[R]", partition: Partition, required_offset: int) -> None:
         self.wait = wait
         self.partition = partition
         self.required_offset = required_offset
         self.error: ErrorCode | None = None
 
     def partition_moved(self) -> None:
-        """It may have what is waited for now, or never."""
+        """Look whether the wait for this partition ends."""
         self.wait.check(self)
 
 
-class PartitionWait:
-    """Ends when all of its partitions have ended their part of it, or time runs out."""
+class PartitionWait(Deferred[R]):
+    """Completes with `respond(errors)`, an error for each partition, when all waits have ended or time runs out."""
+
+    __slots__ = ("_awaited", "_open", "_outcome", "_respond", "_signal", "_timer")
+
+    _timer: Timer
 
     def __init__(
         self,
-        replicas: Replicas,
+        clock: Clock,
+        signal: OffsetSignal,
         awaited: Sequence[tuple[Partition, int]],
         outcome: Outcome,
         timeout_ms: int,
-        done: Callable[[list[ErrorCode]], None],
+        respond: Callable[[list[ErrorCode]], R],
+        *,
+        applied: bool,
     ) -> None:
-        self._replicas = replicas
+        super().__init__(applied, self._cancel)
+        self._signal = signal
         self._outcome = outcome
-        self._done = done
+        self._respond = respond
         self._awaited = [_Awaited(self, partition, offset) for partition, offset in awaited]
-        self._open = len(self._awaited)
-        self._timer = replicas.clock.call_later(max(timeout_ms, 0) / 1000, self._expire)
+        self._open = 0
         for each in self._awaited:
-            replicas.signal.watch(each.partition.topic_partition, EVERYTHING, each)
-        for each in self._awaited:
-            self.check(each)
+            each.error = outcome(each.partition, each.required_offset)
+            if each.error is None:
+                self._open += 1
+                signal.watch(each.partition.topic_partition, EVERYTHING, each)
+        if self._open:
+            self._timer = clock.call_later(max(timeout_ms, 0) / 1000, self._expire)
+        else:
+            self._respond_now()
 
     def check(self, awaited: _Awaited) -> None:
-        """Settle one if it can be settled."""
+        """End the wait for one partition if it can end."""
         error = self._outcome(awaited.partition, awaited.required_offset)
         if error is None or awaited.error is not None:
             return
         self._settle(awaited, error)
         if not self._open:
-            self._finish()
+            self._timer.cancel()
+            self._respond_now()
 
-    def cancel(self) -> None:
-        """Nobody waits any more."""
+    def _cancel(self) -> None:
         self._timer.cancel()
+        self._settle_open(ErrorCode.NONE)
+
+    def _expire(self) -> None:
+        self._settle_open(ErrorCode.REQUEST_TIMED_OUT)
+        self._respond_now()
+
+    def _settle_open(self, error: ErrorCode) -> None:
         for awaited in self._awaited:
             if awaited.error is None:
-                self._settle(awaited, ErrorCode.NONE)
+                self._settle(awaited, error)
 
     def _settle(self, awaited: _Awaited, error: ErrorCode) -> None:
         awaited.error = error
         self._open -= 1
-        self._replicas.signal.unwatch(awaited.partition.topic_partition, EVERYTHING, awaited)
+        self._signal.unwatch(awaited.partition.topic_partition, EVERYTHING, awaited)
 
-    def _expire(self) -> None:
-        for awaited in self._awaited:
-            if awaited.error is None:
-                self._settle(awaited, ErrorCode.REQUEST_TIMED_OUT)
-        self._finish()
-
-    def _finish(self) -> None:
-        self._timer.cancel()
-        self._done([awaited.error or ErrorCode.NONE for awaited in self._awaited])
+    def _respond_now(self) -> None:
+        self.complete(self._respond([awaited.error or ErrorCode.NONE for awaited in self._awaited]))

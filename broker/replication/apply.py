@@ -34,17 +34,25 @@ def append(
         try:
             log.append_as_follower(records, now_ms)
         except UnexpectedAppendOffsetError as error:
-            if not (log.log_start_offset == end and error.first_offset < end <= error.last_offset):
-                raise
-            # Records were deleted on the leader up to the middle of a batch, and this log starts there too.
-            log.truncate_fully_and_start_at(error.first_offset)
-            log.append_as_follower(records, now_ms)
+            restart_in_batch(log, error, records, now_ms)
     partition.high_watermark = max(min(leader_high_watermark, log.log_end_offset), log.log_start_offset)
     log.producers.replicated(partition.high_watermark)
     if leader_log_start_offset > log.log_start_offset:
         log.increment_log_start_offset(min(leader_log_start_offset, partition.high_watermark))
     moved = LOG_END if log.log_end_offset > end else NOTHING
     return moved | HIGH_WATERMARK if partition.high_watermark > high_watermark else moved
+
+
+def restart_in_batch(log: PartitionLog, error: UnexpectedAppendOffsetError, records: memoryview, now_ms: int) -> None:
+    """Start the log over at the first of the records if it is empty and starts within them; else raise the error.
+
+    Records were deleted from the source up to the middle of a batch, and the log starts there too.
+    """
+    end = log.log_end_offset
+    if not (log.log_start_offset == end and error.first_offset < end <= error.last_offset):
+        raise error
+    log.truncate_fully_and_start_at(error.first_offset)
+    log.append_as_follower(records, now_ms)
 
 
 def truncate(partition: Partition, leader_epoch: int, offset: int) -> int:

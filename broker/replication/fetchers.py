@@ -15,8 +15,8 @@ from ottla.broker.config.broker_config import BrokerConfig
 from ottla.broker.config.throttle import ReplicationQuota
 from ottla.broker.loop.clock import Slice
 from ottla.broker.loop.hindrance import Hindrance
-from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.parts import ReplicaParts
 from ottla.broker.replicas.watchers import LOG_END, NOTHING
 from ottla.broker.replication import apply as following
 from ottla.broker.replication.decisions import Append, Decision, FetchSettings, Followed, FollowerFetch, TruncateTo
@@ -46,24 +46,22 @@ class ReplicaFetchers:
 
     def __init__(
         self,
-        replicas: ReplicaManager,
+        parts: ReplicaParts,
         asker: Callable[[int], Asker],
         config: BrokerConfig,
         *,
+        broker_id: int,
         quota: ReplicationQuota,
         broker_epoch: Callable[[], int],
         fetch_version: int,
         list_offsets_version: int,
     ) -> None:
-        """Follow from now on whatever `replicas` is told to; `asker` makes a connection to a broker.
-
-        The versions are those of `inter.broker.protocol.version`.
-        """
-        self._replicas = replicas
+        """`asker` makes a connection to a broker. The versions are those of `inter.broker.protocol.version`."""
+        self._parts = parts
         self._asker = asker
         self._quota = quota
         self._settings = FetchSettings(
-            replicas.broker_id,
+            broker_id,
             fetch_version,
             list_offsets_version,
             config.replica_fetch_wait_max_ms,
@@ -77,7 +75,6 @@ class ReplicaFetchers:
         # By leader, and which of its fetchers.
         self._fetchers: dict[tuple[int, int], _Fetcher] = {}
         self._fetcher_of: dict[TopicPartition, tuple[int, int]] = {}
-        replicas.replica_listeners.append(self._role_changed)
 
     def __len__(self) -> int:
         return len(self._fetchers)
@@ -86,15 +83,23 @@ class ReplicaFetchers:
         """Go by another `num.replica.fetchers`."""
         self._per_leader = max(1, config.num_replica_fetchers)
         for topic_partition in tuple(self._fetcher_of):
-            await self._replicas.idle(topic_partition)
+            await self._parts.slow_appends.idle(topic_partition)
             if topic_partition in self._fetcher_of:
-                self._role_changed(self._replicas.partition(*topic_partition), True)
+                self.follow(self._parts.hosted.partitions[topic_partition])
 
-    def _role_changed(self, partition: Partition, runs: bool) -> None:
+    def follow(self, partition: Partition) -> None:
+        """Fetch for a partition from its leader, if it has one that is another broker."""
+        if partition.is_leader or partition.leader_id < 0:
+            self.unfollow(partition)
+        else:
+            self._assign(partition, (partition.leader_id, hash(partition.topic_partition) % self._per_leader))
+
+    def unfollow(self, partition: Partition) -> None:
+        """Fetch for a partition no more."""
+        self._assign(partition, None)
+
+    def _assign(self, partition: Partition, key: tuple[int, int] | None) -> None:
         topic_partition = partition.topic_partition
-        key = None
-        if runs and not partition.is_leader and partition.leader_id >= 0:
-            key = partition.leader_id, hash(topic_partition) % self._per_leader
         before = self._fetcher_of.pop(topic_partition, None)
         if before is not None and before != key and self._fetchers[before].unfollow(partition):
             self._fetchers.pop(before).stop()
@@ -102,10 +107,10 @@ class ReplicaFetchers:
             fetcher = self._fetchers.get(key)
             if fetcher is None:
                 fetcher = _Fetcher(
-                    key[0], self._asker(key[0]), self._replicas, self._settings, self._quota, self._broker_epoch
+                    key[0], self._asker(key[0]), self._parts, self._settings, self._quota, self._broker_epoch
                 )
                 self._fetchers[key] = fetcher
-                self._replicas.start_soon(fetcher.run)
+                self._parts.start_soon(fetcher.run)
             self._fetcher_of[topic_partition] = key
             fetcher.follow(partition)
 
@@ -117,13 +122,16 @@ class _Fetcher:
         self,
         leader_id: int,
         asker: Asker,
-        replicas: ReplicaManager,
+        parts: ReplicaParts,
         settings: FetchSettings,
         quota: ReplicationQuota,
         broker_epoch: Callable[[], int],
     ) -> None:
         self._asker = asker
-        self._replicas = replicas
+        self._clock = parts.clock
+        self._hosted = parts.hosted
+        self._group_commit = parts.group_commit
+        self._slow_appends = parts.slow_appends
         self._quota = quota
         self._broker_epoch = broker_epoch
         self._fetch = FollowerFetch(settings)
@@ -201,7 +209,7 @@ class _Fetcher:
         """Wait for an fsync that is due: the next question tells the leader that all before it is safe here."""
         partition = self._partitions.get(followed.topic_partition)
         if partition is not None:
-            await self._replicas.group_commit.settled(partition)
+            await self._group_commit.settled(partition)
             if partition.is_offline:
                 self._fetch.drop(followed)
 
@@ -210,15 +218,15 @@ class _Fetcher:
 
     async def _carry_out_in_turn(self, partition: Partition, decision: Decision) -> None:
         """Have a worker thread write what is appended; whoever else wants to change the log waits."""
-        followed, slow_appends = decision.followed, self._replicas.slow_appends
-        async with slow_appends.turn(followed.topic_partition):
+        followed = decision.followed
+        async with self._slow_appends.turn(followed.topic_partition):
             if not self._fetch.is_followed(followed):
                 return
             if isinstance(decision, Append) and decision.records:
                 log, before = partition.log, partition.log.log_end_offset
                 try:
                     following.check(partition, followed.leader_epoch)
-                    await slow_appends.append_as_follower(log, decision.records)
+                    await self._slow_appends.append_as_follower(log, decision.records)
                 except UnexpectedAppendOffsetError:
                     pass  # the log may have to start over first, as below
                 except Exception as error:
@@ -227,7 +235,7 @@ class _Fetcher:
                 else:
                     self._count(partition, decision.records)
                     decision = decision._replace(records=memoryview(b""))
-                    self._replicas.moved(partition, LOG_END if log.log_end_offset > before else NOTHING)
+                    self._group_commit.moved(partition, LOG_END if log.log_end_offset > before else NOTHING)
             self._carry_out(decision)
 
     def _count(self, partition: Partition, records: memoryview) -> None:
@@ -241,7 +249,7 @@ class _Fetcher:
         try:
             if isinstance(decision, Append):
                 _, records, high_watermark, log_start_offset = decision
-                now_ms = self._replicas.clock.now_ms()
+                now_ms = self._clock.now_ms()
                 moved = following.append(partition, epoch, records, high_watermark, log_start_offset, now_ms)
                 self._count(partition, records)
             elif isinstance(decision, TruncateTo):
@@ -253,7 +261,7 @@ class _Fetcher:
         else:
             if followed.hindrance.why:
                 followed.hindrance.passed()
-            self._replicas.moved(partition, moved)
+            self._group_commit.moved(partition, moved)
 
     def _failed(self, partition: Partition, followed: Followed, error: Exception) -> None:
         """Fetch again what was damaged on the way; anything else ends the fetching for this partition."""
@@ -264,7 +272,7 @@ class _Fetcher:
             self._fetch.rest(followed, trio.current_time())
             return
         elif error.code == ErrorCode.KAFKA_STORAGE_ERROR:
-            self._replicas.take_offline(partition, f"it cannot follow: {error}")
+            self._hosted.take_offline(partition, f"it cannot follow: {error}")
         else:
             logger.error("%s follows no more: %s", followed.topic_partition, error)
         self._fetch.drop(followed)

@@ -20,8 +20,8 @@ import trio
 
 from ottla.broker.loop.hindrance import Hindrance
 from ottla.broker.replicas.in_sync import InSyncReplicas
-from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.parts import ReplicaParts
 from ottla.broker.replicas.watchers import ISR_PROPOSED
 from ottla.wire.errors import ErrorCode, error_name
 from ottla.wire.messages.alter_partition import (
@@ -97,14 +97,18 @@ class IsrChanges:
 
     def __init__(
         self,
-        replicas: ReplicaManager,
+        parts: ReplicaParts,
         ask_controller: AskController,
         *,
+        broker_id: int,
         broker_epoch: Callable[[], int],
         max_lag_ms: int,
     ) -> None:
         """`ask_controller` returns the answer of whoever is the controller, or raises OSError."""
-        self._replicas = replicas
+        self._clock = parts.clock
+        self._signal = parts.signal
+        self._partitions = parts.hosted.partitions
+        self._broker_id = broker_id
         self._ask_controller = ask_controller
         self._broker_epoch = broker_epoch
         self._interval_seconds = max_lag_ms / 2000
@@ -115,7 +119,6 @@ class IsrChanges:
         self._unasked = Hindrance(
             logger, "The controller", "changes no in-sync replicas", "changes in-sync replicas again"
         )
-        replicas.isr_listener = self._propose
 
     async def run(self) -> None:
         """Look for followers that lag, and ask the controller, until cancelled."""
@@ -127,18 +130,18 @@ class IsrChanges:
         while True:
             await trio.sleep(self._interval_seconds)
             self._forget_stopped()
-            for number, partition in enumerate(tuple(self._replicas.partitions.values()), 1):
-                if partition.shrink_isr(self._replicas.clock.now_ms()) & ISR_PROPOSED and self._propose(partition):
+            for number, partition in enumerate(tuple(self._partitions.values()), 1):
+                if partition.shrink_isr(self._clock.now_ms()) & ISR_PROPOSED and self.propose(partition):
                     _log_lagging(partition)
                 if number % _LOOKED_AT_AT_ONCE == 0:
                     await trio.lowlevel.checkpoint()
 
     def _forget_stopped(self) -> None:
-        hosted = self._replicas.partitions
+        hosted = self._partitions
         self._refused = {key: each for key, each in self._refused.items() if key in hosted}
         self._hindrances = {key: each for key, each in self._hindrances.items() if key in hosted}
 
-    def _propose(self, partition: Partition) -> bool:
+    def propose(self, partition: Partition) -> bool:
         """Have it asked for; False, and the proposal is taken back, if it was refused a moment ago. Logged if new."""
         key = partition.topic_partition
         proposal = _Proposal(partition, partition.in_sync)
@@ -200,7 +203,7 @@ class IsrChanges:
             )
             topics.setdefault((topic, partition.log.topic_id or ZERO_UUID), []).append(data)
         return AlterPartitionRequest(
-            broker_id=self._replicas.broker_id,
+            broker_id=self._broker_id,
             broker_epoch=self._broker_epoch(),
             topics=[
                 TopicData(topic_name=name, topic_id=topic_id, partitions=some)
@@ -227,7 +230,7 @@ class IsrChanges:
         elif code in _OUTDATED:
             logger.info("[Partition %s] Waiting for the controller's word, after %s", key, error_name(code))
         elif result.leader_epoch == partition.leader_epoch and result.partition_epoch >= partition.partition_epoch:
-            moved = partition.isr_changed(result.isr, result.partition_epoch, self._replicas.clock.now_ms())
+            moved = partition.isr_changed(result.isr, result.partition_epoch, self._clock.now_ms())
             logger.info(
                 "[Partition %s] ISR updated to %s and version updated to %d",
                 key,
@@ -237,7 +240,7 @@ class IsrChanges:
             if key in self._hindrances:
                 self._hindrances.pop(key).passed()
             self._refused.pop(key, None)
-            self._replicas.signal.notify(key, moved)
+            self._signal.notify(key, moved)
 
     def _hindrance(self, key: TopicPartition) -> Hindrance:
         found = self._hindrances.get(key)

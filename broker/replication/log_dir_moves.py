@@ -16,6 +16,8 @@ import trio
 from ottla.broker.config.throttle import ReplicationQuota
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.parts import ReplicaParts
+from ottla.broker.replication.apply import restart_in_batch
 from ottla.broker.replication.decisions import truncation_offset
 from ottla.log.append_info import UnexpectedAppendOffsetError
 from ottla.log.future_logs import create_future, delete_future, future_name, replace_current
@@ -38,16 +40,27 @@ class LogDirMoves:
     """All moves of one broker."""
 
     def __init__(
-        self, replicas: ReplicaManager, quota: ReplicationQuota, checkpoint: Callable[[], Awaitable[None]]
+        self,
+        replicas: ReplicaManager,
+        parts: ReplicaParts,
+        quota: ReplicationQuota,
+        checkpoint: Callable[[], Awaitable[None]],
     ) -> None:
         """`checkpoint` writes down what the log directories know of their logs."""
         self._replicas = replicas
-        self._logs = replicas.logs
+        self._logs = parts.logs
+        self._clock = parts.clock
+        self._offload = parts.offload
+        self._start_soon = parts.start_soon
+        self._hosted = parts.hosted
+        self._group_commit = parts.group_commit
+        self._segment_checks = parts.segment_checks
+        self._slow_appends = parts.slow_appends
+        self._log_replaced = parts.events.log_replaced
         self._quota = quota
         self._checkpoint = checkpoint
         self._slots = trio.CapacityLimiter(len(self._logs.directories))
         self._moving: set[PartitionLog] = set()
-        replicas.replica_listeners.append(self._role_changed)
 
     def move(self, topic_partition: TopicPartition, path: str) -> None:
         """Have a replica be in a directory, by its absolute path; KafkaError where that cannot be.
@@ -72,7 +85,7 @@ class LogDirMoves:
             is_elsewhere = absent.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, absent.detail) if is_elsewhere else absent
         if future is None and partition.log.directory.parent != directory:
-            create_future(self._logs, topic_partition, directory, self._replicas.clock.now_ms())
+            create_future(self._logs, topic_partition, directory, self._clock.now_ms())
             self._begin(partition)
 
     def _cancel(self, topic_partition: TopicPartition) -> None:
@@ -84,15 +97,16 @@ class LogDirMoves:
             else:
                 self._logs.failures.failed(renaming.old.parent, error, "deleting a log of")
 
-    def _role_changed(self, partition: Partition, runs: bool) -> None:
-        if runs and partition.topic_partition in self._logs.futures:
+    def go_on(self, partition: Partition) -> None:
+        """Begin to copy, or go on, if the partition has a log that is to take the place of its present one."""
+        if partition.topic_partition in self._logs.futures:
             self._begin(partition)
 
     def _begin(self, partition: Partition) -> None:
         future = self._logs.futures[partition.topic_partition]
         if future not in self._moving:
             self._moving.add(future)
-            self._replicas.start_soon(self._run, partition, future)
+            self._start_soon(self._run, partition, future)
 
     async def _run(self, partition: Partition, future: PartitionLog) -> None:
         try:
@@ -110,7 +124,7 @@ class LogDirMoves:
 
     def _goes_on(self, partition: Partition, future: PartitionLog) -> bool:
         is_wanted = self._logs.futures.get(partition.topic_partition) is future
-        return is_wanted and self._replicas.hosts(partition) and not partition.is_offline
+        return is_wanted and self._hosted.hosts(partition) and not partition.is_offline
 
     async def _move(self, partition: Partition, future: PartitionLog) -> None:
         """Copy all; flush it; copy what came meanwhile, and let it count in the same moment."""
@@ -119,7 +133,7 @@ class LogDirMoves:
         job = future.flush_job()
         if job is not None:
             try:
-                await self._replicas.offload(job.run)
+                await self._offload(job.run)
             except OSError as error:
                 future.flush_failed(job, error)
                 raise
@@ -132,10 +146,12 @@ class LogDirMoves:
             # What is acknowledged because it is on the disk has to stay there. It is little, and once for each move.
             future.flush()
         renaming = replace_current(self._logs, partition.topic_partition)
-        self._replicas.log_replaced(partition, future)
+        partition.log = future
+        self._log_replaced.notify(partition)
+        self._group_commit.maybe_flush(partition)
         for directory in (future.directory.parent, renaming.new.parent):
             try:
-                await self._replicas.offload(sync_directory, directory)
+                await self._offload(sync_directory, directory)
             except OSError as error:
                 self._logs.failures.failed(directory, error)
         await self._checkpoint()
@@ -155,7 +171,7 @@ class LogDirMoves:
             try:
                 region = source.read(future.log_end_offset, _CHUNK_BYTES, end, min_one_message=True, may_copy=False)
             except UncheckedSegmentError as unchecked:
-                await self._replicas.segment_checks.finish(partition, unchecked)
+                await self._segment_checks.finish(partition, unchecked)
                 continue
             if not isinstance(region, FileRegion):
                 # There are offsets without records at the end, until more come.
@@ -163,7 +179,7 @@ class LogDirMoves:
                 continue
             read = region.reader()
             try:
-                data = await self._replicas.offload(read)
+                data = await self._offload(read)
             except OSError as error:
                 region.failed(error)
                 raise
@@ -174,15 +190,15 @@ class LogDirMoves:
 
     async def _goes_on_idle(self, partition: Partition, future: PartitionLog) -> bool:
         """As `_goes_on`, once no append to the present log is on its way: it would not be in the new one."""
-        await self._replicas.idle(partition.topic_partition)
+        await self._slow_appends.idle(partition.topic_partition)
         return self._goes_on(partition, future)
 
     async def _append(self, future: PartitionLog, records: memoryview) -> None:
         if future.pace.is_slow:
             with suppress(UnexpectedAppendOffsetError):  # the new log may have to start over first, as below
-                await self._replicas.slow_appends.append_as_follower(future, records)
+                await self._slow_appends.append_as_follower(future, records)
                 return
-        append(future, records, self._replicas.clock.now_ms())
+        append(future, records, self._clock.now_ms())
 
 
 def align(source: PartitionLog, future: PartitionLog) -> None:
@@ -204,13 +220,9 @@ def align(source: PartitionLog, future: PartitionLog) -> None:
 
 def append(future: PartitionLog, records: memoryview, now_ms: int) -> None:
     """Append what the source has where this log ends."""
+    start = future.log_start_offset
     try:
         future.append_as_follower(records, now_ms)
     except UnexpectedAppendOffsetError as error:
-        if not (future.log_start_offset == future.log_end_offset and error.first_offset < future.log_end_offset):
-            raise
-        # The source starts in the middle of a batch.
-        start = future.log_start_offset
-        future.truncate_fully_and_start_at(error.first_offset)
-        future.append_as_follower(records, now_ms)
+        restart_in_batch(future, error, records, now_ms)
         future.increment_log_start_offset(start)

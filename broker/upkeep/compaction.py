@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import trio
 
-from ottla.broker.replicas.host import Hosting
+from ottla.broker.replicas.parts import ReplicaParts
 from ottla.broker.upkeep.compaction_process import CleanerChild, CleanerEnded
 from ottla.log.compaction.cleanable import Dirt, find_dirt, first_dirty_offset
 from ottla.log.compaction.cleaner import CleaningJob, CleaningStats, CorruptLogError
@@ -71,15 +71,15 @@ class Cleaning:
 
     def __init__(
         self,
-        replicas: Hosting,
+        parts: ReplicaParts,
         config: Callable[[], Mapping[str, Any]],
         new_worker: Callable[[], Worker] = CleanerChild,
     ) -> None:
         """`config` returns the broker's values by Kafka's names."""
-        self._replicas = replicas
-        self._logs = replicas.logs
-        self._clock = replicas.clock
-        self._offload = replicas.offload
+        self._logs = parts.logs
+        self._clock = parts.clock
+        self._offload = parts.offload
+        self._hosted = parts.hosted
         self._config = config
         self._new_worker = new_worker
         # Up to where a log is clean; of this very log, not of one that had its name before.
@@ -242,16 +242,16 @@ class Cleaning:
             lasting.start_soon(self._remove_later, deleted)
 
     def _last_stable_offset(self, topic_partition: TopicPartition) -> int | None:
-        partition = self._replicas.partitions.get(topic_partition)
+        partition = self._hosted.partitions.get(topic_partition)
         return None if partition is None or partition.is_offline else partition.last_stable_offset
 
     def _disk_failed(self, topic_partition: TopicPartition, error: Exception) -> None:
         """Nobody knows which of a log's files are whole, nor which are there."""
-        partition = self._replicas.partitions[topic_partition]
+        partition = self._hosted.partitions[topic_partition]
         if isinstance(error, OSError):
             self._logs.failures.failed(partition.log.directory.parent, error, "compacting a log of")
         else:
-            self._replicas.take_offline(partition, f"it cannot be cleaned: {error}", error)
+            self._hosted.take_offline(partition, f"it cannot be cleaned: {error}", error)
 
     def _is_current(self, chosen: _Chosen) -> bool:
         """Whether the log is what it was when it was chosen, and still to be cleaned."""

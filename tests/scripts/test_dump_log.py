@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from ottla.log.segments.index_check import OFFSET_ENTRY, TIME_ENTRY
+from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.log.state.checkpoint import EpochEntry, write_epochs, write_offsets, write_partition_metadata
 from ottla.log.state.producer_snapshot import SnapshotEntry, write_snapshot
 from ottla.scripts.dump_log import dump_log

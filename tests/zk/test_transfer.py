@@ -81,8 +81,8 @@ async def test_what_a_broker_did_since_stays(connect: Connect) -> None:
 @pytest.mark.parametrize(
     ("wanted", "fault"),
     [
-        (cluster(cluster_id="another"), "this is metadata of cluster another, there is cluster c"),
-        (cluster(topics={"new": topic(), "t": topic(topic_id=b"1" * 16)}), "topic t is there with the id"),
+        (cluster(cluster_id="another"), "this is metadata of cluster another, but the store has c"),
+        (cluster(topics={"new": topic(), "t": topic(topic_id=b"1" * 16)}), "topic t exists with the id"),
         (cluster(topics={"new": topic()}, broker_configs={"1": {}, "<default>": {}}), r"other configs.*and 1 more"),
     ],
 )
@@ -125,7 +125,7 @@ async def test_no_broker_may_be_at_work(connect: Connect) -> None:
     session = (await connect()).session
     await prepare_tree(session, "c")
     await register_broker(session, BrokerInfo(3, (Endpoint("PLAINTEXT", "h", 9092),)), 0)
-    with pytest.raises(MetadataError, match="brokers are running there: 3"):
+    with pytest.raises(MetadataError, match="brokers are running on this store: 3"):
         await write_metadata(session, WHOLE)
 
 
@@ -136,7 +136,7 @@ async def test_topics_on_their_way_out_are_left_out(connect: Connect) -> None:
     found = await read_metadata(session)
     assert found is not None
     assert set(found.topics) == {"old"}
-    with pytest.raises(MetadataError, match="topics are being deleted there: t"):
+    with pytest.raises(MetadataError, match="the store is deleting topics: t"):
         await write_metadata(session, WHOLE)
 
 

@@ -17,7 +17,6 @@ from ottla.broker.cluster.metadata_cache import MetadataCache
 from ottla.broker.cluster.topic_configs import TopicConfigs
 from ottla.broker.config.broker_config import BrokerConfig
 from ottla.broker.config.dynamic import DynamicConfig
-from ottla.broker.config.throttle import ReplicationQuota
 from ottla.broker.controller.actions import UNCLEAN_KEY
 from ottla.broker.controller.broker_queues import LocalPeer, Peer
 from ottla.broker.controller.controller import Controller
@@ -26,7 +25,8 @@ from ottla.broker.handlers import leader_and_isr, stop_replica, update_metadata
 from ottla.broker.loop.clock import Clock, Offload
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
-from ottla.broker.replicas.manager import ReplicaManager
+from ottla.broker.replicas.controller_fence import ControllerFence
+from ottla.broker.replicas.parts import replica_parts
 from ottla.log.config import BROKER_LOG_CONFIG
 from ottla.log.manager import LogManager
 from ottla.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig
@@ -38,6 +38,7 @@ from ottla.zk.bootstrap import prepare_tree, register_broker
 from ottla.zk.embedded import EmbeddedStore
 from ottla.zk.store import StoreError, WatchEvent
 from ottla.zk.znodes import BrokerInfo, Endpoint
+from tests.broker.support.hosted import replica_manager
 from tests.zk.stores import inline
 
 NOW_MS = 1_700_000_000_000
@@ -67,7 +68,7 @@ def assigned_topic(name: str, *replicas: tuple[int, ...]) -> CreatableTopic:
 
 
 async def wait_for(reply: "Deferred[Any] | Any") -> Any:
-    """The response, now or when it comes."""
+    """Return the response, once it is there."""
     if not isinstance(reply, Deferred):
         return reply
     if not reply.done:
@@ -79,15 +80,15 @@ async def wait_for(reply: "Deferred[Any] | Any") -> Any:
 
 
 async def settle() -> None:
-    """Let all tasks come to rest."""
+    """Wait until all tasks are blocked."""
     await trio.testing.wait_all_tasks_blocked()
 
 
 class Broker:
-    """One broker; `told` is what controllers told it."""
+    """One broker; `told` are the requests that controllers sent it."""
 
     more: Sequence[str] = ()
-    """What its other log directories are called behind its own name."""
+    """The suffixes of its other log directories."""
 
     def __init__(self, cluster: "Cluster", broker_id: int, nursery: trio.Nursery) -> None:
         self.broker_id = broker_id
@@ -114,21 +115,13 @@ class Broker:
         )
         self.session = cluster.store.session(self._on_store_event)
         self.topic_configs = TopicConfigs(self.session, self._start_soon)
-        self.replicas = ReplicaManager(
-            self.logs,
-            cluster.clock,
-            inline,
-            inline,
-            self._start_soon,
-            broker_id=broker_id,
-            metadata=self.metadata,
-            topic_config=self.topic_configs.get,
-            log_defaults=defaults,
-            replica_lag_time_max_ms=30_000,
-            leader_quota=ReplicationQuota(),
+        self.parts = replica_parts(self.logs, cluster.clock, inline, inline, self._start_soon)
+        self.fence = ControllerFence(lambda: self.epoch)
+        self.replicas = replica_manager(
+            self.parts, self.fence, self.metadata, self.topic_configs.get, defaults, broker_id=broker_id
         )
         self.offline_notice = OfflineNotice(self.session, broker_id)
-        self.replicas.offline_listener = self.offline_notice.replica_failed
+        self.parts.events.offline.subscribe(self.offline_notice.replica_failed)
         self.config_changes = ConfigChanges(
             self.session,
             cluster.clock,
@@ -149,7 +142,7 @@ class Broker:
         self.peer = LocalPeer(self._handlers())
 
     def peer_of(self, broker_id: int) -> Peer:
-        """How this broker's controller reaches a broker."""
+        """The connection of this broker's controller to a broker."""
         return self.cluster.brokers[broker_id].peer
 
     @property
@@ -157,13 +150,13 @@ class Broker:
         return Endpoint("PLAINTEXT", f"host{self.broker_id}", 9092)
 
     def bound(self) -> dict[type[ControlRequest], Callable[..., Any]]:
-        own: dict[str, Any] = {"replicas": self.replicas, "broker_epoch": lambda: self.epoch}
+        own: dict[str, Any] = {"replicas": self.replicas, "fence": self.fence}
         update = partial(
             update_metadata.handle,
             metadata=self.metadata,
             topic_configs=self.topic_configs,
             changed=self.controller.metadata_changed,
-            **own,
+            fence=self.fence,
         )
         return {
             LeaderAndIsrRequest: partial(leader_and_isr.handle, topic_configs=self.topic_configs, **own),
@@ -184,7 +177,7 @@ class Broker:
     def _tell(self, handler: Callable[..., Any], version: int) -> Callable[[ControlRequest], Any]:
         def handle(request: ControlRequest) -> Any:
             self.told.append(request)
-            # As on the wire: what does not survive encoding did not arrive.
+            # As on the wire, only encoded fields arrive.
             request = type(request).decode(request.encode(version), version)
             return handler(request, RequestContext(request.api_key, version))
 
@@ -226,7 +219,7 @@ class Cluster:
             await trio.sleep_forever()
 
     async def kill_broker(self, broker_id: int) -> None:
-        """End a broker as a kill would; its session ends at once."""
+        """Kill a broker; its session ends at once."""
         self._scopes[broker_id].cancel()
         await settle()
         broker = self.brokers.pop(broker_id)
@@ -248,7 +241,7 @@ class Cluster:
 async def running(
     directory: Path, *broker_ids: int, kind: type[Broker] = Broker, offload: Offload = inline, **configs: str
 ) -> AsyncIterator[Cluster]:
-    """A cluster that is ended when the test is done."""
+    """Run a cluster until the test ends."""
     cluster = Cluster(directory, {key.replace("_", "."): value for key, value in configs.items()}, kind, offload)
     await cluster.store.open()
     session = cluster.store.session(lambda event: None)

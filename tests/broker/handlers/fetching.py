@@ -79,6 +79,8 @@ def send(house: House, asked: FetchRequest, version: int = NAMES) -> Answer:
         replicas=house.replicas,
         sessions=house.sessions,
         metadata=house.metadata,
+        clock=house.clock,
+        start_soon=house.start_soon,
         fetch_max_bytes=55 << 20,
         rack_aware=bool(asked.rack_id),
     )

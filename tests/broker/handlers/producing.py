@@ -40,8 +40,10 @@ def send(
         asked,
         context(ApiKey.PRODUCE, version, client_id),
         replicas=house.replicas,
-        metadata=house.metadata,
+        clock=house.clock,
         offload=house.offload,
+        start_soon=house.start_soon,
+        slow_appends=house.parts.slow_appends,
     )
     if isinstance(answer, Deferred) and answer.done:
         return answer.response

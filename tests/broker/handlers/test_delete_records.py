@@ -209,7 +209,7 @@ async def test_the_reply_comes_when_all_live_followers_have_deleted_as_much(foll
     assert send(followed, (TOPIC, 0, 1)) == [(TOPIC, 0, ErrorCode.NONE, 1)]
     del followed.metadata.brokers[1]
     assert send(followed, (TOPIC, 0, 2)) == [(TOPIC, 0, ErrorCode.NONE, 2)]
-    assert len(followed.replicas.signal) == 0
+    assert len(followed.parts.signal) == 0
 
 
 async def test_a_follower_that_takes_too_long_gives_request_timed_out(
@@ -222,7 +222,7 @@ async def test_a_follower_that_takes_too_long_gives_request_timed_out(
     assert not reply.done
     await trio.sleep(0.2)
     assert told(reply) == [(TOPIC, 0, ErrorCode.REQUEST_TIMED_OUT, 0)]
-    assert len(followed.replicas.signal) == 0
+    assert len(followed.parts.signal) == 0
 
 
 async def test_a_former_leader_returns_not_leader_or_follower(followed: House) -> None:

@@ -19,6 +19,7 @@ def send(house: House, *asked: tuple[str, int], version: int = 4, everything: bo
     response = describe_log_dirs.handle(
         DescribeLogDirsRequest(topics=None if everything else topics),
         context(ApiKey.DESCRIBE_LOG_DIRS, version),
+        logs=house.logs,
         replicas=house.replicas,
     )
     (result,) = DescribeLogDirsResponse.decode(response.encode(version), version).results
@@ -68,7 +69,9 @@ def test_a_directory_that_is_gone_is_an_error_of_its_own(house: House, tmp_path:
     gone = tmp_path / "gone"
     house.logs.directories.append(gone)
     request = DescribeLogDirsRequest(topics=None)
-    told = describe_log_dirs.handle(request, context(ApiKey.DESCRIBE_LOG_DIRS, 4), replicas=house.replicas)
+    told = describe_log_dirs.handle(
+        request, context(ApiKey.DESCRIBE_LOG_DIRS, 4), logs=house.logs, replicas=house.replicas
+    )
     house.logs.directories.remove(gone)
     assert [(each.error_code, each.log_dir, bool(each.topics)) for each in told.results] == [
         (ErrorCode.NONE, str(house.path), True),

@@ -271,6 +271,8 @@ def test_the_response_is_limited_by_fetch_max_bytes(house: House) -> None:
         replicas=house.replicas,
         sessions=house.sessions,
         metadata=house.metadata,
+        clock=house.clock,
+        start_soon=house.start_soon,
         fetch_max_bytes=1500,
     )
     assert isinstance(answer, FetchResponse)

@@ -136,7 +136,7 @@ async def test_a_fetch_waits_for_records_that_the_follower_does_not_know_to_be_c
     pending = waits(follower, request(topic(NAME, position(0, offset)), rack_id="b"), IDS)
     partition = follower.replicas.partition(NAME, 0)
     partition.high_watermark = 3
-    follower.replicas.moved(partition, HIGH_WATERMARK)
+    follower.parts.group_commit.moved(partition, HIGH_WATERMARK)
     assert pending.done is (offset < 3)
     if pending.done:
         assert values(told(pending.response)[0]) == [b"b", b"c"]

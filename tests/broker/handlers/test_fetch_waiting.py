@@ -39,7 +39,7 @@ async def test_a_fetch_waits_for_its_own_partitions(running: House) -> None:
     assert pending.done
     empty, full = sorted(told(pending.response), key=lambda data: data.partition_index)
     assert (values(empty), values(full)) == ([], [b"a"])
-    assert len(running.replicas.signal) == 0
+    assert len(running.parts.signal) == 0
 
 
 async def test_a_fetch_of_one_partition_waits_too(running: House) -> None:
@@ -98,7 +98,7 @@ async def test_a_fetch_gets_the_available_records_after_max_wait_ms(running: Hou
     assert took >= 0.3
     at_most(took, 2)
     assert [values(data) for data in told(pending.response)] == [[b"a"], []]
-    assert len(running.replicas.signal) == 0
+    assert len(running.parts.signal) == 0
 
 
 async def test_a_fetch_that_may_not_wait_does_not(running: House) -> None:
@@ -141,7 +141,7 @@ async def test_an_abandoned_fetch_leaves_no_watcher_and_no_session(running: Hous
     for session in (NO_SESSION, NEW_SESSION):
         pending = waits(running, request(topic(TOPIC, position(0, 0)), session=session))
         pending.abandon()
-        assert len(running.replicas.signal) == 0
+        assert len(running.parts.signal) == 0
     await trio.sleep(1)
     append(running, b"a")
     assert len(running.sessions) == 0

@@ -5,7 +5,6 @@ import pytest
 
 from ottla.broker.handlers import list_offsets
 from ottla.broker.replicas.reads import TO_LOG_END, Reader
-from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import FetchPartition
 from ottla.wire.messages.list_offsets import (
@@ -15,7 +14,7 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from ottla.wire.record_batch import validate_produced
-from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch, context
+from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 VERSION = 9
@@ -59,7 +58,7 @@ def send(
             for topic, index, timestamp in asked
         ],
     )
-    response = list_offsets.handle(request, context(ApiKey.LIST_OFFSETS, version), replicas=house.replicas)
+    response = house.list_offsets(request, version)
     assert isinstance(response, ListOffsetsResponse)
     decoded = ListOffsetsResponse.decode(response.encode(version), version)
     assert [topic.name for topic in decoded.topics] == list(dict.fromkeys(topic for topic, _, _ in asked))
@@ -102,7 +101,7 @@ def test_of_records_with_the_time_of_their_append_the_first_has_the_largest_time
 
 def test_a_topic_without_partitions_is_answered(house: House) -> None:
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=TOPIC, partitions=())])
-    response = list_offsets.handle(request, context(ApiKey.LIST_OFFSETS, VERSION), replicas=house.replicas)
+    response = house.list_offsets(request, VERSION)
     assert isinstance(response, ListOffsetsResponse)
     assert [(topic.name, list(topic.partitions)) for topic in response.topics] == [(TOPIC, [])]
 

@@ -329,7 +329,7 @@ async def test_a_waiting_reply_keeps_neither_records_nor_a_place_once_abandoned(
     gc.collect()
     assert not [other for other in gc.get_referrers(records) if isinstance(other, PartitionProduceData)]
     waiting.abandon()
-    assert len(replicated.replicas.signal) == 0
+    assert len(replicated.parts.signal) == 0
 
 
 async def test_many_partitions_wait_together(replicated: House) -> None:

@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from ottla.broker.handlers import list_offsets
 from ottla.broker.loop.deferred import Deferred
-from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -17,7 +15,7 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from tests.broker.handlers.fetching import IDS, NAMES, append, codes, now, position, request, told, topic, values, waits
-from tests.broker.support.hosted import NOW_MS, TOPIC, House, context
+from tests.broker.support.hosted import NOW_MS, TOPIC, House
 
 
 def _restarted(house: House, first_byte: int | None = None) -> None:
@@ -84,12 +82,12 @@ async def test_a_look_up_by_timestamp_waits_until_the_segment_is_checked(running
     asked = ListOffsetsRequest(
         replica_id=-1, isolation_level=0, topics=[ListOffsetsTopic(name=TOPIC, partitions=[position])]
     )
-    answer = list_offsets.handle(asked, context(ApiKey.LIST_OFFSETS, 9), replicas=running.replicas)
+    answer = running.list_offsets(asked, 9)
     assert isinstance(answer, Deferred)
     await running.run_tasks()
     (found,) = answer.response.topics[0].partitions
     assert (found.error_code, found.offset) == (0, 0)
-    again = list_offsets.handle(asked, context(ApiKey.LIST_OFFSETS, 9), replicas=running.replicas)
+    again = running.list_offsets(asked, 9)
     assert isinstance(again, ListOffsetsResponse)
 
 
@@ -99,7 +97,7 @@ async def test_a_segment_that_cannot_be_read_takes_its_partition_offline(running
     async def failing(function: object, *args: object) -> None:
         raise OSError(errno.EMFILE, "too many open files")
 
-    running.replicas.offload = failing  # type: ignore[assignment]
+    running.worker = failing  # type: ignore[assignment]
     pending = waits(running, request(topic(TOPIC, position(0, 0))))
     await running.run_tasks()
     with trio.fail_after(120):

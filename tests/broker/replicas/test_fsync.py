@@ -9,7 +9,7 @@ import trio.testing
 from ottla.log.flushing import FlushJob
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.broker.replicas.test_manager import DURING_DELETE, append, errors, fetch, stop
-from tests.broker.support.hosted import TOPIC, House
+from tests.broker.support.hosted import TOPIC, House, inline
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ async def test_what_is_appended_during_an_fsync_waits_for_the_next_one(tmp_path:
         marks.append(partition.high_watermark)
         job()  # type: ignore[operator]
 
-    house.replicas.offload = offload  # type: ignore[assignment]
+    house.worker = offload  # type: ignore[assignment]
     append(house, partition, b"a")
     await house.run_tasks()
     assert marks == [0, 1, 2, 3]
@@ -84,7 +84,7 @@ async def test_a_few_fsyncs_serve_many_producers(
             synced.replicas.await_acks([(partition, required)], acks, 1000, done)
             await acknowledged.wait()
 
-    synced.replicas.offload = offload  # type: ignore[assignment]
+    synced.worker = offload  # type: ignore[assignment]
     async with trio.open_nursery() as all_producers:
         for _ in range(producers):
             all_producers.start_soon(produce)
@@ -129,10 +129,9 @@ async def test_a_failed_fsync_takes_its_directory_offline(tmp_path: Path, caplog
     async def broken(job: object) -> None:
         raise OSError(5, os.strerror(5))
 
-    working = synced.replicas.offload
-    synced.replicas.offload = broken  # type: ignore[assignment]
+    synced.worker = broken  # type: ignore[assignment]
     await synced.run_tasks()
-    synced.replicas.offload = working
+    synced.worker = inline
     assert done == [[ErrorCode.KAFKA_STORAGE_ERROR]]
     with pytest.raises(KafkaError, match="offline"):
         append(synced, partition, b"b")
@@ -156,7 +155,7 @@ async def test_a_partition_deleted_during_its_fsync_harms_nobody(synced: House) 
         stop(synced, epoch=DURING_DELETE, delete=True)
         job()  # type: ignore[operator]
 
-    synced.replicas.offload = meanwhile  # type: ignore[assignment]
+    synced.worker = meanwhile  # type: ignore[assignment]
     await synced.run_tasks()
     assert not synced.replicas.partitions
 

@@ -47,10 +47,9 @@ def break_disk(monkeypatch: pytest.MonkeyPatch, number: int = errno.EIO) -> None
 async def test_from_a_failed_write_on_nothing_in_its_directory_is_appended_or_acknowledged(
     house: House, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    told, stopped, roles = [], [], []
-    house.replicas.role_listeners[TOPIC] = lambda *role: roles.append(role)
-    house.replicas.offline_listener = lambda: told.append(True)
-    house.replicas.replica_listeners.append(lambda each, runs: stopped.append((each.topic_partition, runs)))
+    told, stopped = [], []
+    house.parts.events.offline.subscribe(lambda: told.append(True))
+    house.parts.events.stopped.subscribe(lambda each: stopped.append((each.topic_partition, each.leader_epoch)))
     waiting = append(house, 2)
     done: list[list[ErrorCode]] = []
     house.replicas.await_acks([(waiting, 2)], -1, 1000, done.append)
@@ -67,8 +66,7 @@ async def test_from_a_failed_write_on_nothing_in_its_directory_is_appended_or_ac
     assert (done, told) == ([], [])
     await house.run_tasks()
     assert (done, told) == ([[ErrorCode.KAFKA_STORAGE_ERROR]], [True])
-    assert stopped == [((TOPIC, 0), False), ((TOPIC, 2), False)]
-    assert roles == [(0, 0, False), (2, 0, False)]
+    assert stopped == [((TOPIC, 0), 0), ((TOPIC, 2), 0)]
     for index in (1, 3):
         assert append(house, index).high_watermark == 1
 
@@ -130,7 +128,7 @@ async def test_a_found_segment_that_cannot_be_gone_through_takes_its_directory_o
     async def failing(function: object, *args: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    house.replicas.offload = failing  # type: ignore[assignment]
+    house.worker = failing  # type: ignore[assignment]
     assert read(house).error is ErrorCode.NONE
     await house.run_tasks()
     assert read(house).error is ErrorCode.KAFKA_STORAGE_ERROR
@@ -144,7 +142,9 @@ async def test_a_failed_directory_is_described_as_one(house: House, monkeypatch:
             append(house, 1)
     await house.run_tasks()
     request = DescribeLogDirsRequest(topics=None)
-    well, ill = describe_log_dirs.handle(request, context(ApiKey.DESCRIBE_LOG_DIRS, 4), replicas=house.replicas).results
+    well, ill = describe_log_dirs.handle(
+        request, context(ApiKey.DESCRIBE_LOG_DIRS, 4), logs=house.logs, replicas=house.replicas
+    ).results
     assert (well.error_code, [each.partition_index for each in well.topics[0].partitions]) == (0, [0, 2])
     assert (ill.error_code, ill.topics, ill.total_bytes) == (ErrorCode.KAFKA_STORAGE_ERROR, (), -1)
 
@@ -169,7 +169,7 @@ async def test_a_failed_fsync_of_a_log_that_was_replaced_meanwhile_is_no_matter(
         partition.log = other.log
         raise OSError(5, os.strerror(5))
 
-    synced.replicas.offload = broken  # type: ignore[assignment]
+    synced.worker = broken  # type: ignore[assignment]
     function, args = synced.tasks.pop(0)
     await function(*args)
     assert synced.logs.failures.offline == {tmp_path / "a"}

@@ -8,6 +8,7 @@ import trio.testing
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.reads import Reader, consumer
 from ottla.broker.replicas.watchers import HIGH_WATERMARK
+from ottla.log.state.checkpoint import write_checkpoints
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import FetchPartition
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrResponse
@@ -147,7 +148,7 @@ def test_another_topic_of_the_same_name_is_refused_after_a_restart_too(
 def test_a_stray_log_makes_way_for_another_topic_of_its_name(house: House) -> None:
     house.lead()
     append(house, house.replicas.partition(TOPIC, 0), b"old", b"old")
-    house.logs.write_high_watermarks(house.replicas.high_watermarks())
+    write_checkpoints(house.logs.high_watermarks(house.replicas.high_watermarks()))
     house.close()
     house.open()
     house.lead("other")  # with which the high watermarks of all logs are read
@@ -189,11 +190,12 @@ def test_a_topic_without_partitions_is_not_answered(house: House) -> None:
 def test_who_leads_is_said_by_the_partition_that_is_hosted_and_else_by_the_controller(house: House) -> None:
     house.lead(epoch=5)
     house.tell(TOPIC, [0, 1], leader=1, epoch=4)
-    assert house.replicas.current_leader(TOPIC, 0) == (BROKER, 5)
-    assert house.replicas.current_leader(TOPIC, 1) == (1, 4)
-    assert house.replicas.current_leader("nowhere", 0) == (-1, -1)
+    nodes = [house.metadata.node(broker, "PLAINTEXT") for broker in (BROKER, 1)]
+    assert house.replicas.current_leader(TOPIC, 0, "PLAINTEXT") == (BROKER, 5, nodes[0])
+    assert house.replicas.current_leader(TOPIC, 1, "PLAINTEXT") == (1, 4, nodes[1])
+    assert house.replicas.current_leader("nowhere", 0, "PLAINTEXT") == (-1, -1, None)
     house.replicas.partition(TOPIC, 0).make_offline()
-    assert house.replicas.current_leader(TOPIC, 0) == (1, 4)
+    assert house.replicas.current_leader(TOPIC, 0, "PLAINTEXT") == (1, 4, nodes[1])
 
 
 def test_high_watermarks_outlive_a_restart(house: House) -> None:
@@ -202,7 +204,7 @@ def test_high_watermarks_outlive_a_restart(house: House) -> None:
     append(house, partition, b"a", b"b")
     fetch(house, 2, reader=Reader(1, -1, 0, from_leader_only=True))
     append(house, partition, b"c")
-    house.logs.write_high_watermarks(house.replicas.high_watermarks())
+    write_checkpoints(house.logs.high_watermarks(house.replicas.high_watermarks()))
     house.close()
     house.open()
     house.lead(isr=[BROKER, 1], replicas=[BROKER, 1], epoch=1)
@@ -266,7 +268,7 @@ def test_older_versions_stop_without_a_leader_epoch(house: House, old: dict[str,
 def test_an_append_wakes_who_waits_for_it(house: House) -> None:
     house.lead()
     watcher = Watcher()
-    house.replicas.signal.watch(TopicPartition(TOPIC, 0), HIGH_WATERMARK, watcher)
+    house.parts.signal.watch(TopicPartition(TOPIC, 0), HIGH_WATERMARK, watcher)
     append(house, house.replicas.partition(TOPIC, 0), b"a")
     assert watcher.calls == 1
 
@@ -280,7 +282,7 @@ def test_many_appends_are_all_done_before_anybody_is_woken(house: House) -> None
         def partition_moved(self) -> None:
             seen.append((first.high_watermark, second.high_watermark))
 
-    house.replicas.signal.watch(first.topic_partition, HIGH_WATERMARK, Looks())
+    house.parts.signal.watch(first.topic_partition, HIGH_WATERMARK, Looks())
     house.replicas.append_all([(first, produced(first, b"a")), (second, produced(second, b"b"))], 1, NOW_MS)
     assert seen == [(1, 1)]
 
@@ -308,7 +310,7 @@ def test_reading_answers_errors_by_code(house: House) -> None:
 def test_a_followers_fetch_wakes_consumers_once_it_commits(house: House) -> None:
     house.lead(isr=[BROKER, 1], replicas=[BROKER, 1])
     watcher = Watcher()
-    house.replicas.signal.watch(TopicPartition(TOPIC, 0), HIGH_WATERMARK, watcher)
+    house.parts.signal.watch(TopicPartition(TOPIC, 0), HIGH_WATERMARK, watcher)
     append(house, house.replicas.partition(TOPIC, 0), b"a")
     follower = Reader(1, -1, 0, from_leader_only=True)
     assert fetch(house, 0, reader=follower)[1] > 0
@@ -339,7 +341,7 @@ async def test_an_append_is_acknowledged_when_the_follower_has_it(house: House) 
     assert done == [[ErrorCode.NONE]]
     follower_has(house, 2)
     assert done == [[ErrorCode.NONE]] * 2
-    assert len(house.replicas.signal) == 0
+    assert len(house.parts.signal) == 0
 
 
 async def test_many_appends_are_acknowledged_together(house: House) -> None:
@@ -368,7 +370,7 @@ async def test_time_runs_out_for_what_is_not_acknowledged(
     assert done == [[ErrorCode.REQUEST_TIMED_OUT]]
     follower_has(house, 1)
     assert len(done) == 1
-    assert len(house.replicas.signal) == 0
+    assert len(house.parts.signal) == 0
     nursery.cancel_scope.cancel()
 
 
@@ -403,8 +405,8 @@ async def test_a_wait_that_nobody_waits_for_leaves_nothing_behind(
     partition = house.replicas.partition(TOPIC, 0)
     done: list[list[ErrorCode]] = []
     wait = house.replicas.await_acks([(partition, append(house, partition, b"a"))], -1, 5000, done.append)
-    wait.cancel()
-    assert len(house.replicas.signal) == 0
+    wait.abandon()
+    assert len(house.parts.signal) == 0
     follower_has(house, 1)
     await trio.sleep(6)
     assert done == []

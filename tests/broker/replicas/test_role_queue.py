@@ -127,7 +127,7 @@ class Slow:
 @pytest.fixture
 def slow(house: House, nursery: trio.Nursery) -> Slow:
     slow = Slow()
-    house.replicas.offload = slow
+    house.worker = slow
     house.starts = nursery.start_soon
     return slow
 
@@ -147,7 +147,7 @@ async def test_a_former_controller_is_refused_once_the_request_of_its_successor_
     late = replicas.become_leader_or_follower(house.request("late", controller_epoch=1))
     stop_late = replicas.stop_replica(to_delete("old", controller_epoch=1))
     await trio.testing.wait_all_tasks_blocked()
-    assert (replicas.controller_epoch, old.done, new.done, late.done) == (1, True, False, False)
+    assert (house.fence.controller_epoch, old.done, new.done, late.done) == (1, True, False, False)
     slow.go_on.set()
     await trio.testing.wait_all_tasks_blocked()
     assert (errors(old.response), errors(new.response)) == ([0], [0])
@@ -214,7 +214,7 @@ async def test_a_partition_whose_files_cannot_be_made_is_offline_with_all_of_its
 ) -> None:
     house = House(tmp_path / "a", more=[tmp_path / "b"])
     house.starts = nursery.start_soon
-    slow = house.replicas.offload = Slow()
+    slow = house.worker = Slow()
     reply = house.replicas.become_leader_or_follower(house.request(partitions=range(2)))
     await trio.testing.wait_all_tasks_blocked()
     (house.path / f"{TOPIC}-0").write_text("in the way")

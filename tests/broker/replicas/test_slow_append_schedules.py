@@ -78,7 +78,7 @@ class Trial:
         self.sent = 0
         self.epoch = 0
         self.has_failed = False
-        self.old = OldSegments(self.house.replicas)
+        self.old = OldSegments(self.house.parts)
 
     @property
     def partition(self) -> Partition:
@@ -110,8 +110,10 @@ class Trial:
                 one(sent.records, acks=sent.acks),
                 context(ApiKey.PRODUCE, VERSION),
                 replicas=self.house.replicas,
-                metadata=self.house.metadata,
+                clock=self.house.clock,
                 offload=self.house.offload,
+                start_soon=self.house.start_soon,
+                slow_appends=self.house.parts.slow_appends,
             )
         except CloseConnection:
             self.refused(sent, None)
@@ -157,7 +159,7 @@ class Trial:
         self.disk.pass_quiet_time()
 
     def flush(self) -> None:
-        self.nursery.start_soon(self.house.replicas.group_commit.flush, self.partition.topic_partition)
+        self.nursery.start_soon(self.house.parts.group_commit.flush, self.partition.topic_partition)
 
     def delete_old(self) -> None:
         self.nursery.start_soon(self.old.delete)

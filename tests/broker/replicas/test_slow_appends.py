@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from ottla.broker.config.throttle import ReplicationQuota
-from ottla.broker.groups.offsets_log import OffsetsLog
+from ottla.broker.groups.internal_topic_log import InternalTopicLog
 from ottla.broker.handlers import produce
 from ottla.broker.loop.deferred import CloseConnection, Deferred
 from ottla.broker.replicas.partition import Partition
@@ -48,8 +48,10 @@ class Slow:
             asked,
             context(ApiKey.PRODUCE, VERSION),
             replicas=self.house.replicas,
-            metadata=self.house.metadata,
+            clock=self.house.clock,
             offload=self.house.offload,
+            start_soon=self.house.start_soon,
+            slow_appends=self.house.parts.slow_appends,
         )
         assert isinstance(answer, Deferred)
         answer.then(self._take, self.answers.append)
@@ -217,7 +219,7 @@ async def test_a_write_that_fails_takes_the_directory_offline_and_is_answered(sl
 async def test_nothing_is_acknowledged_by_a_partition_that_went_offline_meanwhile(slow: Slow) -> None:
     slow.send(one(batch(b"a"), acks=1))
     (write,) = await slow.disk.begun()
-    slow.house.replicas.take_offline(slow.partition, "as an fsync says")
+    slow.house.parts.hosted.take_offline(slow.partition, "as an fsync says")
     write.let_go.set()
     await trio.testing.wait_all_tasks_blocked()
     assert slow.outcomes == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
@@ -283,7 +285,7 @@ async def test_retention_waits_and_spares_what_was_on_its_way(slow: Slow, nurser
     slow.house.replicas.append(slow.partition, produced(value=b"old", timestamp=NOW_MS - 5000), 1, NOW_MS)
     slow.send(one(batch(b"new"), acks=1))
     (write,) = await slow.disk.begun()
-    nursery.start_soon(OldSegments(slow.house.replicas).delete)
+    nursery.start_soon(OldSegments(slow.house.parts).delete)
     await trio.testing.wait_all_tasks_blocked()
     assert len(slow.partition.log.segments) == 1
     write.let_go.set()
@@ -299,7 +301,7 @@ async def test_a_move_takes_along_what_was_on_its_way(
     async def checkpoint() -> None:
         pass
 
-    moves = LogDirMoves(slow.house.replicas, ReplicationQuota(), checkpoint)
+    moves = LogDirMoves(slow.house.replicas, slow.house.parts, ReplicationQuota(), checkpoint)
     key = slow.partition.topic_partition
     old = slow.partition.log
     other = next(each for each in slow.house.directories if each != old.directory.parent)
@@ -355,10 +357,16 @@ async def test_what_was_on_its_way_into_a_log_that_is_let_go_of_does_not_count(s
 
 async def test_the_group_coordinators_appends_are_in_order_and_end_when_they_are_committed(slow: Slow) -> None:
     partition = await slow.lead("__consumer_offsets")
-    offsets = OffsetsLog(slow.house.replicas, commit_timeout_ms=5000, compression=Compression.NONE)
+    log = InternalTopicLog(
+        slow.house.replicas,
+        slow.house.parts,
+        "__consumer_offsets",
+        commit_timeout_ms=5000,
+        compression=Compression.NONE,
+    )
     done: list[tuple[bytes, ErrorCode]] = []
     for key in (b"a", b"b", b"c"):
-        offsets.append(0, [(key, b"v")], lambda code, key=key: done.append((key, code)))  # type: ignore[misc]
+        log.append(0, [(key, b"v")], lambda code, key=key: done.append((key, code)))  # type: ignore[misc]
     await slow.disk.begun()
     assert not done
     await slow.disk.write_all()

@@ -14,7 +14,7 @@ from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
 from ottla.wire.record_batch import validate_produced
 from ottla.wire.schema import Request, Response
-from tests.broker.support.hosted import NOW_MS, TOPIC, batch
+from tests.broker.support.hosted import NOW_MS, TOPIC, batch, inline
 from tests.broker.support.replication import answered, cluster, nothing
 
 
@@ -327,7 +327,7 @@ async def test_a_leader_that_lost_the_session_is_asked_anew(tmp_path: Path, auto
     async with cluster(tmp_path) as made:
         await made.lead(0, 1)
         await made.settle()
-        made.houses[0].sessions = FetchSessionCache(3, made.houses[0].replicas.signal, lambda: 77)
+        made.houses[0].sessions = FetchSessionCache(3, made.houses[0].parts.signal, lambda: 77)
         made.append(0, b"a")
         await made.settle()
         assert made.values(1) == [b"a"]
@@ -338,7 +338,7 @@ async def test_without_a_place_for_its_session_a_follower_names_all_each_time(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     async with cluster(tmp_path) as made:
-        made.houses[0].sessions = FetchSessionCache(0, made.houses[0].replicas.signal, lambda: 77)
+        made.houses[0].sessions = FetchSessionCache(0, made.houses[0].parts.signal, lambda: 77)
         await made.lead(0, 1)
         made.append(0, b"a")
         await made.settle()
@@ -398,16 +398,15 @@ async def test_a_follower_asks_for_more_once_what_it_has_is_safe(tmp_path: Path,
     async with cluster(tmp_path) as made:
         for house in made.houses:
             house.configs[TOPIC] = {"flush.messages": "1"}
-        follower = made.houses[1].replicas
+        follower = made.houses[1]
         may_sync = trio.Event()
-        working = follower.offload
 
         async def slow(job: object) -> None:
             await may_sync.wait()
-            await working(job)  # type: ignore[arg-type]
+            await inline(job)  # type: ignore[arg-type]
 
         await made.lead(0, 1)
-        follower.offload = slow  # type: ignore[assignment]
+        follower.worker = slow  # type: ignore[assignment]
         made.append(0, b"a")
         await made.settle()
         assert made.values(1) == [b"a"]
@@ -428,7 +427,7 @@ async def test_a_follower_whose_fsync_fails_asks_no_more(tmp_path: Path, autojum
             raise OSError(errno.EIO, "broken")
 
         await made.lead(0, 1)
-        made.houses[1].replicas.offload = broken  # type: ignore[assignment]
+        made.houses[1].worker = broken  # type: ignore[assignment]
         made.append(0, b"a")
         await made.settle()
         assert made.partition(1).is_offline

@@ -98,8 +98,9 @@ class Leader:
         self.house = House(path)
         self.controller = Controller(version)
         self.changes = IsrChanges(
-            self.house.replicas, self.controller.ask, broker_epoch=lambda: 77, max_lag_ms=MAX_LAG_MS
+            self.house.parts, self.controller.ask, broker_id=BROKER, broker_epoch=lambda: 77, max_lag_ms=MAX_LAG_MS
         )
+        self.house.parts.events.isr_proposed.subscribe(self.changes.propose)
 
     def lead(self, *isr: int, epoch: int = 5, partitions: Iterable[int] = (0,)) -> Partition:
         self.house.lead(epoch=epoch, isr=isr, replicas=(BROKER, 1, 2), partitions=partitions)
@@ -190,7 +191,7 @@ async def test_who_lags_leaves_and_the_high_watermark_moves_only_then(
         f"(brokerId: 2, endOffset: 1, lastCaughtUpTimeMs: {NOW_MS})"
     ]
     watcher = type("Watcher", (), {"partition_moved": lambda self: moved.append(partition.high_watermark)})()
-    leader.house.replicas.signal.watch(TopicPartition(TOPIC, 0), HIGH_WATERMARK, watcher)
+    leader.house.parts.signal.watch(TopicPartition(TOPIC, 0), HIGH_WATERMARK, watcher)
     await leader.controller.answer(each())
     assert partition.high_watermark == 2
     assert moved == [2]

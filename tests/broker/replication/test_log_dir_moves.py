@@ -43,7 +43,9 @@ class Mover:
         self.house = house
         self.quota = ReplicationQuota()
         self.keeper = housekeeping(house, CONFIG)
-        self.moves = LogDirMoves(house.replicas, self.quota, self.checkpoint)
+        self.moves = LogDirMoves(house.replicas, house.parts, self.quota, self.checkpoint)
+        for event in (house.parts.events.leading, house.parts.events.following):
+            event.subscribe(self.moves.go_on)
         self.meanwhile: Callable[[], None] = lambda: None
 
     async def checkpoint(self) -> None:
@@ -77,7 +79,10 @@ class Mover:
 
     def described(self) -> list[tuple[str, bool, int]]:
         answer = describe_log_dirs.handle(
-            DescribeLogDirsRequest(topics=None), context(ApiKey.DESCRIBE_LOG_DIRS, 4), replicas=self.house.replicas
+            DescribeLogDirsRequest(topics=None),
+            context(ApiKey.DESCRIBE_LOG_DIRS, 4),
+            logs=self.house.logs,
+            replicas=self.house.replicas,
         )
         return [
             (Path(result.log_dir).name, each.is_future_key, each.offset_lag)

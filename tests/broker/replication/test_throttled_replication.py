@@ -98,7 +98,7 @@ async def test_a_throttled_follower_joins_the_in_sync_replicas_when_it_has_caugh
 ) -> None:
     async with throttled(tmp_path, FOLLOWERS) as made:
         wanted: list[Partition] = []
-        made.houses[0].replicas.isr_listener = wanted.append
+        made.houses[0].parts.events.isr_proposed.subscribe(wanted.append)
         await made.lead(0, 1, isr=[0])
         made.append(0, *[bytes(RECORD)] * 100)
         await trio.sleep(3)

@@ -1,5 +1,6 @@
 """A broker's storage and replicas without its network, for tests."""
 
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
@@ -9,18 +10,24 @@ import pytest
 from ottla.broker.cluster.metadata_cache import MetadataCache
 from ottla.broker.config.throttle import ReplicationQuota
 from ottla.broker.fetch.sessions import FetchSessionCache
+from ottla.broker.handlers import list_offsets
 from ottla.broker.loop.clock import Clock, Offload
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
+from ottla.broker.replicas.controller_fence import ControllerFence
+from ottla.broker.replicas.log_dir_failures import LogDirFailures
 from ottla.broker.replicas.manager import ReplicaManager
+from ottla.broker.replicas.parts import ReplicaParts, replica_parts
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
+from ottla.wire.api_keys import ApiKey
 from ottla.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     LeaderAndIsrTopicState,
 )
+from ottla.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from ottla.wire.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
@@ -29,7 +36,7 @@ from ottla.wire.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from ottla.wire.record_batch import Compression, NewRecord, build_batch
-from ottla.wire.types import ZERO_UUID
+from ottla.wire.types import NO_EPOCH, ZERO_UUID
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -62,6 +69,32 @@ def context(key: int, version: int, client_id: str | None = "test") -> RequestCo
     return RequestContext(key, version, client_id)
 
 
+def replica_manager(
+    parts: ReplicaParts,
+    fence: ControllerFence,
+    metadata: MetadataCache,
+    topic_config: Callable[[str], Mapping[str, str]],
+    log_defaults: LogConfig,
+    *,
+    broker_id: int = BROKER,
+    leader_quota: ReplicationQuota | None = None,
+    slice_clock: Callable[[], float] = time.perf_counter,
+) -> ReplicaManager:
+    """A manager of these parts that acts on failures of their log directories."""
+    parts.logs.failures.listener = LogDirFailures(parts, broker_id).failed
+    return ReplicaManager(
+        parts,
+        fence,
+        broker_id=broker_id,
+        metadata=metadata,
+        topic_config=topic_config,
+        log_defaults=log_defaults,
+        replica_lag_time_max_ms=30_000,
+        leader_quota=leader_quota or ReplicationQuota(),
+        slice_clock=slice_clock,
+    )
+
+
 class House:
     """Owns what a node would; `tasks` are started by the test, in a nursery or by `run_tasks`."""
 
@@ -78,6 +111,7 @@ class House:
         self.tasks: list[tuple[Callable[..., Awaitable[Any]], tuple[Any, ...]]] = []
         self.starts: Callable[..., None] = self.keep
         self.offloaded: list[Callable[..., Any]] = []
+        self.worker: Offload = inline
         self.writer: Offload = self.offload
         self.configs: dict[str, Mapping[str, str]] = {}
         self.defaults = LogConfig.from_topic(
@@ -92,22 +126,20 @@ class House:
         """As a start of the broker."""
         self.logs = LogManager(self.directories, broker_id=self.broker_id, cluster_id="c", default_config=self.defaults)
         self.logs.load(NOW_MS)
-        self.replicas = ReplicaManager(
-            self.logs,
-            self.clock,
-            self.offload,
-            self.write,
-            self.start_soon,
+        self.parts = replica_parts(self.logs, self.clock, self.offload, self.write, self.start_soon)
+        self.fence = ControllerFence(lambda: NO_EPOCH)
+        self.replicas = replica_manager(
+            self.parts,
+            self.fence,
+            self.metadata,
+            lambda topic: self.configs.get(topic, {}),
+            self.defaults,
             broker_id=self.broker_id,
-            metadata=self.metadata,
-            topic_config=lambda topic: self.configs.get(topic, {}),
-            log_defaults=self.defaults,
-            replica_lag_time_max_ms=30_000,
             leader_quota=self.leader_quota,
             slice_clock=lambda: 0.0,
         )
         ids = iter(range(1000, 9999))
-        self.sessions = FetchSessionCache(3, self.replicas.signal, lambda: next(ids))
+        self.sessions = FetchSessionCache(3, self.parts.signal, lambda: next(ids))
 
     def start_soon(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
         self.starts(function, *args)
@@ -117,11 +149,22 @@ class House:
 
     async def offload(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
         self.offloaded.append(function)
-        return function(*args)
+        return await self.worker(function, *args)
 
     async def write(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
         """As `offload`, for the writes of slow directories."""
         return await self.writer(function, *args)
+
+    def list_offsets(
+        self, request: ListOffsetsRequest, version: int
+    ) -> ListOffsetsResponse | Deferred[ListOffsetsResponse]:
+        return list_offsets.handle(
+            request,
+            context(ApiKey.LIST_OFFSETS, version),
+            replicas=self.replicas,
+            segment_checks=self.parts.segment_checks,
+            start_soon=self.start_soon,
+        )
 
     def now(self, reply: Deferred[R]) -> R:
         """What comes of a change of roles: here, where nothing else runs, its task has nothing to wait for."""

@@ -9,7 +9,7 @@ import trio
 
 from ottla.broker.config.broker_config import BrokerConfig
 from ottla.broker.config.throttle import ReplicationQuota
-from ottla.broker.handlers import fetch, list_offsets
+from ottla.broker.handlers import fetch
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.fetchers import ReplicaFetchers
@@ -93,9 +93,10 @@ class Cluster:
         self.follower_quotas = [ReplicationQuota() for _ in houses]
         self.fetchers = [
             ReplicaFetchers(
-                house.replicas,
+                house.parts,
                 self.way,
                 named,
+                broker_id=house.broker_id,
                 quota=quota,
                 broker_epoch=lambda: 7,
                 fetch_version=version,
@@ -103,6 +104,11 @@ class Cluster:
             )
             for house, quota in zip(houses, self.follower_quotas, strict=True)
         ]
+        for house, fetchers in zip(houses, self.fetchers, strict=True):
+            events = house.parts.events
+            for event in (events.leading, events.following, events.log_replaced):
+                event.subscribe(fetchers.follow)
+            events.stopped.subscribe(fetchers.unfollow)
 
     def way(self, to: int) -> Way:
         self.ways.append(Way(self, to))
@@ -117,10 +123,12 @@ class Cluster:
                 replicas=house.replicas,
                 sessions=house.sessions,
                 metadata=house.metadata,
+                clock=house.clock,
+                start_soon=house.start_soon,
                 fetch_max_bytes=1 << 26,
             )
         assert isinstance(request, ListOffsetsRequest)
-        return list_offsets.handle(request, context(2, version), replicas=house.replicas)
+        return house.list_offsets(request, version)
 
     async def lead(
         self, leader: int, epoch: int, *, brokers: Sequence[int] | None = None, isr: Sequence[int] | None = None

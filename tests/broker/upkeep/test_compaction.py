@@ -78,7 +78,7 @@ def append(house: House, count: int, partition: int = 0) -> None:
 
 def cleaning(house: House, worker: HereAndNow, **config: Any) -> Cleaning:
     values = CONFIG | {name.replace("_", "."): value for name, value in config.items()}
-    return Cleaning(house.replicas, lambda: values, lambda: worker)
+    return Cleaning(house.parts, lambda: values, lambda: worker)
 
 
 def bases(house: House, partition: int = 0) -> list[int]:
@@ -306,7 +306,7 @@ async def test_new_values_count_at_once(
     append(house, 20)
     values = CONFIG | {"log.cleaner.threads": 0}
     worker = HereAndNow()
-    cleaner = Cleaning(house.replicas, lambda: values, lambda: worker)
+    cleaner = Cleaning(house.parts, lambda: values, lambda: worker)
     nursery.start_soon(cleaner.run)
     await trio.sleep(10 * MINUTE)
     assert worker.jobs == []

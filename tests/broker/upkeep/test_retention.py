@@ -38,7 +38,7 @@ def deleted_files(house: House) -> int:
 async def test_files_of_old_segments_stay_for_a_while(house: House, autojump_clock: trio.testing.MockClock) -> None:
     house.lead()
     append(house, 1001, 1001, 1000)
-    await OldSegments(house.replicas).delete()
+    await OldSegments(house.parts).delete()
     log = house.replicas.partition(TOPIC, 0).log
     assert (log.log_start_offset, log.log_end_offset) == (2, 3)
     assert house.offloaded == [sync_directories]
@@ -53,7 +53,7 @@ async def test_files_of_old_segments_stay_for_a_while(house: House, autojump_clo
 async def test_other_retention_counts_at_the_next_look(house: House) -> None:
     house.lead()
     append(house, 900, 0)
-    old = OldSegments(house.replicas)
+    old = OldSegments(house.parts)
     await old.delete()
     log = house.replicas.partition(TOPIC, 0).log
     assert (log.log_start_offset, house.offloaded) == (0, [])
@@ -71,7 +71,7 @@ async def test_a_follower_deletes_by_itself_what_is_committed(house: House) -> N
     house.lead(leader=1, epoch=1, replicas=(0, 1), isr=(0, 1))
     partition = house.replicas.partition(TOPIC, 0)
     assert not partition.is_leader
-    old = OldSegments(house.replicas)
+    old = OldSegments(house.parts)
     await old.delete()
     assert partition.log.log_start_offset == 0
     partition.high_watermark = 2
@@ -83,7 +83,7 @@ async def test_many_old_segments_of_many_logs_go_in_one_look(house: House) -> No
     house.lead(partitions=range(3))
     for index in range(3):
         append(house, *[2000] * 25, index=index)
-    await OldSegments(house.replicas).delete()
+    await OldSegments(house.parts).delete()
     assert [house.replicas.partition(TOPIC, index).log.log_start_offset for index in range(3)] == [25] * 3
     assert house.offloaded == [sync_directories]
 
@@ -92,7 +92,7 @@ async def test_the_loop_is_given_away_between_logs(house: House, nursery: trio.N
     house.lead(partitions=range(3))
     for index in range(3):
         append(house, 2000, index=index)
-    old = OldSegments(house.replicas)
+    old = OldSegments(house.parts)
     nursery.start_soon(old.delete)
     seen = set()
     while (starts := sum(house.replicas.partition(TOPIC, index).log.log_start_offset for index in range(3))) < 3:
@@ -110,8 +110,8 @@ async def test_a_log_that_is_deleted_meanwhile_is_left_alone(house: House) -> No
     def removed(*_: object) -> None:
         house.replicas.partitions.pop((TOPIC, 1), None)
 
-    house.replicas.start_soon = removed
-    await OldSegments(house.replicas).delete()
+    house.starts = removed
+    await OldSegments(house.parts).delete()
     assert (first.log.log_start_offset, last.log.log_start_offset) == (1, 0)
 
 
@@ -122,8 +122,8 @@ async def test_a_directory_where_segments_cannot_be_deleted_goes_offline(tmp_pat
         append(house, 2000, 0, index=index)
     log = house.replicas.partition(TOPIC, 0).log
     (log.directory / f"{0:020d}.log.deleted").mkdir()
-    await OldSegments(house.replicas).delete()
+    await OldSegments(house.parts).delete()
     assert house.replicas.partition(TOPIC, 0).is_offline
     assert house.replicas.partition(TOPIC, 1).log.log_start_offset == 1
-    await OldSegments(house.replicas).delete()
+    await OldSegments(house.parts).delete()
     house.close()

@@ -49,8 +49,8 @@ def housekeeping(house: House, base: Mapping[str, int] = CONFIG, /, **config: in
         house.clock,
         house.offload,
         house.start_soon,
-        flush=house.replicas.group_commit.flush,
-        delete_old_segments=OldSegments(house.replicas).delete,
+        flush=house.parts.group_commit.flush,
+        delete_old_segments=OldSegments(house.parts).delete,
         high_watermarks=house.replicas.high_watermarks,
         config=lambda: {**base} | {name.replace("_", "."): value for name, value in config.items()},
     )
@@ -66,7 +66,7 @@ def append(house: House, *values: bytes, **options: Any) -> None:
 async def test_checkpoints_hold_what_the_logs_say(house: House) -> None:
     keeper = housekeeping(house)
     append(house, b"a", b"b")
-    await house.replicas.group_commit.flush(KEY)
+    await house.parts.group_commit.flush(KEY)
     house.replicas.partition(*KEY).log.increment_log_start_offset(1)
     await keeper.checkpoint_high_watermarks()
     await keeper.checkpoint_recovery_points()
@@ -185,7 +185,7 @@ async def test_everything_comes_round_when_it_is_due(
     assert not (house.path / RECOVERY_POINT_FILE).exists()
     await trio.sleep(1)
     assert read_offsets(house.path / RECOVERY_POINT_FILE) == {KEY: 0}
-    await house.replicas.group_commit.flush(KEY)
+    await house.parts.group_commit.flush(KEY)
     await trio.sleep(59)
     assert read_offsets(house.path / RECOVERY_POINT_FILE) == {KEY: 0}
     await trio.sleep(1)

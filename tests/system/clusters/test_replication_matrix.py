@@ -17,6 +17,13 @@ from compat_tests.support.verifiable import Place, VerifiableConsumer, Verifiabl
 from tests.harness.measuring import AtMost
 from tests.system.clusters.three_brokers import IDS, PATIENCE_S, Cluster, three_brokers
 
+# What a coordinator that has just changed answers.
+MOVING = (
+    confluent_kafka.KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    confluent_kafka.KafkaError.COORDINATOR_NOT_AVAILABLE,
+    confluent_kafka.KafkaError.NOT_COORDINATOR,
+)
+
 pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.timeout(3600)]
 TOPIC = "replicated"
 PARTITIONS = 3
@@ -86,15 +93,25 @@ class Matrix:
     def behind(self) -> dict[int, tuple[int, int]]:
         """Partitions of which the group has committed more than the coordinator knows."""
         committed = dict(self.consumer.committed)
-        admin = self.cluster.admin()
-        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP)])[GROUP]
-        found = {each.partition: each.offset for each in asked.result(PATIENCE_S).topic_partitions or ()}
+        found = self.committed_by_coordinator()
         assert committed
         return {
             partition: (offset, found.get(partition, -1))
             for partition, offset in committed.items()
             if found.get(partition, -1) < offset
         }
+
+    def committed_by_coordinator(self) -> dict[int, int]:
+        """What the coordinator knows, once it has loaded the group: librdkafka leaves it to its user to ask again."""
+        admin, deadline = self.cluster.admin(), time.monotonic() + PATIENCE_S
+        while True:
+            asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP)])[GROUP]
+            try:
+                return {each.partition: each.offset for each in asked.result(PATIENCE_S).topic_partitions or ()}
+            except confluent_kafka.KafkaException as error:
+                if error.args[0].code() not in MOVING or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.05)
 
     def check_replicas(self) -> None:
         """All brokers have the same below the high watermark: so says the tool, and so it is."""
