@@ -144,7 +144,7 @@ class Connection(Sender):
                 await self._end()
                 orderly = True
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as gone:
-            logger.debug("%s: %s", self.name, gone)
+            logger.debug("%s: closed, because of its socket: %s", self.name, gone)
         except Exception:
             logger.exception("%s: closed because of a bug", self.name)
         finally:
@@ -336,7 +336,7 @@ class Connection(Sender):
         try:
             self._send()
         except OSError as gone:
-            logger.debug("%s: %s", self.name, gone)
+            logger.debug("%s: closed, because of its socket: %s", self.name, gone)
             self.abort()
             return
         self.last_active = self._clock.monotonic()
@@ -370,7 +370,7 @@ class Connection(Sender):
         try:
             await self._drain()
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as gone:
-            logger.debug("%s: %s", self.name, gone)
+            logger.debug("%s: closed, because of its socket: %s", self.name, gone)
             self.abort()
 
     async def _end(self) -> None:

@@ -239,7 +239,7 @@ def _find_coordinator(
 def _init_producer_id(
     handler: Handler, error_response: ErrorResponse, permission: Permission, request: InitProducerIdRequest
 ) -> Any:
-    """Without a transactional id, one topic that may be written to is enough."""
+    """Without a transactional id, IDEMPOTENT_WRITE on the cluster or WRITE on any topic is enough."""
     access, context = permission.access, permission.context
     if request.transactional_id is not None:
         is_allowed, resource_type = (

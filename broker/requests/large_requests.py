@@ -8,10 +8,10 @@ Off the loop: decoding, because a small frame can hold many elements, and encodi
 In parts: a handler gets a copy of the request with `Cut.size` elements, about a millisecond of work. Other tasks run,
 then the handler gets the next part. The answers are joined to one response. Because a handler knows nothing of this,
 it finds an element that is named twice only within a part, and a limit of one request is a limit of each part.
-Not cut: the loop is held by every request that is not in the table of cuts. AlterReplicaLogDirs, DescribeLogDirs and
-DescribeTopicPartitions answer in another order than they ask. JoinGroup and SyncGroup are of one member. OffsetFetch
-of many groups is cut into groups and topics, not into partitions. Fetch is cut by its handler, because all parts
-belong to one fetch session.
+Not cut: a request that is not in the table of cuts is handled whole, and may hold the loop. AlterReplicaLogDirs,
+DescribeLogDirs and DescribeTopicPartitions answer in another order than they ask. JoinGroup and SyncGroup are of one
+member. OffsetFetch of many groups is cut into groups and topics, not into partitions. Fetch is cut by its handler,
+because all parts belong to one fetch session.
 """
 
 import copy
