@@ -32,10 +32,9 @@ from ottla.broker.groups.offsets_log import GroupPartitions, group_coordinator
 from ottla.broker.loop.clock import Clock, Offload
 from ottla.broker.net.broker_client import Connect, Peer
 from ottla.broker.net.server import Server, resolve_overrides
-from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.log_dir_failures import LogDirFailures
 from ottla.broker.replicas.manager import ReplicaManager
-from ottla.broker.replicas.parts import replica_parts
+from ottla.broker.replicas.parts import ReplicaParts
 from ottla.broker.replication.fetchers import ReplicaFetchers
 from ottla.broker.replication.isr_proposals import IsrChanges
 from ottla.broker.replication.log_dir_moves import LogDirMoves
@@ -106,15 +105,21 @@ class Assembly:
         self._move_quota = _quota(config, "alter.log.dirs.")
         self.session = LastingSession(begin, self._on_store_event)
         self._topic_configs = TopicConfigs(self.session, self._start_soon)
-        self._parts = replica_parts(logs, clock, offload, append_offload, self._start_soon)
-        self._fence = ControllerFence(lambda: self._epoch)
+        self._parts = ReplicaParts(
+            logs, clock, offload, append_offload, self._start_soon, identity.broker_id, lambda: self._epoch
+        )
         self.replicas = self._replica_manager()
         self.groups = group_coordinator(config.values, self.replicas, self._parts, self._metadata)
         broker_configs = BrokerConfigs(self.session, identity.broker_id, dynamic)
         self._config_changes = ConfigChanges(
             self.session, clock, self._topic_configs, broker_configs, self.replicas.reconfigure
         )
-        self._housekeeping = self._housekeeping_of(logs)
+        self._housekeeping = Housekeeping(
+            self._parts,
+            delete_old_segments=OldSegments(self._parts).delete,
+            high_watermarks=self.replicas.high_watermarks,
+            config=lambda: dynamic.current.values,
+        )
         self._moves = LogDirMoves(self.replicas, self._parts, self._move_quota, self._housekeeping.checkpoint)
         parts = self._handler_parts(access, validate)
         self._own_peer = LocalPeer(control_handlers(parts))
@@ -122,7 +127,7 @@ class Assembly:
         self._to_controller = ControllerChannel(
             identity.broker_id, self._metadata, LocalPeer(controller_handlers(parts)), self._peer_to_controller
         )
-        self._isr_changes = self._isr_changes_of(self._to_controller)
+        self._isr_changes = IsrChanges(self._parts, self._to_controller.ask, max_lag_ms=config.replica_lag_time_max_ms)
         self._offline_notice = OfflineNotice(self.session, identity.broker_id)
         self._cleaning = Cleaning(self._parts, lambda: dynamic.current.values)
         self.server = self._server(parts, limits)
@@ -130,7 +135,7 @@ class Assembly:
 
     def _subscribe(self) -> None:
         """Connect whoever reports a change with those who act on it. Nothing is subscribed elsewhere."""
-        self._parts.logs.failures.listener = LogDirFailures(self._parts, self._identity.broker_id).failed
+        self._parts.logs.failures.listener = LogDirFailures(self._parts).failed
         group_partitions = GroupPartitions(
             self._parts, self.groups, load_buffer_size=self._config.values["offsets.load.buffer.size"]
         )
@@ -182,37 +187,14 @@ class Assembly:
         patience_s = 2 * self._config.values["zookeeper.session.timeout.ms"] / 1000 + _SPARE_PATIENCE_SECONDS
         self._epoch = await register_broker(self.session, self._info(), self._clock.now_ms(), patience_s)
 
-    def _isr_changes_of(self, channel: ControllerChannel) -> IsrChanges:
-        return IsrChanges(
-            self._parts,
-            channel.ask,
-            broker_id=self._identity.broker_id,
-            broker_epoch=lambda: self._epoch,
-            max_lag_ms=self._config.replica_lag_time_max_ms,
-        )
-
     def _replica_manager(self) -> ReplicaManager:
         return ReplicaManager(
             self._parts,
-            self._fence,
-            broker_id=self._identity.broker_id,
             metadata=self._metadata,
             topic_config=self._topic_configs.get,
             log_defaults=self._dynamic.log_defaults,
             replica_lag_time_max_ms=self._config.replica_lag_time_max_ms,
             leader_quota=self._leader_quota,
-        )
-
-    def _housekeeping_of(self, logs: LogManager) -> Housekeeping:
-        return Housekeeping(
-            logs,
-            self._clock,
-            self._offload,
-            self._start_soon,
-            flush=self._parts.group_commit.flush,
-            delete_old_segments=OldSegments(self._parts).delete,
-            high_watermarks=self.replicas.high_watermarks,
-            config=lambda: self._dynamic.current.values,
         )
 
     # Other brokers
@@ -229,9 +211,7 @@ class Assembly:
             self._parts,
             self._peer_for_fetching,
             self._config,
-            broker_id=self._identity.broker_id,
             quota=self._follower_quota,
-            broker_epoch=lambda: self._epoch,
             fetch_version=versions[ApiKey.FETCH],
             list_offsets_version=versions[ApiKey.LIST_OFFSETS],
         )
@@ -258,13 +238,11 @@ class Assembly:
 
     def _address(self, broker_id: int) -> tuple[str, int] | None:
         """Where other brokers reach a broker, as the controller has told."""
-        broker = self._metadata.brokers.get(broker_id)
-        node = None if broker is None else broker.nodes.get(self._config.inter_broker_listener_name)
+        node = self._metadata.node(broker_id, self._config.inter_broker_listener_name)
         return None if node is None else (node.host, node.port)
 
     def _handler_parts(self, access: Access, validate: Offload) -> Parts:
         return Parts(
-            broker_id=self._identity.broker_id,
             cluster_id=self._identity.cluster_id,
             dynamic=self._dynamic,
             access=access,
@@ -274,12 +252,10 @@ class Assembly:
             topic_configs=self._topic_configs,
             config_changes=self._config_changes,
             replicas=self.replicas,
-            fence=self._fence,
             replica_parts=self._parts,
             groups=self.groups,
             moves=self._moves,
             validate=validate,
-            start_soon=self._start_soon,
         )
 
     def _server(self, parts: Parts, limits: ConnectionLimits) -> Server:

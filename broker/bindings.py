@@ -61,10 +61,9 @@ from ottla.broker.handlers import (
     sync_group,
     update_metadata,
 )
-from ottla.broker.loop.clock import Offload, StartSoon
+from ottla.broker.loop.clock import Offload
 from ottla.broker.net.client_warnings import ClientWarnings
 from ottla.broker.net.session import RequestContext
-from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.parts import ReplicaParts
 from ottla.broker.replication.log_dir_moves import LogDirMoves
@@ -85,7 +84,6 @@ from ottla.zk.store import Session
 class Parts(NamedTuple):
     """What handlers work on. `validate` is for validating batches alone: it leaves threads to others."""
 
-    broker_id: int
     cluster_id: str
     dynamic: DynamicConfig
     access: Access
@@ -95,12 +93,10 @@ class Parts(NamedTuple):
     topic_configs: TopicConfigs
     config_changes: ConfigChanges
     replicas: ReplicaManager
-    fence: ControllerFence
     replica_parts: ReplicaParts
     groups: GroupCoordinator
     moves: LogDirMoves
     validate: Offload
-    start_soon: StartSoon
 
 
 def client_handlers(parts: Parts) -> dict[ApiKey, Bound]:
@@ -117,33 +113,26 @@ def with_api_versions(handlers: Mapping[ApiKey, Bound]) -> dict[ApiKey, Bound]:
 
 
 def _of_data(parts: Parts) -> dict[ApiKey, Bound]:
-    config, replicas, access = parts.dynamic.static, parts.replicas, parts.access
-    clock, signal, start_soon = parts.replica_parts.clock, parts.replica_parts.signal, parts.start_soon
-    sessions = FetchSessionCache(
-        config.max_incremental_fetch_session_cache_slots, signal, lambda: random.randrange(1, 1 << 31)
-    )
+    config, replicas, access, of_replicas = parts.dynamic.static, parts.replicas, parts.access, parts.replica_parts
+    slots = config.max_incremental_fetch_session_cache_slots
+    sessions = FetchSessionCache(slots, of_replicas.signal, lambda: random.randrange(1, 1 << 31))
+    common = {"replicas": replicas, "clock": of_replicas.clock, "start_soon": of_replicas.start_soon}
     return {
-        ApiKey.PRODUCE: _bind(
-            produce,
-            replicas=replicas,
-            clock=clock,
-            offload=parts.validate,
-            start_soon=start_soon,
-            slow_appends=parts.replica_parts.slow_appends,
-        ),
+        ApiKey.PRODUCE: _bind(produce, **common, offload=parts.validate, slow_appends=of_replicas.slow_appends),
         ApiKey.FETCH: _bind(
             fetch,
-            replicas=replicas,
+            **common,
             sessions=sessions,
             metadata=parts.metadata,
-            clock=clock,
-            start_soon=start_soon,
             fetch_max_bytes=config.fetch_max_bytes,
             access=access if access.authorizer else None,
             rack_aware=config.replica_selector_class == RACK_AWARE,
         ),
         ApiKey.LIST_OFFSETS: _bind(
-            list_offsets, replicas=replicas, segment_checks=parts.replica_parts.segment_checks, start_soon=start_soon
+            list_offsets,
+            replicas=replicas,
+            segment_checks=of_replicas.segment_checks,
+            start_soon=of_replicas.start_soon,
         ),
         ApiKey.METADATA: _bind(
             metadata,
@@ -156,7 +145,7 @@ def _of_data(parts: Parts) -> dict[ApiKey, Bound]:
         ApiKey.DELETE_RECORDS: _bind(delete_records, replicas=replicas, metadata=parts.metadata),
         ApiKey.INIT_PRODUCER_ID: _bind(
             init_producer_id,
-            producer_ids=ProducerIds(parts.session, parts.broker_id, parts.start_soon),
+            producer_ids=ProducerIds(parts.session, of_replicas.broker_id, of_replicas.start_soon),
             transaction_max_timeout_ms=config.transaction_max_timeout_ms,
         ),
         ApiKey.OFFSET_FOR_LEADER_EPOCH: _bind(offset_for_leader_epoch, replicas=replicas),
@@ -189,11 +178,11 @@ def _of_groups(parts: Parts) -> dict[ApiKey, Bound]:
 def _of_configs(parts: Parts) -> dict[ApiKey, Bound]:
     config_admin = ConfigAdmin(
         parts.session,
-        parts.start_soon,
+        parts.replica_parts.start_soon,
         parts.config_changes,
         metadata=parts.metadata,
         dynamic=parts.dynamic,
-        broker_id=parts.broker_id,
+        broker_id=parts.replica_parts.broker_id,
     )
     return {
         ApiKey.ALTER_CONFIGS: _bind(alter_configs, config_admin=config_admin),
@@ -203,7 +192,7 @@ def _of_configs(parts: Parts) -> dict[ApiKey, Bound]:
             metadata=parts.metadata,
             topic_configs=parts.topic_configs,
             dynamic=parts.dynamic,
-            broker_id=parts.broker_id,
+            broker_id=parts.replica_parts.broker_id,
         ),
     }
 
@@ -257,13 +246,13 @@ def _controlled(parts: Parts) -> dict[ApiKey, Bound]:
         if deleted:
             parts.groups.topics_deleted(deleted)
 
-    own = {"replicas": parts.replicas, "fence": parts.fence}
+    own = {"replicas": parts.replicas, "fence": parts.replica_parts.fence}
     return {
         ApiKey.LEADER_AND_ISR: _bind(leader_and_isr, **own, topic_configs=parts.topic_configs),
         ApiKey.STOP_REPLICA: _bind(stop_replica, **own),
         ApiKey.UPDATE_METADATA: _bind(
             update_metadata,
-            fence=parts.fence,
+            fence=parts.replica_parts.fence,
             topic_configs=parts.topic_configs,
             metadata=parts.metadata,
             changed=metadata_changed,
@@ -273,15 +262,15 @@ def _controlled(parts: Parts) -> dict[ApiKey, Bound]:
 
 def controller_handlers(parts: Parts) -> dict[type[Request], Callable[[Any], Any]]:
     """What this broker asks of the controller, where that is the one of this process."""
-    bound = _controlling(parts)
-    kinds: tuple[type[Request], ...] = (AllocateProducerIdsRequest, AlterPartitionRequest, ControlledShutdownRequest)
-    return {kind: partial(_call_locally, bound[kind.api_key][0]) for kind in kinds}
+    return _local(_controlling(parts), AllocateProducerIdsRequest, AlterPartitionRequest, ControlledShutdownRequest)
 
 
 def control_handlers(parts: Parts) -> dict[type[Request], Callable[[Any], Any]]:
     """Those for the controller of this process, which needs no network."""
-    bound = _controlled(parts)
-    kinds: tuple[type[Request], ...] = (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
+    return _local(_controlled(parts), LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
+
+
+def _local(bound: Mapping[ApiKey, Bound], *kinds: type[Request]) -> dict[type[Request], Callable[[Any], Any]]:
     return {kind: partial(_call_locally, bound[kind.api_key][0]) for kind in kinds}
 
 

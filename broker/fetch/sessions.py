@@ -9,8 +9,10 @@ Counterpart in Kafka: FetchSession.
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
+from ottla.broker.replicas.reads import ReadResult
+from ottla.broker.replicas.watchers import OffsetSignal
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from ottla.wire.types import TopicPartition
@@ -27,6 +29,7 @@ ROUND_MS: Final = 2000
 _LARGEST_EPOCH: Final = 0x7FFFFFFF
 
 TopicName = Callable[[bytes], str | None]
+Readings = list[tuple["SessionPartition", ReadResult]]
 
 
 def next_epoch(epoch: int) -> int:
@@ -34,51 +37,6 @@ def next_epoch(epoch: int) -> int:
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == _LARGEST_EPOCH else epoch + 1
-
-
-class Signal(Protocol):
-    """Where a session has itself told that a partition moved."""
-
-    def watch(self, topic_partition: TopicPartition, what: int, watcher: "SessionPartition") -> None:
-        """Call the watcher from now on."""
-
-    def unwatch(self, topic_partition: TopicPartition, what: int, watcher: "SessionPartition") -> None:
-        """Call it no more."""
-
-
-class Reading(Protocol):
-    """What looking at a partition gave, as far as sessions care."""
-
-    @property
-    def error(self) -> int:
-        """An error code."""
-
-    @property
-    def high_watermark(self) -> int:
-        """The partition's, -1 with an error."""
-
-    @property
-    def log_start_offset(self) -> int:
-        """The partition's, -1 with an error."""
-
-    @property
-    def size(self) -> int:
-        """Bytes read."""
-
-    @property
-    def is_diverging(self) -> bool:
-        """Whether the client has to truncate."""
-
-    @property
-    def preferred_read_replica(self) -> int:
-        """Whom the client is to ask instead, -1 for nobody."""
-
-    @property
-    def is_exhausted(self) -> bool:
-        """Nothing is left to read for now, but for what this reading holds already."""
-
-
-Read = TypeVar("Read", bound=Reading)
 
 
 class SessionPartition:
@@ -122,7 +80,7 @@ class SessionPartition:
         if session.on_moved is not None:
             session.on_moved(self)
 
-    def is_news(self, reading: Reading) -> bool:
+    def is_news(self, reading: ReadResult) -> bool:
         """Whether an incremental response has to name the partition."""
         return (
             reading.size > 0
@@ -133,7 +91,7 @@ class SessionPartition:
             or reading.preferred_read_replica >= 0
         )
 
-    def told(self, reading: Reading) -> None:
+    def told(self, reading: ReadResult) -> None:
         """Remember what the response says. With an error the partition is named again once the error is gone."""
         self.told_high_watermark = reading.high_watermark if reading.error == ErrorCode.NONE else -1
         self.told_log_start_offset = reading.log_start_offset
@@ -160,7 +118,7 @@ class FetchSession:
         "what",
     )
 
-    def __init__(self, signal: Signal, what: int, *, is_privileged: bool, uses_topic_ids: bool) -> None:
+    def __init__(self, signal: OffsetSignal, what: int, *, is_privileged: bool, uses_topic_ids: bool) -> None:
         self.id = NO_SESSION
         self.epoch = INITIAL_EPOCH
         self.created_ms = 0
@@ -236,7 +194,7 @@ class FetchSession:
                 self._unwatch(partition)
             self.is_watching = False
 
-    def looked_at(self, partition: SessionPartition, reading: Reading) -> None:
+    def looked_at(self, partition: SessionPartition, reading: ReadResult) -> None:
         """Keep in mind only what has more to tell: an error that may pass, records that are left or not confirmed."""
         keep = reading.error != ErrorCode.NONE or reading.is_diverging or not reading.is_exhausted
         if reading.size > 0 or not keep:
@@ -281,8 +239,8 @@ class FetchContext:
         self.session.watch()
 
     def conclude(
-        self, readings: Iterable[tuple[SessionPartition, Read]], now_ms: int
-    ) -> tuple[ErrorCode, int, list[tuple[SessionPartition, Read]]]:
+        self, readings: Iterable[tuple[SessionPartition, ReadResult]], now_ms: int
+    ) -> tuple[ErrorCode, int, Readings]:
         """The error, the session id and the partitions of the response. The session learns what is told."""
         session = self.session
         if self.kind is FetchKind.SESSIONLESS:
@@ -295,7 +253,7 @@ class FetchContext:
             self._cache.maybe_add(session, now_ms)
         return ErrorCode.NONE, session.id, named
 
-    def tell(self, readings: Iterable[tuple[SessionPartition, Read]]) -> list[tuple[SessionPartition, Read]]:
+    def tell(self, readings: Iterable[tuple[SessionPartition, ReadResult]]) -> Readings:
         """Have the session learn what is told; the partitions that the response names."""
         session, is_full = self.session, self.kind is FetchKind.FULL
         named = []
@@ -319,7 +277,7 @@ class FetchContext:
 class FetchSessionCache:
     """All sessions, at most `slots` of them."""
 
-    def __init__(self, slots: int, signal: Signal, new_id: Callable[[], int]) -> None:
+    def __init__(self, slots: int, signal: OffsetSignal, new_id: Callable[[], int]) -> None:
         self._slots = slots
         self._signal = signal
         self._new_id = new_id
@@ -338,34 +296,24 @@ class FetchSessionCache:
             if request.session_id != NO_SESSION:
                 self._remove(request.session_id)
             kind = FetchKind.SESSIONLESS if request.session_epoch == FINAL_EPOCH else FetchKind.FULL
-            return self._uncached(kind, request, uses_topic_ids, what, is_follower, name_of)
-        session = self._sessions.get(request.session_id)
-        if session is None:
-            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-        if session.epoch != request.session_epoch:
-            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        if session.uses_topic_ids != uses_topic_ids:
-            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-        session.update(request.topics, request.forgotten_topics_data, name_of)
-        if not session.partitions:
-            self._remove(session.id)
-            return self._uncached(FetchKind.SESSIONLESS, request, uses_topic_ids, what, is_follower, name_of)
-        session.resolve_names(name_of)
-        if session.is_privileged:
-            session.look_around(now_ms - session.last_used_ms)
-        session.epoch = next_epoch(session.epoch)
-        self._touch(session, now_ms)
-        return FetchContext(self, FetchKind.INCREMENTAL, session)
-
-    def _uncached(
-        self,
-        kind: FetchKind,
-        request: FetchRequest,
-        uses_topic_ids: bool,
-        what: int,
-        is_follower: bool,
-        name_of: TopicName,
-    ) -> FetchContext:
+        else:
+            known = self._sessions.get(request.session_id)
+            if known is None:
+                return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+            if known.epoch != request.session_epoch:
+                return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+            if known.uses_topic_ids != uses_topic_ids:
+                return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+            known.update(request.topics, request.forgotten_topics_data, name_of)
+            if known.partitions:
+                known.resolve_names(name_of)
+                if known.is_privileged:
+                    known.look_around(now_ms - known.last_used_ms)
+                known.epoch = next_epoch(known.epoch)
+                self._touch(known, now_ms)
+                return FetchContext(self, FetchKind.INCREMENTAL, known)
+            self._remove(known.id)
+            kind = FetchKind.SESSIONLESS
         session = FetchSession(self._signal, what, is_privileged=is_follower, uses_topic_ids=uses_topic_ids)
         session.update(request.topics, (), name_of)
         return FetchContext(self, kind, session)

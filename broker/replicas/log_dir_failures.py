@@ -18,13 +18,13 @@ logger = logging.getLogger("kafka.server.ReplicaManager")
 class LogDirFailures:
     """Takes the partitions of a failed directory offline."""
 
-    def __init__(self, parts: ReplicaParts, broker_id: int) -> None:
+    def __init__(self, parts: ReplicaParts) -> None:
         self._logs = parts.logs
         self._start_soon = parts.start_soon
         self._signal = parts.signal
         self._events = parts.events
         self._hosted = parts.hosted
-        self._broker_id = broker_id
+        self._broker_id = parts.broker_id
 
     def failed(self, directory: Path) -> None:
         """Only mark the partitions, because the caller is in the midst of using one of them."""

@@ -19,7 +19,6 @@ from ottla.broker.config.log_levels import level_of_each, names
 from ottla.broker.config.throttle import ReplicationQuota
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.replicas.closest_replica import closest_replica
-from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.partition import NO_LEADER, Partition
 from ottla.broker.replicas.parts import ReplicaParts
 from ottla.broker.replicas.reads import NO_REPLICA, Asked, Reader, ReadResult
@@ -66,9 +65,7 @@ class ReplicaManager:
     def __init__(
         self,
         parts: ReplicaParts,
-        fence: ControllerFence,
         *,
-        broker_id: int,
         metadata: MetadataCache,
         topic_config: Callable[[str], Mapping[str, str]],
         log_defaults: LogConfig,
@@ -76,10 +73,10 @@ class ReplicaManager:
         leader_quota: ReplicationQuota,
         slice_clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.broker_id = broker_id
+        self._broker_id = parts.broker_id
         self.partitions = parts.hosted.partitions
         self._hosted = parts.hosted
-        self._fence = fence
+        self._fence = parts.fence
         self._logs = parts.logs
         self._clock = parts.clock
         self._offload = parts.offload
@@ -95,7 +92,7 @@ class ReplicaManager:
         self._leader_quota = leader_quota
         self._saved_high_watermarks: dict[TopicPartition, int] | None = None
         self._role_changes = RoleChanges(parts.start_soon, slice_clock)
-        self._stops = ReplicaStops(parts, self._role_changes, fence, broker_id)
+        self._stops = ReplicaStops(parts, self._role_changes)
 
     def partition(self, topic: str, index: int) -> Partition:
         """The partition; KafkaError where it is not hosted here."""
@@ -108,7 +105,7 @@ class ReplicaManager:
         if (topic, index) in self._hosted.not_found:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} is in an offline log directory")
         if self._metadata.contains(topic, index):
-            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is not on broker {self.broker_id}")
+            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is not on broker {self._broker_id}")
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {topic}-{index}")
 
     def current_leader(self, topic: str, index: int, listener: str) -> tuple[int, int, Node | None]:
@@ -134,23 +131,6 @@ class ReplicaManager:
             if partition.flushes_by_count:
                 self._group_commit.maybe_flush(partition)
         return info
-
-    def append_all(
-        self, entries: Sequence[tuple[Partition, ProducedBatch]], required_acks: int, now_ms: int
-    ) -> list[LogAppendInfo | KafkaError]:
-        """Append to many, then wake: who waits for several of them sees all at once."""
-        results: list[LogAppendInfo | KafkaError] = []
-        all_moved = []
-        for partition, batch in entries:
-            try:
-                info, moved = partition.append_as_leader(batch, required_acks, now_ms)
-                results.append(info)
-                all_moved.append((partition, moved))
-            except KafkaError as error:
-                results.append(error)
-        for partition, moved in all_moved:
-            self._group_commit.moved(partition, moved)
-        return results
 
     def acks_error(self, partition: Partition, required_offset: int, required_acks: int) -> ErrorCode | None:
         """How an append ends by now: acknowledged (NONE), or never to be; None while that is open."""
@@ -244,10 +224,6 @@ class ReplicaManager:
 
     # Deleting
 
-    def delete_records(self, topic: str, index: int, offset: int) -> tuple[Partition, int]:
-        """Have a log start at `offset`; returns where all replicas should start."""
-        return (partition := self.partition(topic, index)), partition.delete_records(offset)
-
     def await_deletion(
         self, deleted: Sequence[tuple[Partition, int]], timeout_ms: int, respond: Callable[[list[ErrorCode]], R]
     ) -> Deferred[R]:
@@ -278,10 +254,10 @@ class ReplicaManager:
         configs = {name: self._config_of(name) for name in {name for name, _, _ in roles}}
         level = level_of_each(len(roles))
         if level < logging.INFO:
-            leading = sum(state.leader == self.broker_id for _, _, state in roles)
+            leading = sum(state.leader == self._broker_id for _, _, state in roles)
             state_change_logger.info(
                 "[Broker id=%d] Asked to lead %d and to follow %d partitions of %s",
-                self.broker_id, leading, len(roles) - leading, names(configs),
+                self._broker_id, leading, len(roles) - leading, names(configs),
             )  # fmt: skip
         for name, topic_id, state in roles:
             index = state.partition_index
@@ -327,15 +303,15 @@ class ReplicaManager:
                 return error
         elif state.leader_epoch <= NO_EPOCH:
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        if self.broker_id not in state.replicas:
+        if self._broker_id not in state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
             if partition is None:
-                leader_epoch = state.leader_epoch if state.leader == self.broker_id else NO_EPOCH
+                leader_epoch = state.leader_epoch if state.leader == self._broker_id else NO_EPOCH
                 partition = self._host(key, topic_id, config, leader_epoch, level, is_new=state.is_new)
             elif topic_id != ZERO_UUID and partition.log.topic_id is None:
                 partition.log.set_topic_id(topic_id)
-            if state.leader == self.broker_id:
+            if state.leader == self._broker_id:
                 moved = partition.make_leader(state, self._clock.now_ms())
             else:
                 moved = partition.make_follower(state)
@@ -347,7 +323,7 @@ class ReplicaManager:
         state_change_logger.log(
             level,
             "[Broker id=%d] %s %s from leader epoch %d on, at offset %d, high watermark %d, ISR %s",
-            self.broker_id,
+            self._broker_id,
             "Leading" if partition.is_leader else "Following",
             key,
             partition.leader_epoch,
@@ -366,7 +342,7 @@ class ReplicaManager:
         state_change_logger.error(
             "[Broker id=%d] Topic ID in memory: %s does not match the topic ID for partition %s received: %s. "
             "The partition is not served here while %s is there",
-            self.broker_id, uuid_text(log.topic_id or ZERO_UUID), key, uuid_text(topic_id), log.directory,
+            self._broker_id, uuid_text(log.topic_id or ZERO_UUID), key, uuid_text(topic_id), log.directory,
         )  # fmt: skip
 
     def _host(
@@ -385,7 +361,7 @@ class ReplicaManager:
             key,
             log,
             record_rules(config),
-            broker_id=self.broker_id,
+            broker_id=self._broker_id,
             max_lag_ms=self._max_lag_ms,
             high_watermark=self._saved_high_watermarks.pop(key, 0),
             is_alive=self._metadata.is_alive,

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.parts import ReplicaParts
 from ottla.broker.replicas.role_queue import RoleChanges
 from ottla.broker.replicas.watchers import EVERYTHING
@@ -28,7 +27,7 @@ _EPOCH_DURING_DELETE: Final = -2
 class ReplicaStops:
     """Stops the replicas of one broker."""
 
-    def __init__(self, parts: ReplicaParts, role_changes: RoleChanges, fence: ControllerFence, broker_id: int) -> None:
+    def __init__(self, parts: ReplicaParts, role_changes: RoleChanges) -> None:
         self._logs = parts.logs
         self._offload = parts.offload
         self._signal = parts.signal
@@ -36,8 +35,8 @@ class ReplicaStops:
         self._hosted = parts.hosted
         self._slow_appends = parts.slow_appends
         self._role_changes = role_changes
-        self._fence = fence
-        self._broker_id = broker_id
+        self._fence = parts.fence
+        self._broker_id = parts.broker_id
 
     async def stop(self, request: StopReplicaRequest) -> StopReplicaResponse:
         """Stop all, a slice at a time, and rename what is deleted."""

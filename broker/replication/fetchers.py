@@ -50,9 +50,7 @@ class ReplicaFetchers:
         asker: Callable[[int], Asker],
         config: BrokerConfig,
         *,
-        broker_id: int,
         quota: ReplicationQuota,
-        broker_epoch: Callable[[], int],
         fetch_version: int,
         list_offsets_version: int,
     ) -> None:
@@ -61,7 +59,7 @@ class ReplicaFetchers:
         self._asker = asker
         self._quota = quota
         self._settings = FetchSettings(
-            broker_id,
+            parts.broker_id,
             fetch_version,
             list_offsets_version,
             config.replica_fetch_wait_max_ms,
@@ -70,7 +68,6 @@ class ReplicaFetchers:
             config.replica_fetch_max_bytes,
             config.replica_fetch_backoff_ms / 1000,
         )
-        self._broker_epoch = broker_epoch
         self._per_leader = max(1, config.num_replica_fetchers)
         # By leader, and which of its fetchers.
         self._fetchers: dict[tuple[int, int], _Fetcher] = {}
@@ -106,9 +103,7 @@ class ReplicaFetchers:
         if key is not None:
             fetcher = self._fetchers.get(key)
             if fetcher is None:
-                fetcher = _Fetcher(
-                    key[0], self._asker(key[0]), self._parts, self._settings, self._quota, self._broker_epoch
-                )
+                fetcher = _Fetcher(key[0], self._asker(key[0]), self._parts, self._settings, self._quota)
                 self._fetchers[key] = fetcher
                 self._parts.start_soon(fetcher.run)
             self._fetcher_of[topic_partition] = key
@@ -125,7 +120,6 @@ class _Fetcher:
         parts: ReplicaParts,
         settings: FetchSettings,
         quota: ReplicationQuota,
-        broker_epoch: Callable[[], int],
     ) -> None:
         self._asker = asker
         self._clock = parts.clock
@@ -133,7 +127,7 @@ class _Fetcher:
         self._group_commit = parts.group_commit
         self._slow_appends = parts.slow_appends
         self._quota = quota
-        self._broker_epoch = broker_epoch
+        self._broker_epoch = parts.broker_epoch
         self._fetch = FollowerFetch(settings)
         self._partitions: dict[TopicPartition, Partition] = {}
         self._changed = trio.Event()

@@ -100,17 +100,15 @@ class IsrChanges:
         parts: ReplicaParts,
         ask_controller: AskController,
         *,
-        broker_id: int,
-        broker_epoch: Callable[[], int],
         max_lag_ms: int,
     ) -> None:
         """`ask_controller` returns the answer of whoever is the controller, or raises OSError."""
         self._clock = parts.clock
         self._signal = parts.signal
         self._partitions = parts.hosted.partitions
-        self._broker_id = broker_id
+        self._broker_id = parts.broker_id
         self._ask_controller = ask_controller
-        self._broker_epoch = broker_epoch
+        self._broker_epoch = parts.broker_epoch
         self._interval_seconds = max_lag_ms / 2000
         self._proposals: dict[TopicPartition, _Proposal] = {}
         self._refused: dict[TopicPartition, _Refused] = {}

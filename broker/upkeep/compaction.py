@@ -144,10 +144,9 @@ class Cleaning:
         return filthiest if self._is_current(filthiest) else None
 
     def _forget_the_gone(self) -> None:
-        for topic_partition in [each for each, (log, _) in self._clean_to.items() if self._logs.get(each) is not log]:
-            del self._clean_to[topic_partition]
-        for topic_partition in [each for each, log in self._uncleanable.items() if self._logs.get(each) is not log]:
-            del self._uncleanable[topic_partition]
+        logs = self._logs
+        self._clean_to = {key: known for key, known in self._clean_to.items() if logs.get(key) is known[0]}
+        self._uncleanable = {key: log for key, log in self._uncleanable.items() if logs.get(key) is log}
 
     def _dirt_of(self, topic_partition: TopicPartition, log: PartitionLog, now_ms: int) -> Dirt | None:
         """What is to be cleaned of a log, if that is due."""

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import trio
 
-from ottla.broker.loop.clock import Clock, Offload, Slice, StartSoon
-from ottla.log.manager import LogManager, remove_directories
+from ottla.broker.loop.clock import Slice
+from ottla.broker.replicas.parts import ReplicaParts
+from ottla.log.manager import remove_directories
 from ottla.log.state.checkpoint import write_checkpoints
 from ottla.wire.errors import KafkaError
 from ottla.wire.types import TopicPartition
@@ -30,26 +31,22 @@ class Housekeeping:
 
     def __init__(
         self,
-        logs: LogManager,
-        clock: Clock,
-        offload: Offload,
-        start_soon: StartSoon,
+        parts: ReplicaParts,
         *,
-        flush: Callable[[TopicPartition, int | None], Awaitable[None]],
         delete_old_segments: Callable[[], Awaitable[None]],
         high_watermarks: Callable[[], Mapping[TopicPartition, int]],
         config: Callable[[], Mapping[str, Any]],
     ) -> None:
-        """`flush` makes a partition durable up to an offset or its end; `config` returns values by Kafka's names."""
-        self._logs = logs
-        self._clock = clock
-        self._offload = offload
-        self._start_soon = start_soon
-        self._flush = flush
+        """`config` returns values by Kafka's names."""
+        self._logs = parts.logs
+        self._clock = parts.clock
+        self._offload = parts.offload
+        self._start_soon = parts.start_soon
+        self._flush = parts.group_commit.flush
         self._delete_old_segments = delete_old_segments
         self._high_watermarks = high_watermarks
         self._config = config
-        self._started_ms = clock.now_ms()
+        self._started_ms = parts.clock.now_ms()
         self._flushed_ms: dict[TopicPartition, int] = {}
         self._writing = trio.Lock()
         # By file what stands in it, to leave alone what did not change.
