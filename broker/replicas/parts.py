@@ -1,6 +1,6 @@
-"""What the replica manager and those beside it work with, made once and in order.
+"""What the replica manager and the objects beside it share: each part is made once, here, in the order of their needs.
 
-Owns the order only. Must not know what the parts do. Counterpart in Kafka: the constructor of ReplicaManager.
+Owns that order. Must not know what the parts do. Counterpart in Kafka: the constructor of ReplicaManager.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from ottla.log.manager import LogManager
 
 
 class ReplicaParts:
-    """For constructors only: an object keeps the parts that it needs, and not this."""
+    """The parts of one broker. Constructors take it, and keep only the parts that they need."""
 
     def __init__(
         self,
