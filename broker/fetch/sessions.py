@@ -1,8 +1,8 @@
 """Fetch sessions (KIP-227): the broker remembers what a client fetches, so that each fetch names only what changed.
 
-Owns the sessions, the rules of their ids and epochs, their cache, and which partitions a response has to name. Pure:
-time and new ids are arguments, partitions are looked at by somebody else. A session keeps the partitions that have to
-be looked at (they moved, or the client asked something new); all others have nothing to tell. Must not know logs.
+Owns the sessions, the rules of their ids and epochs, their cache, and which partitions a response names. Pure: time and
+new ids are arguments, and the handler reads the partitions. A session keeps the partitions to look at, because they
+moved or the client asked for another position; the others have no news. Must not know logs.
 Counterpart in Kafka: FetchSession.
 """
 
@@ -21,9 +21,9 @@ NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 TOPIC_IDS_FROM_VERSION: Final = 13
-# A session unused for so long may be evicted by any other, one as old as that by a larger one.
+# Any other session may evict one that was unused for EVICTION_MS, and a larger one a session as old as that.
 EVICTION_MS: Final = 120_000
-# How long it takes until all partitions of a follower that fetches have been looked at, moved or not.
+# All partitions of a follower's session are looked at once in ROUND_MS, moved or not.
 ROUND_MS: Final = 2000
 
 _LARGEST_EPOCH: Final = 0x7FFFFFFF
@@ -33,14 +33,14 @@ Readings = list[tuple["SessionPartition", ReadResult]]
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch that the next request of a session has to carry."""
+    """Return the epoch that the next request of a session has to carry."""
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == _LARGEST_EPOCH else epoch + 1
 
 
 class SessionPartition:
-    """What the client asks of one partition, and what it was told last."""
+    """The position that the client asked for, and the offsets that the last response named."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -66,7 +66,7 @@ class SessionPartition:
         self.ask(asked)
 
     def ask(self, asked: FetchPartition) -> None:
-        """Take what the client asks now."""
+        """Take over the position that the client asks for."""
         self.fetch_offset = asked.fetch_offset
         self.max_bytes = asked.partition_max_bytes
         self.current_leader_epoch = asked.current_leader_epoch
@@ -74,7 +74,7 @@ class SessionPartition:
         self.log_start_offset = asked.log_start_offset
 
     def partition_moved(self) -> None:
-        """The partition has to be looked at; a fetch that waits is told at once."""
+        """Mark the partition to be looked at, and call the fetch that waits."""
         session = self.session
         session.to_look_at[self] = None
         if session.on_moved is not None:
@@ -92,13 +92,13 @@ class SessionPartition:
         )
 
     def told(self, reading: ReadResult) -> None:
-        """Remember what the response says. With an error the partition is named again once the error is gone."""
+        """Remember the offsets of a response. After an error the partition is named again once the error is gone."""
         self.told_high_watermark = reading.high_watermark if reading.error == ErrorCode.NONE else -1
         self.told_log_start_offset = reading.log_start_offset
 
 
 class FetchSession:
-    """The partitions of one client. One that is in no cache serves a single fetch."""
+    """The partitions of one client. A session that is not cached serves a single fetch."""
 
     __slots__ = (
         "_round",
@@ -125,13 +125,13 @@ class FetchSession:
         self.last_used_ms = 0
         self.cached_size = 0
         self.is_cached = False
-        # A follower's session: it may push out those of consumers.
+        # A follower's session: it may evict those of consumers.
         self.is_privileged = is_privileged
         self.uses_topic_ids = uses_topic_ids
         self.what = what
         self.is_watching = False
         self.partitions: dict[tuple[str | bytes, int], SessionPartition] = {}
-        # In the order in which they are to be read: one that gave records goes to the end.
+        # In the order of reading: a partition that returned records goes to the end.
         self.to_look_at: dict[SessionPartition, None] = {}
         self.on_moved: Callable[[SessionPartition], None] | None = None
         self._signal = signal
@@ -160,10 +160,10 @@ class FetchSession:
                     self._unwatch(removed)
 
     def look_around(self, elapsed_ms: int) -> None:
-        """Have some that did not move looked at too, as many as the time that went by asks for.
+        """Mark some partitions that did not move too: the share of ROUND_MS that has elapsed.
 
-        By its fetches a follower stays caught up and may join the in-sync replicas, also where nothing is written. To
-        look at all of them each time would cost more than the fetch.
+        Each look keeps a follower caught up, and lets it join the in-sync replicas, also where nothing is written. To
+        look at all partitions each time would cost more than the fetch.
         """
         for _ in range(-(-len(self.partitions) * min(elapsed_ms, ROUND_MS) // ROUND_MS)):
             if not self._round:
@@ -174,33 +174,33 @@ class FetchSession:
                 self.to_look_at[partition] = None
 
     def resolve_names(self, name_of: TopicName) -> None:
-        """Look again for the names of topic ids that nobody knew. They are among those to look at: an error stays."""
+        """Look up unknown topic ids again. Their partitions are in `to_look_at`, because errors stay there."""
         for partition in self.to_look_at:
             if partition.topic is None:
                 partition.topic = name_of(partition.topic_id)
                 self._watch(partition)
 
     def watch(self) -> None:
-        """Be told of moves from now on."""
+        """Watch all partitions from now on."""
         if not self.is_watching:
             self.is_watching = True
             for partition in self.partitions.values():
                 self._watch(partition)
 
     def close(self) -> None:
-        """Be told no more, unless a fetch still waits: it closes the session at its end."""
+        """Watch no more, unless a fetch still waits: that fetch closes the session at its end."""
         if self.is_watching and self.on_moved is None:
             for partition in self.partitions.values():
                 self._unwatch(partition)
             self.is_watching = False
 
     def looked_at(self, partition: SessionPartition, reading: ReadResult) -> None:
-        """Keep in mind only what has more to tell: an error that may pass, records that are left or not confirmed."""
+        """Keep a partition to look at only if it has an error, more records, or records that are not confirmed."""
         keep = reading.error != ErrorCode.NONE or reading.is_diverging or not reading.is_exhausted
         if reading.size > 0 or not keep:
             self.to_look_at.pop(partition, None)
         if reading.size > 0:
-            # At the end, so that all get their turn where there is more than fits.
+            # At the end, so that the others come first where there are more records than fit.
             self.to_look_at[partition] = None
 
     def _watch(self, partition: SessionPartition) -> None:
@@ -213,7 +213,7 @@ class FetchSession:
 
 
 class FetchKind(Enum):
-    """How a fetch stands to its session."""
+    """How a fetch uses sessions."""
 
     SESSIONLESS = 1
     FULL = 2
@@ -221,7 +221,7 @@ class FetchKind(Enum):
 
 
 class FetchContext:
-    """One fetch: the session to read for, and what of the readings its response names."""
+    """One fetch: its session, and the results that its response names."""
 
     __slots__ = ("_cache", "_on_moved", "epoch", "kind", "session")
 
@@ -233,7 +233,7 @@ class FetchContext:
         self._on_moved: Callable[[SessionPartition], None] | None = None
 
     def wait(self, on_moved: Callable[[SessionPartition], None]) -> None:
-        """Have `on_moved` called with each partition that moves, until `end`."""
+        """Call `on_moved` with each partition that moves, until `end`."""
         self._on_moved = on_moved
         self.session.on_moved = on_moved
         self.session.watch()
@@ -241,12 +241,12 @@ class FetchContext:
     def conclude(
         self, readings: Iterable[tuple[SessionPartition, ReadResult]], now_ms: int
     ) -> tuple[ErrorCode, int, Readings]:
-        """The error, the session id and the partitions of the response. The session learns what is told."""
+        """Return the error, the session id and the results of the response; the session remembers them."""
         session = self.session
         if self.kind is FetchKind.SESSIONLESS:
             return ErrorCode.NONE, NO_SESSION, list(readings)
         if self.kind is FetchKind.INCREMENTAL and session.epoch != self.epoch:
-            # Another request of this session came while this one waited.
+            # Another request of this session arrived while this one waited.
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id, []
         named = self.tell(readings)
         if self.kind is FetchKind.FULL:
@@ -254,7 +254,7 @@ class FetchContext:
         return ErrorCode.NONE, session.id, named
 
     def tell(self, readings: Iterable[tuple[SessionPartition, ReadResult]]) -> Readings:
-        """Have the session learn what is told; the partitions that the response names."""
+        """Return the results that the response names; the session remembers them."""
         session, is_full = self.session, self.kind is FetchKind.FULL
         named = []
         for partition, reading in readings:
@@ -265,9 +265,9 @@ class FetchContext:
         return named
 
     def end(self) -> None:
-        """The fetch waits no more. A session that is in no cache has nobody left."""
+        """End the wait of the fetch, and close a session that is not cached."""
         session = self.session
-        # A later fetch of the same session may have taken over; it is told from then on.
+        # A later fetch of the same session may have set its own callback.
         if session.on_moved is self._on_moved:
             session.on_moved = None
         if not session.is_cached:
@@ -290,7 +290,7 @@ class FetchSessionCache:
     def begin(
         self, request: FetchRequest, version: int, what: int, *, is_follower: bool, now_ms: int, name_of: TopicName
     ) -> FetchContext | ErrorCode:
-        """The context of a request; `what` is the kind of move that a new session waits for."""
+        """Return the context of a request, or an error; a new session watches for moves of `what`."""
         uses_topic_ids = version >= TOPIC_IDS_FROM_VERSION
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != NO_SESSION:
@@ -319,7 +319,7 @@ class FetchSessionCache:
         return FetchContext(self, kind, session)
 
     def maybe_add(self, session: FetchSession, now_ms: int) -> None:
-        """Give the session an id and a place, if there is one or one can be made."""
+        """Cache the session with a new id, if a slot is free or another session can be evicted."""
         if len(self._sessions) >= self._slots and not self._evict(session, now_ms):
             return
         while session.id == NO_SESSION or session.id in self._sessions:
