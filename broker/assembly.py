@@ -1,7 +1,7 @@
-"""The parts of a broker with a loaded log, wired to each other.
+"""The parts of a broker with loaded logs, wired to each other.
 
-Owns who is given what, the registration, and the ways to other brokers. Must not know how a broker starts and stops
-as a whole. Counterpart in Kafka: the members of KafkaServer.
+Owns which object gets which others, all subscriptions, the registration, and the connections to other brokers. Must not
+know how a broker starts and stops as a whole. Counterpart in Kafka: the members of KafkaServer.
 """
 
 import logging
@@ -54,23 +54,23 @@ from ottla.zk.znodes import BrokerInfo, Endpoint
 
 logger = logging.getLogger("kafka.server.KafkaServer")
 
-# How long an earlier life of this broker may take to end: its session, which a server may end late, and this.
+# Added to the session timeout, because a server may end the session of an earlier life of this broker late.
 _SPARE_PATIENCE_SECONDS: Final = 5.0
-# The largest answer that a fetch of a replica may get.
+# The largest response to a fetch of a follower.
 MAX_REPLY: Final = 0x7FFFFFFF
 
 BeginSession = Callable[[OnEvent], Awaitable[Session]]
 
 
 class Identity(NamedTuple):
-    """Which broker of which cluster this is."""
+    """The ids of the broker and of its cluster."""
 
     broker_id: int
     cluster_id: str
 
 
 class Assembly:
-    """The parts of a broker with a loaded log, wired to each other."""
+    """The parts of one broker."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Assembly:
         nursery: trio.Nursery,
         connect: Connect,
     ) -> None:
-        # What no key changes while the broker runs is read once, from here.
+        # For keys that do not change while the broker runs.
         self._config = config = dynamic.static
         self._dynamic = dynamic
         self._clock = clock
@@ -134,7 +134,7 @@ class Assembly:
         self._subscribe()
 
     def _subscribe(self) -> None:
-        """Connect whoever reports a change with those who act on it. Nothing is subscribed elsewhere."""
+        """Make all subscriptions to changes, in the order in which the listeners are called."""
         self._parts.logs.failures.listener = LogDirFailures(self._parts).failed
         group_partitions = GroupPartitions(
             self._parts, self.groups, load_buffer_size=self._config.values["offsets.load.buffer.size"]
@@ -158,7 +158,7 @@ class Assembly:
         self._dynamic.subscribe(CLEANER_KEYS, self._cleaning.reconfigured)
 
     async def start(self, endpoints: tuple[Endpoint, ...]) -> None:
-        """Register, and return when the controller has told this broker its partitions."""
+        """Register, and return when the controller has sent this broker its partitions."""
         await self._throttle(self._dynamic.current)
         self._endpoints = endpoints
         await self._nursery.start(self.session.run)
@@ -172,14 +172,14 @@ class Assembly:
         self._nursery.start_soon(self._cleaning.run)
 
     async def leave(self) -> None:
-        """Have others lead what is led here, if there are any."""
+        """Move leadership to other brokers, if there are any, and resign from the rest."""
         if len(self._metadata.brokers) > 1:
             await hand_over(self._to_controller.ask, self._identity.broker_id, self._epoch, self._config.values)
         self.replicas.step_down()
         self.groups.shut_down()
 
     async def advertise(self, endpoints: tuple[Endpoint, ...]) -> None:
-        """Be found elsewhere from now on; the controller tells all brokers."""
+        """Register other endpoints; the controller sends them to all brokers."""
         self._endpoints = endpoints
         await update_registration(self.session, self._info(), self._clock.now_ms())
 
@@ -237,7 +237,7 @@ class Assembly:
         )
 
     def _address(self, broker_id: int) -> tuple[str, int] | None:
-        """Where other brokers reach a broker, as the controller has told."""
+        """Return the address of a broker for other brokers, from the metadata."""
         node = self._metadata.node(broker_id, self._config.inter_broker_listener_name)
         return None if node is None else (node.host, node.port)
 
@@ -297,12 +297,13 @@ class Assembly:
         self._controller.on_store_event(event)
 
     async def _return(self, event: WatchEvent) -> None:
-        """Be a broker of the cluster again, in a new session, before anything else is done in that."""
+        """Register again in a new session, before anything else is done in it."""
         try:
             await self._register()
         except SessionExpiredError as error:
-            # The next session does it.
-            logger.warning("[KafkaServer id=%d] not registered: %s", self._identity.broker_id, error)
+            logger.warning(
+                "[KafkaServer id=%d] not registered, the next session retries: %s", self._identity.broker_id, error
+            )
         else:
             self._pass_on(event)
 

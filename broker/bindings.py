@@ -1,4 +1,4 @@
-"""Which handler works on what: every API of this broker, bound to the parts that it needs.
+"""Every API of this broker with its handler, bound to the parts that it needs.
 
 Owns the list. Must not know what a handler does, nor how the parts are made, started and stopped.
 Counterpart in Kafka: the constructor of KafkaApis.
@@ -82,7 +82,7 @@ from ottla.zk.store import Session
 
 
 class Parts(NamedTuple):
-    """What handlers work on. `validate` is for validating batches alone: it leaves threads to others."""
+    """The parts that handlers get. `validate` validates batches and does nothing else, so that other threads stay free."""
 
     cluster_id: str
     dynamic: DynamicConfig
@@ -100,13 +100,13 @@ class Parts(NamedTuple):
 
 
 def client_handlers(parts: Parts) -> dict[ApiKey, Bound]:
-    """The handlers that are reached by network, also by the controllers of other brokers."""
+    """Return the handlers of requests from the network, those of other brokers among them."""
     of_clients = _of_data(parts) | _of_groups(parts) | _of_configs(parts) | _describing(parts) | _controlling(parts)
     return with_api_versions(of_clients | _controlled(parts))
 
 
 def with_api_versions(handlers: Mapping[ApiKey, Bound]) -> dict[ApiKey, Bound]:
-    """Return these handlers, and that of ApiVersions, which offers them all."""
+    """Return these handlers and the one of ApiVersions, which lists them all."""
     offered = advertised([*handlers, ApiKey.API_VERSIONS])
     own = (partial(api_versions.handle, offered=offered), partial(api_versions.error_response, offered=offered))
     return {**handlers, ApiKey.API_VERSIONS: own}
@@ -198,7 +198,7 @@ def _of_configs(parts: Parts) -> dict[ApiKey, Bound]:
 
 
 def _describing(parts: Parts) -> dict[ApiKey, Bound]:
-    """The handlers that only tell what there is."""
+    """Return the handlers that only describe."""
     config = parts.dynamic.static
     return {
         ApiKey.DESCRIBE_LOG_DIRS: _bind(describe_log_dirs, logs=parts.replica_parts.logs, replicas=parts.replicas),
@@ -217,7 +217,7 @@ def _describing(parts: Parts) -> dict[ApiKey, Bound]:
 
 
 def _controlling(parts: Parts) -> dict[ApiKey, Bound]:
-    """The handlers that have the controller do something."""
+    """Return the handlers that call the controller."""
     controller, config = parts.controller, parts.dynamic.static
     return {
         ApiKey.ALLOCATE_PRODUCER_IDS: _bind(allocate_producer_ids, controller=controller),
@@ -238,7 +238,7 @@ def _controlling(parts: Parts) -> dict[ApiKey, Bound]:
 
 
 def _controlled(parts: Parts) -> dict[ApiKey, Bound]:
-    """The handlers by which the controller, wherever it is, has this broker do something."""
+    """Return the handlers of the controller's requests to this broker."""
 
     def metadata_changed(topics: Collection[str]) -> None:
         parts.controller.metadata_changed(topics)
@@ -261,12 +261,12 @@ def _controlled(parts: Parts) -> dict[ApiKey, Bound]:
 
 
 def controller_handlers(parts: Parts) -> dict[type[Request], Callable[[Any], Any]]:
-    """What this broker asks of the controller, where that is the one of this process."""
+    """Return the handlers for this broker's own requests to the controller of this process."""
     return _local(_controlling(parts), AllocateProducerIdsRequest, AlterPartitionRequest, ControlledShutdownRequest)
 
 
 def control_handlers(parts: Parts) -> dict[type[Request], Callable[[Any], Any]]:
-    """Those for the controller of this process, which needs no network."""
+    """Return the handlers for requests of the controller of this process, which needs no network."""
     return _local(_controlled(parts), LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
 
 
@@ -275,7 +275,7 @@ def _local(bound: Mapping[ApiKey, Bound], *kinds: type[Request]) -> dict[type[Re
 
 
 def _bind(module: ModuleType, **collaborators: object) -> Bound:
-    """A handler with what it works on. Checked where it is first called: by its own tests, and by the node's."""
+    """Bind a handler to its parts. A wrong part fails at the first call: in the handler's tests, and in the node's."""
     return partial(module.handle, **collaborators), module.error_response
 
 

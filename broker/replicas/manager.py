@@ -371,7 +371,7 @@ class ReplicaManager:
         try:
             return LogConfig.from_topic(self._topic_config(topic), self._log_defaults)
         except ConfigError as error:
-            logger.error("The configs of topic %s are invalid, it is served with the broker's: %s", topic, error)
+            logger.error("Topic %s is served with default configuration, because its own is invalid: %s", topic, error)
             return self._log_defaults
 
     def reconfigure(self, topic: str) -> None:
