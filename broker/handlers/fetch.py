@@ -113,9 +113,8 @@ def handle(
     may_read = None if access is None else _permission(context, access, reader)
     if isinstance(topics, LargeArray):
         reply: Deferred[FetchResponse] = Deferred(applied=False)
-        large = _LargeFetch(
-            request, version, max_bytes, reader, maker, replicas, clock, sessions, metadata.topic_name, may_read
-        )
+        fetch = partial(_Fetch, request, max_bytes, reader, maker, replicas, clock, may_read)
+        large = _LargeFetch(request, version, max_bytes, reader, maker, clock, sessions, metadata.topic_name, fetch)
         start_soon(large.run, reply)
         return reply
     begun = sessions.begin(
@@ -128,7 +127,7 @@ def handle(
     )
     if isinstance(begun, ErrorCode):
         return FetchResponse(error_code=begun, responses=())
-    return _Fetch(request, max_bytes, reader, begun, maker, replicas, clock, may_read).start()
+    return _Fetch(request, max_bytes, reader, maker, replicas, clock, may_read, begun).start()
 
 
 def error_response(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse:
@@ -210,11 +209,11 @@ class _Fetch:
         request: FetchRequest,
         max_bytes: int,
         reader: Reader,
-        context: FetchContext,
         maker: FetchAnswers,
         replicas: ReplicaManager,
         clock: Clock,
         may_read: Callable[[str], bool] | None,
+        context: FetchContext,
     ) -> None:
         self._may_read = may_read
         self._max_bytes = max_bytes
@@ -329,19 +328,17 @@ class _LargeFetch:
         max_bytes: int,
         reader: Reader,
         maker: FetchAnswers,
-        replicas: ReplicaManager,
         clock: Clock,
         sessions: FetchSessionCache,
         name_of: Callable[[bytes], str | None],
-        may_read: Callable[[str], bool] | None,
+        fetch: Callable[[FetchContext], _Fetch],
     ) -> None:
-        self._may_read = may_read
+        self._new_fetch = fetch
         self._request = request
         self._version = version
         self._max_bytes = max_bytes
         self._reader = reader
         self._maker = maker
-        self._replicas = replicas
         self._clock = clock
         self._sessions = sessions
         self._name_of = name_of
@@ -405,16 +402,7 @@ class _LargeFetch:
         return context
 
     async def _look(self, context: FetchContext) -> list[tuple[SessionPartition, ReadResult]]:
-        fetch = _Fetch(
-            self._request,
-            self._max_bytes,
-            self._reader,
-            context,
-            self._maker,
-            self._replicas,
-            self._clock,
-            self._may_read,
-        )
+        fetch = self._new_fetch(context)
         named: list[tuple[SessionPartition, ReadResult]] = []
         size = 0
         for some in batched(tuple(context.session.to_look_at), _PART.size):

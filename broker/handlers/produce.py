@@ -411,7 +411,14 @@ class _Produce:
                 entries.append((partition, batch))
         if any(partition.log.pace.is_slow for partition, _ in entries):
             return self._append_slowly(entries)
-        return self._appended(entries, replicas.append_all(entries, self._acks, self._clock.now_ms()))
+        now_ms = self._clock.now_ms()
+        results: list[LogAppendInfo | KafkaError] = []
+        for partition, produced in entries:
+            try:
+                results.append(replicas.append(partition, produced, self._acks, now_ms))
+            except KafkaError as error:
+                results.append(error)
+        return self._appended(entries, results)
 
     def _append_slowly(self, entries: Sequence[_Entry]) -> Deferred[_OrNone]:
         """Queue the append. The connection is muted, whatever `acks` is, because that bounds the queued records."""

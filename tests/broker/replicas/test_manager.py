@@ -273,30 +273,6 @@ def test_an_append_wakes_who_waits_for_it(house: House) -> None:
     assert watcher.calls == 1
 
 
-def test_many_appends_are_all_done_before_anybody_is_woken(house: House) -> None:
-    house.lead(partitions=[0, 1])
-    first, second = (house.replicas.partition(TOPIC, index) for index in (0, 1))
-    seen = []
-
-    class Looks:
-        def partition_moved(self) -> None:
-            seen.append((first.high_watermark, second.high_watermark))
-
-    house.parts.signal.watch(first.topic_partition, HIGH_WATERMARK, Looks())
-    house.replicas.append_all([(first, produced(first, b"a")), (second, produced(second, b"b"))], 1, NOW_MS)
-    assert seen == [(1, 1)]
-
-
-def test_many_appends_fail_each_for_itself(house: House) -> None:
-    house.lead(partitions=[0, 1])
-    first, second = (house.replicas.partition(TOPIC, index) for index in (0, 1))
-    first.make_offline()
-    results = house.replicas.append_all([(first, produced(first, b"a")), (second, produced(second, b"b"))], 1, NOW_MS)
-    assert isinstance(results[0], KafkaError)
-    assert results[0].code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert second.high_watermark == 1
-
-
 def test_reading_answers_errors_by_code(house: House) -> None:
     assert fetch(house, 0) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
     house.lead(topic_id=topic_id(TOPIC))

@@ -147,7 +147,7 @@ async def test_a_former_controller_is_refused_once_the_request_of_its_successor_
     late = replicas.become_leader_or_follower(house.request("late", controller_epoch=1))
     stop_late = replicas.stop_replica(to_delete("old", controller_epoch=1))
     await trio.testing.wait_all_tasks_blocked()
-    assert (house.fence.controller_epoch, old.done, new.done, late.done) == (1, True, False, False)
+    assert (house.parts.fence.controller_epoch, old.done, new.done, late.done) == (1, True, False, False)
     slow.go_on.set()
     await trio.testing.wait_all_tasks_blocked()
     assert (errors(old.response), errors(new.response)) == ([0], [0])

@@ -25,7 +25,7 @@ from ottla.wire.messages.fetch import FetchPartition
 from ottla.wire.record_batch import validate_produced
 from ottla.wire.schema import Response
 from ottla.wire.types import TopicPartition
-from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch
+from tests.broker.support.hosted import BROKER, EPOCH, NOW_MS, TOPIC, House, batch
 
 LATEST = 3
 MAX_LAG_MS = 30_000
@@ -97,9 +97,7 @@ class Leader:
     def __init__(self, path: Path, version: int) -> None:
         self.house = House(path)
         self.controller = Controller(version)
-        self.changes = IsrChanges(
-            self.house.parts, self.controller.ask, broker_id=BROKER, broker_epoch=lambda: 77, max_lag_ms=MAX_LAG_MS
-        )
+        self.changes = IsrChanges(self.house.parts, self.controller.ask, max_lag_ms=MAX_LAG_MS)
         self.house.parts.events.isr_proposed.subscribe(self.changes.propose)
 
     def lead(self, *isr: int, epoch: int = 5, partitions: Iterable[int] = (0,)) -> Partition:
@@ -140,7 +138,7 @@ async def test_a_follower_that_caught_up_joins_when_the_controller_says_so(leade
     leader.append()
     await leader.fetch(1, 1)
     (request,) = leader.controller.asked
-    assert (request.broker_id, request.broker_epoch) == (BROKER, 77)
+    assert (request.broker_id, request.broker_epoch) == (BROKER, EPOCH)
     (asked,) = request.topics[0].partitions
     assert (asked.leader_epoch, asked.partition_epoch, isr_of(asked)) == (5, 5, [BROKER, 1])
     assert partition.in_sync == InSyncReplicas([BROKER], [BROKER, 1])

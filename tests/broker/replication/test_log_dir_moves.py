@@ -121,7 +121,7 @@ async def test_a_replica_moves_with_all_that_is_in_it_and_goes_on_there(
     async with mover(tmp_path, segment_bytes="300") as made:
         made.append_batch(*[b"%03d" % number for number in range(5)])
         made.append(*[b"%03d" % number * 10 for number in range(5, 20)])
-        made.house.replicas.delete_records(TOPIC, 0, 3)
+        made.house.replicas.partition(TOPIC, 0).delete_records(3)
         before = made.values
         known: list[object] = []
         made.meanwhile = lambda: known.append(read_offsets(tmp_path / "b" / LOG_START_OFFSET_FILE))
