@@ -287,7 +287,7 @@ def _scan_segment(
     """
     segment.load_size()
     whole = segment.size
-    segment.start_anew()
+    segment.reset()
     if producers is not None:
         segment.transactions.delete()
     highest = segment.base_offset + MAX_RELATIVE_OFFSET
