@@ -232,12 +232,6 @@ def create_partitions(both: Both) -> None:
     both.wait_for(topic, 4)
 
 
-def produced(name: str, records: Any, partition: int = 0, **fields: Any) -> dict[str, Any]:
-    """Return the fields of Produce."""
-    data = {"name": name, "partition_data": [{"index": partition, "records": records}]}
-    return {"acks": -1, "timeout_ms": 10000, "topic_data": [data], **fields}
-
-
 @scenario(
     "ElectLeaders",
     Deviation(r"replica_election_results(.topic-\d+)?$", ..., ..., f"all asked for, none elected; {ZOOKEEPER}"),
