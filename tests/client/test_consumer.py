@@ -131,17 +131,12 @@ class Cluster:
         )
 
     @asynccontextmanager
-    async def consumer(
-        self, *, sessions: bool = True, reset: str | None = None, **properties: str
-    ) -> AsyncIterator[Consumer]:
+    async def consumer(self, *, reset: str | None = None, **properties: str) -> AsyncIterator[Consumer]:
         more = {key.replace("_", "."): value for key, value in properties.items()}
         with trio.fail_after(PATIENCE_S):
             async with listening(*self.brokers):
                 config = ClientConfig({**HASTY, "bootstrap.servers": self.brokers[0].bootstrap, **more})
-                async with (
-                    open_client(config) as client,
-                    open_consumer(client, with_sessions=sessions, reset=reset) as consumer,
-                ):
+                async with open_client(config) as client, open_consumer(client, reset=reset) as consumer:
                     yield consumer
 
 
@@ -164,17 +159,19 @@ def values(index: int, first: int, behind: int) -> list[bytes]:
     return [b"%d:%d" % (index, offset) for offset in range(first, behind)]
 
 
-@pytest.mark.parametrize("sessions", [True, False])
-async def test_partitions_of_several_leaders_are_read_in_their_order(sessions: bool) -> None:
+@pytest.mark.parametrize("newest_fetch", [6, 12])
+async def test_partitions_of_several_leaders_are_read_in_their_order(newest_fetch: int) -> None:
     cluster = Cluster()
-    async with cluster.consumer(sessions=sessions) as consumer:
+    for each in cluster.brokers:
+        each.versions |= {ApiKey.FETCH: (4, newest_fetch)}
+    async with cluster.consumer() as consumer:
         consumer.assign({ONE: EARLIEST, TWO: 3})
         assert await read(consumer, 9) == {0: values(0, 0, 6), 1: values(1, 3, 6)}
         assert consumer.begun() == {ONE: 0, TWO: 3}
         cluster.logs[1] += 1
         assert await read(consumer, 2) == {0: [], 1: values(1, 6, 8)}
     epochs = {request.session_epoch for _, request in cluster.fetches}
-    assert (epochs == {-1}) is not sessions
+    assert (epochs == {-1}) is (newest_fetch == 6)
 
 
 async def test_a_session_names_only_what_has_changed() -> None:

@@ -1,6 +1,5 @@
 """`ottla copy` between two real brokers."""
 
-import base64
 import json
 import random
 import signal
@@ -16,11 +15,11 @@ import pytest
 
 from compat_tests.support.brokers import ApacheKafka, running
 from ottla import Broker
+from tests.scripts.odd_records import BASE_MS, odd_record
 from tests.scripts.running import COMMAND, PATIENCE_S, Ended, environment, ottla, ottla_on_a_terminal, until
 
 pytestmark = pytest.mark.slow
 NOBODY = "127.0.0.1:1"
-BASE_MS = 1_700_000_000_000
 COLUMNS = (
     *("topic", "partition", "target", "first_offset", "next_offset", "read", "matching", "copied"),
     *("error", "message"),
@@ -104,30 +103,6 @@ class Sides:
 def sides(brokers: tuple[Broker, Broker], tmp_path: Path, request: pytest.FixtureRequest) -> Sides:
     name = "".join(each if each.isalnum() else "-" for each in request.node.name)
     return Sides(brokers, tmp_path, f"t{name[-60:]}")
-
-
-def odd_bytes() -> bytes | None:
-    return random.choice([None, b"", b"text", "\U0001f600\u2028\x00".encode(), random.randbytes(9), b"\n"])
-
-
-def in_json(data: bytes | None) -> Any:
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
-
-
-def odd_record(partitions: int) -> dict[str, Any]:
-    headers = [(random.choice(["h", "é"]), odd_bytes()) for _ in range(random.randrange(4))]
-    return {
-        "partition": random.randrange(partitions),
-        "timestamp": BASE_MS + random.randrange(10**9),
-        "key": in_json(odd_bytes()),
-        "value": in_json(odd_bytes()),
-        "headers": [{"key": name, "value": in_json(value)} for name, value in headers],
-    }
 
 
 def numbered(count: int, partitions: int = 3) -> list[dict[str, Any]]:

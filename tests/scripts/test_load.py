@@ -47,14 +47,6 @@ def test_the_longest_time_and_the_mean_are_exact(times: list[float]) -> None:
     assert found.percentile_ms(1.0) == found.max_ms
 
 
-@given(st.lists(SECONDS, max_size=50), st.lists(SECONDS, max_size=50), SHARES)
-def test_two_histograms_are_one(some: list[float], others: list[float], share: float) -> None:
-    merged, both = latencies(some), latencies([*some, *others])
-    merged.merge(latencies(others))
-    assert merged.count == both.count
-    assert (merged.percentile_ms(share), merged.max_ms) == (both.percentile_ms(share), both.max_ms)
-
-
 def test_without_times_nothing_is_known() -> None:
     found = latencies([])
     assert (found.count, found.mean_ms, found.max_ms, found.percentile_ms(0.5)) == (0, None, None, None)

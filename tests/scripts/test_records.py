@@ -1,6 +1,5 @@
 """`ottla produce` and `ottla consume` on a real broker."""
 
-import base64
 import json
 import random
 import signal
@@ -13,11 +12,11 @@ import confluent_kafka
 import pytest
 
 from ottla import Broker
+from tests.scripts.odd_records import BASE_MS, odd_record
 from tests.scripts.running import COMMAND, PATIENCE_S, Ended, environment, ottla, ottla_on_a_terminal
 
 pytestmark = pytest.mark.slow
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-BASE_MS = 1_700_000_000_000
 
 
 @pytest.fixture(scope="module")
@@ -61,30 +60,6 @@ def commands(broker: Broker, env: dict[str, str]) -> Commands:
     return Commands(broker, env)
 
 
-def odd_bytes() -> bytes | None:
-    return random.choice([None, b"", b"text", "\U0001f600\u2028\x00".encode(), random.randbytes(9), b"\n"])
-
-
-def in_json(data: bytes | None) -> Any:
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
-
-
-def random_record(partitions: int) -> dict[str, Any]:
-    headers = [(random.choice(["h", "é"]), odd_bytes()) for _ in range(random.randrange(4))]
-    return {
-        "partition": random.randrange(partitions),
-        "timestamp": BASE_MS + random.randrange(10**9),
-        "key": in_json(odd_bytes()),
-        "value": in_json(odd_bytes()),
-        "headers": [{"key": name, "value": in_json(value)} for name, value in headers],
-    }
-
-
 def without_place(record: dict[str, Any]) -> dict[str, Any]:
     return {name: each for name, each in record.items() if name not in ("topic", "offset")}
 
@@ -97,7 +72,7 @@ def test_a_copy_by_pipe_is_exact(commands: Commands, codec: str, trials: int) ->
         source, copy = f"source-{codec}-{trial}", f"copy-{codec}-{trial}"
         commands.create(source, 3)
         commands.create(copy, 3)
-        records = [random_record(3) for _ in range(200)]
+        records = [odd_record(3) for _ in range(200)]
         lines = "\n".join(json.dumps(each) for each in records)
         written = commands.produce(source, "--input", "ndjson", "-z", codec, stdin=lines)
         assert (written.code, sum(int(row[2]) for row in written.rows)) == (0, 200)

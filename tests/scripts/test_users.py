@@ -31,7 +31,7 @@ def test_wrong_usage_is_refused(arguments: list[str], reason: str) -> None:
 
 @pytest.mark.slow
 def test_a_password_is_asked_for_twice_and_not_shown(tmp_path: Path) -> None:
-    typed = [("Password of alice:", "hush\n"), ("Repeat for confirmation:", "hush\n")]
+    typed = [("Password:", "hush\n"), ("Repeat for confirmation:", "hush\n")]
     ended = ottla_on_a_terminal("users", "add", "alice", *NOBODY, typed=typed, env=environment(tmp_path))
     assert "hush" not in ended.stdout
     # Both were taken: what fails is the connection.
