@@ -1,4 +1,4 @@
-"""Messages that no API has, with every kind of field the language knows."""
+"""Messages of no API, with every kind of field."""
 
 from collections.abc import Sequence
 from typing import Annotated

@@ -28,7 +28,7 @@ SASL_REQUIRED = -124
 
 
 class Server:
-    """A server of one connection at a time, whose every step a test takes."""
+    """A server of one connection at a time, whose steps a test calls."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -88,7 +88,7 @@ class Server:
 
 
 class Log:
-    """What hooks and results were called with, in order, with waiting."""
+    """The arguments of all calls of hooks and results, in their order."""
 
     def __init__(self) -> None:
         self.entries: list[Any] = []
@@ -120,14 +120,14 @@ class Result:
 
 
 class Refusing(Result):
-    """A result that does not take an error."""
+    """A result that raises instead of taking an error."""
 
     def set_exception(self, error: Exception) -> None:
         raise SessionExpiredError
 
 
 def anonymous(protocol: int) -> ssl.SSLContext:
-    """TLS without certificates."""
+    """Return a TLS context that needs no certificates."""
     context = ssl.SSLContext(protocol)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -173,7 +173,7 @@ def begin(server: Server, log: Log) -> Iterator[Begin]:
         return client
 
     yield begin
-    # The connection thread of each sees the listener's end, and that it has to stop.
+    # Without a server each connection thread tries to connect until `end` stops it.
     server.close()
     for client in clients:
         client.end()
