@@ -30,11 +30,11 @@ class V:
     """A field's annotation beside its type. Versions are text until `fields` resolves them.
 
     `versions`: versions that have the field. `nullable`: versions in which it may be null. `tag`: its number as a
-    tagged field, in the versions `tagged` (default: `versions`). `flexible`: versions in which it is compact, if these
-    are not the message's. `kafka_name`: its name in Kafka, if that is not ours in CamelCase.
+    tagged field. `flexible`: versions in which it is compact, if these are not the message's. `kafka_name`: its name in
+    Kafka, if that is not ours in CamelCase.
     """
 
-    __slots__ = ("flexible", "kafka_name", "nullable", "tag", "tagged", "versions")
+    __slots__ = ("flexible", "kafka_name", "nullable", "tag", "versions")
 
     def __init__(
         self,
@@ -42,14 +42,12 @@ class V:
         *,
         nullable: str = "none",
         tag: int | None = None,
-        tagged: str | None = None,
         flexible: str | None = None,
         kafka_name: str | None = None,
     ) -> None:
         self.versions = versions
         self.nullable = nullable
         self.tag = tag
-        self.tagged = tagged
         self.flexible = flexible
         self.kafka_name = kafka_name
 
@@ -96,7 +94,6 @@ class Field:
         "nullable",
         "required",
         "tag",
-        "tagged",
         "type",
         "versions",
     )
@@ -108,14 +105,13 @@ class Field:
         self.versions = VersionRange.parse(v.versions)
         self.nullable = VersionRange.parse(v.nullable)
         self.tag = v.tag
-        self.tagged = _NONE if v.tag is None else VersionRange.parse(v.tagged or v.versions)
         self.flexible = None if v.flexible is None else VersionRange.parse(v.flexible)
         self.required = default is _REQUIRED
         self.default = _zero(wire_type) if default is _REQUIRED or default is DEFAULT else default
 
     def is_tagged(self, version: int) -> bool:
         """Return whether the field is in the tagged section of `version`."""
-        return version in self.tagged
+        return self.tag is not None and version in self.versions
 
     def is_flexible(self, version: int, message: "type[Message]") -> bool:
         """Return whether the field is written in the compact form in `version` of `message`."""
