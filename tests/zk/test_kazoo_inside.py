@@ -16,7 +16,8 @@ from kazoo.protocol.states import EventType, KeeperState
 from ottla.zk.kazoo_inside import HookedClient
 
 PATIENCE_S = 120
-SESSION_TIMEOUT_MS = 60_000
+# So long that kazoo's own waiting for a response to Connect would exceed PATIENCE_S.
+SESSION_TIMEOUT_MS = 600_000
 GRANTED_MS = 40_000
 SESSION_ID = 77
 CLOSE = -11
@@ -263,13 +264,10 @@ def test__connect_does_not_return_before_the_connection_is_authenticated(
     assert log.entries == [KeeperState.CONNECTING, KeeperState.CONNECTED]
 
 
-def test__invoke_gives_up_a_server_that_does_not_answer_in_time_for_another_attempt(
-    begin: Begin, server: Server, log: Log
-) -> None:
+def test__invoke_gives_up_a_silent_server_in_time_for_another_attempt(begin: Begin, server: Server) -> None:
     begin(attempts=600)
+    # While the first connection is still open.
     server.accept()
-    server.greet()
-    log.wait_for("connected")
 
 
 def test__authenticate_with_sasl_takes_a_broken_connection_for_no_refusal(
