@@ -73,7 +73,7 @@ async def test_a_damaged_segment_is_served_up_to_the_damage_and_later_segments_w
         assert codes(response) == [(0, ErrorCode.CORRUPT_MESSAGE)]
     running.replicas.partition(TOPIC, 0).log.segments.forget()
     assert [values(data) for data in told(now(running, request(topic(TOPIC, position(0, 3)))))] == [[b"d"]]
-    assert [each.levelname for each in caplog.records if "Offsets 1 to 2 cannot be read" in each.message] == ["ERROR"]
+    assert [each.levelname for each in caplog.records if "Reads of offsets 1 to 2 fail" in each.message] == ["ERROR"]
 
 
 async def test_a_look_up_by_timestamp_waits_until_the_segment_is_checked(running: House) -> None:
