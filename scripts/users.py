@@ -1,6 +1,6 @@
-"""`ottla users`: users who authenticate themselves by SCRAM.
+"""`ottla users`: list, add and delete the SCRAM credentials of users.
 
-Owns where a password comes from: a prompt, a file or the environment. Counterpart in Kafka: kafka-configs.sh.
+Owns the sources of a password: a prompt, a file or the environment. Counterpart in Kafka: kafka-configs.sh.
 """
 
 import os
@@ -41,7 +41,7 @@ def users() -> None:
 @click.argument("patterns", nargs=-1, metavar="[USER]...")
 @asks_cluster
 def list_command(session: Session, patterns: Sequence[str]) -> None:
-    """List the credentials of users: of all of them, or of those that match a pattern such as 'team-*'."""
+    """List the credentials of users: all, or those that match a pattern such as 'team-*'."""
     session.run(_list, patterns)
 
 
@@ -56,7 +56,7 @@ async def _list(client: Client, session: Session, patterns: Sequence[str]) -> No
 
 
 async def _matching(client: Client, patterns: Sequence[str]) -> dict[str, list[Credential] | KafkaError]:
-    """Return the credentials of the users that match, and an error for each plain name without any."""
+    """Return the credentials of the matching users, and an error for each plain name without any."""
     if patterns and not any(map(is_pattern, patterns)):
         described = await describe_users(client, dict.fromkeys(patterns))
         return {name: described[name] for name in patterns}
@@ -83,13 +83,13 @@ async def _matching(client: Client, patterns: Sequence[str]) -> dict[str, list[C
     show_default=True,
     type=click.IntRange(ITERATIONS, MOST_ITERATIONS),
     metavar="COUNT",
-    help="How often the password is hashed.",
+    help="The number of hash iterations.",
 )
 @click.option(
     "--password-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Read the password from this file. Without it and --password-env it is asked for.",
+    help="Read the password from this file. The default, without --password-env, is a prompt.",
 )
 @click.option("--password-env", metavar="NAME", help="Read the password from this environment variable.")
 @asks_cluster
@@ -101,9 +101,9 @@ def add(
     password_file: Path | None,
     password_env: str | None,
 ) -> None:
-    """Add credentials for USER, or replace those that there are.
+    """Add credentials for USER, or replace existing ones.
 
-    The password does not leave this machine: a broker is sent what a salt and many rounds of hashing make of it.
+    The password does not leave this machine: the broker gets a salted hash.
     """
     password = _password(user, password_file, password_env)
     if not password:
@@ -124,7 +124,7 @@ def _password(user: str, file: Path | None, variable: str | None) -> str:
             raise click.UsageError(f"the environment has no {variable}")
         return os.environ[variable]
     if not sys.stdin.isatty():
-        raise click.UsageError("nobody can be asked for a password here: give --password-file or --password-env")
+        raise click.UsageError("there is no terminal to prompt for a password: give --password-file or --password-env")
     found: str = click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True, err=True)
     return found
 
@@ -132,7 +132,7 @@ def _password(user: str, file: Path | None, variable: str | None) -> str:
 async def _add(client: Client, session: Session, upsertions: Sequence[Upsertion]) -> None:
     session.out.begin("user", "mechanism", "iterations", *ERROR)
     for each in upsertions:
-        # One by one, because a broker takes no two changes of a user in one request.
+        # One by one, because a broker refuses two changes of a user in one request.
         error = (await alter_users(client, upsertions=[each]))[each.user]
         name = each.mechanism.mechanism_name
         session.out.item(error, user=each.user, mechanism=name, iterations=each.iterations)
@@ -151,7 +151,7 @@ async def _add(client: Client, session: Session, upsertions: Sequence[Upsertion]
 @YES
 @asks_cluster
 def delete(session: Session, patterns: Sequence[str], mechanisms: tuple[str, ...], is_dry_run: bool, yes: bool) -> None:
-    """Delete the credentials of users, so that they cannot authenticate themselves any more."""
+    """Delete the credentials of users, so that the users cannot authenticate any more."""
     session.run(_delete, patterns, mechanisms, is_dry_run, yes)
 
 

@@ -1,4 +1,4 @@
-"""The language in which messages are declared.
+"""The language in which messages are declared, and the slow reference derived from a declaration.
 
 A message is a plain class with `__slots__`; its annotations carry wire type and versions and are the only declaration.
 Everything costly (resolving annotations, the constructor, the codec) happens at first use, so that importing a message
@@ -10,6 +10,7 @@ Modules that declare messages must not import `annotations` from `__future__`: a
 
 import types
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Union, dataclass_transform, get_args, get_origin
 
 from ottla.wire.types import EncodeError, Primitive, VersionRange
@@ -301,3 +302,37 @@ def _constructor(cls: type[Struct]) -> Callable[..., None]:
     constructor: Callable[..., None] = scope["__init__"]
     constructor.__qualname__ = f"{cls.__qualname__}.__init__"
     return constructor
+
+
+def construct_schema(message: type[Message], version: int) -> Any:
+    """The slow reference: a `construct.Construct` that parses to, and builds from, objects of `message`."""
+    from ottla.wire import primitives
+
+    def of_type(wire_type: WireType, nullable: bool, compact: bool) -> Any:
+        if isinstance(wire_type, StructOf):
+            return of_struct(wire_type.struct)
+        if isinstance(wire_type, ArrayOf):
+            return primitives.array(of_type(wire_type.element, False, compact), nullable, compact)
+        return primitives.primitive(wire_type.kafka_name, nullable, compact)
+
+    def of_field(field: Field) -> Any:
+        tagged = field.is_tagged(version)
+        nullable = version in field.nullable
+        if isinstance(field.type, StructOf) and nullable:
+            return primitives.nullable_struct(of_struct(field.type.struct), tagged)
+        return of_type(field.type, nullable, tagged or field.is_flexible(version, message))
+
+    def of_struct(cls: type[Struct]) -> Any:
+        present = [field for field in fields(cls) if version in field.versions]
+        members = [(field.name, of_field(field)) for field in present if not field.is_tagged(version)]
+        if version in message.flexible:
+            known = {
+                field.tag: (field.name, of_field(field), partial(same_value, field.default))
+                for field in present
+                if field.tag is not None and field.is_tagged(version)
+            }
+            members.append(("_tagged", primitives.TaggedFields(known)))
+        defaults = {field.name: field.default for field in fields(cls)}
+        return primitives.Instance(cls, primitives.sequence(members), defaults)
+
+    return of_struct(message)

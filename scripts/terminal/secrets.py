@@ -1,6 +1,6 @@
-"""Secrets of a command: from a file, from the environment, or typed where nobody sees them; never an argument.
+"""Secrets of a command: from a file, from the environment, or from a hidden prompt; never an argument.
 
-Owns the options and the reading. Must not know what a secret is for.
+Owns the options and the reading. Must not know the use of a secret.
 """
 
 import os
@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def takes_secret(name: str, what: str) -> Callable[[F], F]:
-    """Add `--NAME-file` and `--NAME-env`; the command gets the secret, which is asked for without them, as `NAME`."""
+    """Add `--NAME-file` and `--NAME-env`, and without them a prompt; the command gets the secret as `NAME`."""
 
     def decorate(command: F) -> F:
         @wraps(command)
@@ -31,7 +31,7 @@ def takes_secret(name: str, what: str) -> Callable[[F], F]:
             f"--{name}-file",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
             metavar="FILE",
-            help=f"Read {what} from this file. Without it and --{name}-env it is asked for.",
+            help=f"Read {what} from this file. The default, without --{name}-env, is a prompt.",
         )
         wrapped: Any = by_file(by_variable(with_secret))
         return wrapped  # type: ignore[no-any-return]
@@ -49,7 +49,7 @@ def _read(name: str, what: str, file: Path | None, variable: str | None) -> str:
             raise click.UsageError(f"the environment has no {variable}")
         return os.environ[variable].strip()
     if not sys.stdin.isatty():
-        raise click.UsageError(f"nobody can be asked for {what} here: give --{name}-file or --{name}-env")
+        raise click.UsageError(f"there is no terminal to prompt for {what}: give --{name}-file or --{name}-env")
     text = what.removeprefix("the ")
     found: str = click.prompt(text[:1].upper() + text[1:], hide_input=True, err=True)
     return found.strip()

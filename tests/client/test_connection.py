@@ -231,7 +231,7 @@ async def test_a_client_authenticates_itself_before_it_asks() -> None:
     ("mechanism", "password", "reason"),
     [
         ("PLAIN", "wrong", "wrong"),
-        ("SCRAM-SHA-256", "pencil", "does not take sasl.mechanism=SCRAM-SHA-256; it takes PLAIN"),
+        ("SCRAM-SHA-256", "pencil", "does not accept sasl.mechanism=SCRAM-SHA-256; it accepts PLAIN"),
     ],
 )
 async def test_a_client_that_is_refused_says_why(mechanism: str, password: str, reason: str) -> None:

@@ -50,8 +50,12 @@ def test_an_address_of_bootstrap_is_no_matter_of_advertising() -> None:
 @pytest.mark.parametrize(
     ("reason", "kind", "says"),
     [
-        ("SSLV3_ALERT_BAD_CERTIFICATE", errors.AuthenticationError, "refuses the TLS connection"),
-        ("UNEXPECTED_EOF_WHILE_READING", errors.ConnectionFailedError, "hung up during the TLS handshake"),
+        ("SSLV3_ALERT_BAD_CERTIFICATE", errors.AuthenticationError, "refused the TLS connection"),
+        (
+            "UNEXPECTED_EOF_WHILE_READING",
+            errors.ConnectionFailedError,
+            "closed the connection during the TLS handshake",
+        ),
         ("NO_PROTOCOLS_AVAILABLE", errors.ConnectionFailedError, "the TLS handshake failed"),
     ],
 )

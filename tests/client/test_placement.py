@@ -100,7 +100,7 @@ def test_racks_do_not_count_where_a_broker_has_none() -> None:
 
 
 def test_more_replicas_than_brokers_are_refused() -> None:
-    with pytest.raises(ValueError, match="3 replicas of a partition need as many brokers, and there are 2"):
+    with pytest.raises(ValueError, match="3 replicas of a partition need as many brokers, but there are 2"):
         place(topic("t", [1, 2, 3]), without_racks(1, 2))
 
 

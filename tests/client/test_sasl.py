@@ -44,7 +44,7 @@ def test_a_server_that_does_not_know_the_password_is_not_believed() -> None:
         (b"r=rOprNGfwEbeRWgbNEkqOmore,s=!,i=4096", "base64"),
         (b"r=rOprNGfwEbeRWgbNEkqOmore,i=4096", "base64"),
         (b"\xff\xfe", "UTF-8"),
-        (b"e=unknown-user", "refuses the authentication: unknown-user"),
+        (b"e=unknown-user", "refused the authentication: unknown-user"),
         (b"", "nonce"),
     ],
 )

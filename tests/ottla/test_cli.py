@@ -23,7 +23,7 @@ from ottla.serving import log_config
 from ottla.wire.record_batch import NewRecord, build_batch
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
-HEAVY = ("trio", "asyncio", "ottla.broker", "ottla.wire", "ottla.log.")
+HEAVY = ("trio", "construct", "asyncio", "ottla.broker", "ottla.wire", "ottla.log.")
 
 
 def command(folder: Path, settings: Sequence[str]) -> list[str]:

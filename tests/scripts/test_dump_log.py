@@ -194,9 +194,9 @@ def test_checkpoints_and_metadata_are_printed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "reason"),
     [
-        (["00000000000000000010.log", "00000000000000000010.index"], "all files are of one kind"),
-        (["frob.txt"], "no file of a log directory"),
-        (["frob.log"], "begins with an offset"),
+        (["00000000000000000010.log", "00000000000000000010.index"], "all files must be of one kind"),
+        (["frob.txt"], "this file cannot be dumped"),
+        (["frob.log"], "must be an offset"),
     ],
 )
 def test_files_that_cannot_be_dumped_are_refused(tmp_path: Path, names: list[str], reason: str) -> None:

@@ -369,7 +369,7 @@ def test_undo_refuses_where_somebody_has_committed_since(broker: Broker, env: di
     assert "--force" in refused.stderr
     (item,) = refused.items
     assert (item["partition"], item["changed"]) == (0, False)
-    assert "offset 2 is committed now, and offset 0 had been written" in item["message"]
+    assert "offset 2 is committed now, but the change had committed offset 0" in item["message"]
     assert offsets(broker, group) == {0: 2, 1: 0}
     assert undo_names(env) == [name]
     assert run(broker, env, "undo", name, "--yes", "--force").code == 0

@@ -79,7 +79,7 @@ def test_without_a_file_there_is_no_profile(tmp_path: Path) -> None:
         ("[a", "profiles.toml"),
         ('[a]\npassword = { env = "NOT_THERE_AT_ALL" }\nusername = "x"', "NOT_THERE_AT_ALL"),
         ('[a]\npassword = { file = "/not/there" }\nusername = "x"', "/not/there"),
-        ('[a]\npassword = { vault = "x" }\nusername = "x"', "a secret is"),
+        ('[a]\npassword = { vault = "x" }\nusername = "x"', "for a secret"),
         ('[a]\nusername = "x"', "need each other"),
     ],
 )

@@ -33,9 +33,9 @@ def test_a_document_holds_names_defaults_and_what_is_unset() -> None:
     ("text", "reason"),
     [
         ("{", "not JSON"),
-        ("[]", "did not print"),
-        (json.dumps({"schema": 2, "items": []}), "did not print"),
-        (document({"producer_byte_rate": 5}), "without user"),
+        ("[]", "is not the output of"),
+        (json.dumps({"schema": 2, "items": []}), "is not the output of"),
+        (document({"producer_byte_rate": 5}), "lacks user"),
         (document({"user": "a", "bogus_rate": 5}), "bogus_rate"),
         (document({"user": "a", "producer_byte_rate": "many"}), "a number"),
     ],
@@ -57,9 +57,9 @@ def test_only_differences_are_applied_and_entities_that_are_not_named_are_left_a
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["set", "producer_byte_rate=1"], "say whose"),
+        (["set", "producer_byte_rate=1"], "name an entity"),
         (["set", "--user", "a", "--user-default", "producer_byte_rate=1"], "exclude each other"),
-        (["set", "--user", "a", "--ip", "10.0.0.1", "producer_byte_rate=1"], "for the address alone"),
+        (["set", "--user", "a", "--ip", "10.0.0.1", "producer_byte_rate=1"], "--ip excludes"),
         (["set", "--user", "a", "bogus=1"], "there is no quota bogus"),
         (["set", "--user", "a", "producer_byte_rate=many"], "a quota is a number"),
         (["set", "--user", "a", "producer_byte_rate"], "KEY=VALUE"),

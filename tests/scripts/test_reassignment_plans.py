@@ -40,7 +40,7 @@ def test_what_plan_prints_is_read_without_the_partitions_that_failed() -> None:
         ({"partitions": [{"topic": "t", "partition": 0}]}, "lacks 'replicas'"),
         ({"partitions": [{"topic": "t", "partition": 0, "replicas": []}]}, r"the replicas of t-0 are \[\]"),
         ({"partitions": [{"topic": "t", "partition": 0, "replicas": [1, 1]}]}, r"the replicas of t-0 are \[1, 1\]"),
-        ({"partitions": [{"topic": "t", "partition": 0, "replicas": [1]}] * 2}, "t-0 is there twice"),
+        ({"partitions": [{"topic": "t", "partition": 0, "replicas": [1]}] * 2}, "it names t-0 twice"),
     ],
 )
 def test_a_file_that_holds_no_reassignment_is_refused(document: Any, reason: str) -> None:
@@ -69,5 +69,5 @@ def test_a_log_directory_is_for_all_replicas_on_its_broker() -> None:
 
 @pytest.mark.parametrize("text", ["2", "2:data", "x:/data", ":/data"])
 def test_a_log_directory_without_broker_or_absolute_path_is_refused(text: str) -> None:
-    with pytest.raises(click.UsageError, match="it is BROKER:PATH"):
+    with pytest.raises(click.UsageError, match="use BROKER:PATH"):
         with_log_dirs(Plan({PARTITION: [1]}, {}), [text])

@@ -25,25 +25,25 @@ READ = ("--operation", "read")
 @pytest.mark.parametrize(
     ("group", "arguments", "reason"),
     [
-        (acls, ["list", "--principal", "alice"], "it is TYPE:NAME, such as User:alice"),
+        (acls, ["list", "--principal", "alice"], "use TYPE:NAME, such as User:alice"),
         (acls, ["add", *READ, "--topic", "t"], "--allow or --deny"),
         (acls, ["add", *ALICE, *READ], "name at least one resource"),
-        (acls, ["add", *ALICE, "--topic", "t"], "say what with --operation, --producer or --consumer"),
+        (acls, ["add", *ALICE, "--topic", "t"], "name an operation with --operation, --producer or --consumer"),
         (acls, ["add", *ALICE, "--operation", "frob", "--topic", "t"], "frob"),
         (acls, ["add", *ALICE, "--operation", "any", "--topic", "t"], "any"),
-        (acls, ["add", *ALICE, "--operation", "cluster-action", "--topic", "t"], "means nothing for TOPIC"),
+        (acls, ["add", *ALICE, "--operation", "cluster-action", "--topic", "t"], "cluster-action: TOPIC has only"),
         (acls, ["add", *ALICE, "--pattern", "match", *READ, "--topic", "t"], "match"),
-        (acls, ["add", *ALICE, "--producer", "--group", "g"], "--producer takes --topic"),
+        (acls, ["add", *ALICE, "--producer", "--group", "g"], "--producer needs --topic"),
         (acls, ["add", *ALICE, "--producer", "--topic", "t", "--group", "g"], "no other resource"),
-        (acls, ["add", *ALICE, "--consumer", "--topic", "t"], "--consumer takes --topic and --group"),
+        (acls, ["add", *ALICE, "--consumer", "--topic", "t"], "--consumer needs --topic and --group"),
         (acls, ["add", *ALICE, "--consumer", "--topic", "t", "--group", "g", *READ], "no --operation"),
-        (acls, ["remove", "--host", "10.0.0.1"], "name a resource, or a principal"),
+        (acls, ["remove", "--host", "10.0.0.1"], "name a resource or a principal"),
         (tokens, ["create", "--owner", "alice"], "User:alice"),
-        (tokens, ["create", "--lifetime", "long"], "no duration"),
-        (tokens, ["renew"], "nobody can be asked"),
+        (tokens, ["create", "--lifetime", "long"], "not a duration"),
+        (tokens, ["renew"], "there is no terminal"),
         (tokens, ["renew", "--hmac-env", "OTTLA_NO_SUCH_VARIABLE"], "OTTLA_NO_SUCH_VARIABLE"),
         (tokens, ["renew", "--hmac-env", "HMAC", "--hmac-file", __file__], "exclude each other"),
-        (tokens, ["expire", "--hmac-env", "HMAC", "--yes"], "not in base64"),
+        (tokens, ["expire", "--hmac-env", "HMAC", "--yes"], "must be in base64"),
         (tokens, ["expire", "--hmac", "c2VjcmV0"], "--hmac"),
     ],
 )
@@ -106,7 +106,7 @@ def test_entries_are_added_listed_and_removed(run: Commands) -> None:
     remove = ("acls", "remove", "--deny", "User:eve", *READ, "--topic", "orders")
     dry = run(*remove, "--dry-run")
     assert (facts(dry.items), [item["removed"] for item in dry.items]) == ([("orders", "READ", "DENY")], [False])
-    assert "Remove DENY READ on TOPIC orders for User:eve? Nobody can answer here" in run(*remove, code=2).stderr
+    assert "Remove DENY READ on TOPIC orders for User:eve? There is no terminal to ask" in run(*remove, code=2).stderr
     assert [item["removed"] for item in run(*remove, "--yes").items] == [True]
     run.until(lambda items: len(items) == 3, "acls", "list", "--topic", "orders")
     run("acls", "remove", "--topic", "orders", "--yes")
@@ -187,7 +187,7 @@ def test_a_token_is_created_used_renewed_and_expires(run: Commands) -> None:
     (run.home / "hmac").write_text(f"{hmac}\n")
     (renewed,) = run("tokens", "renew", "--for", "1h", "--hmac-file", str(run.home / "hmac")).items
     assert renewed["expiry_timestamp"] <= made["max_timestamp"]
-    assert "Nobody can answer" in run("tokens", "expire", "--hmac-env", "HMAC", code=2, HMAC=hmac).stderr
+    assert "There is no terminal to ask" in run("tokens", "expire", "--hmac-env", "HMAC", code=2, HMAC=hmac).stderr
     run("tokens", "expire", "--hmac-env", "HMAC", "--yes", HMAC=hmac)
     run.until(lambda items: items == [], "tokens", "list", "--owner", "User:admin")
     unknown = run("tokens", "renew", "--hmac-env", "HMAC", code=1, HMAC=hmac)

@@ -14,7 +14,7 @@ NOBODY = ("-b", "127.0.0.1:1")
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["add", "alice"], "nobody can be asked"),
+        (["add", "alice"], "there is no terminal"),
         (["add", "alice", "--password-env", "OTTLA_NO_SUCH_VARIABLE"], "OTTLA_NO_SUCH_VARIABLE"),
         (["add", "alice", "--password-env", "EMPTY"], "the password is empty"),
         (["add", "alice", "--password-env", "EMPTY", "--password-file", __file__], "exclude each other"),

@@ -8,8 +8,7 @@ import pytest
 
 from ottla.wire.compiler import decoder, encoder
 from ottla.wire.errors import DecodeError
-from ottla.wire.schema import Message
-from tests.wire.construct_reference import construct_schema
+from ottla.wire.schema import Message, construct_schema
 from tests.wire.mutations import mutated
 from tests.wire.random_messages import all_versions, label, random_message
 

@@ -1,6 +1,6 @@
 """Fetching from one broker: one request after the other on a connection of its own, in a fetch session.
 
-Owns the session. Must not know what becomes of the answers. Counterparts in Kafka: FetchSessionHandler, Fetcher.
+Owns the session. Must not know how answers are used. Counterparts in Kafka: FetchSessionHandler, Fetcher.
 """
 
 from collections.abc import Mapping
@@ -23,9 +23,9 @@ from ottla.wire.messages.fetch import (
 from ottla.wire.types import TopicPartition
 
 _LOWEST: Final = 4
-"""The version of Fetch from which it gives batches of the format that has headers."""
+"""The first version of Fetch with batches of the format with headers."""
 _HIGHEST: Final = 12
-"""The last version that names topics; later ones have their ids."""
+"""The last version with topic names; later versions have topic ids."""
 _SESSIONS_FROM: Final = 7
 _NO_SESSION: Final = -1
 _LOST: Final = frozenset(
@@ -52,9 +52,9 @@ class Fetcher:
         """The positions that the session remembers."""
 
     async def fetch(self, positions: Mapping[TopicPartition, int]) -> Answers:
-        """Return what the broker has at these positions, waiting for a while if it has nothing.
+        """Return the broker's records at these positions; the broker waits up to `fetch.max.wait.ms` for some.
 
-        A partition without news may be missing. ClientError if the broker cannot be asked.
+        A partition without changes may be missing. ClientError if the broker cannot be reached.
         """
         while True:
             response = await self._exchange(positions)
@@ -121,7 +121,7 @@ class Fetcher:
         )
 
     def _forget(self) -> None:
-        """Begin anew: the session is gone."""
+        """Forget the session, so that the next request begins a new one."""
         self._session_id = self._epoch = 0
         self._asked = {}
 

@@ -1,4 +1,4 @@
-"""Where `ottla consume` prints records: as a format has them, as lines of JSON, or as rows of the command's output.
+"""The output of `ottla consume`: records by a format string, as lines of JSON, or as rows.
 
 Owns the writing. Must not know where records come from.
 """
@@ -19,7 +19,7 @@ Write = Callable[[Shown], Any]
 
 
 class RecordOutput:
-    """Prints records; `flush` brings them to whoever reads them."""
+    """Prints records, buffered until `flush`."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class RecordOutput:
         decode_value: Decoder | None = None,
         stream: BinaryIO | None = None,
     ) -> None:
-        """`form` is what --output says, and `text` what --format says."""
+        """`form` is the value of --output, and `text` that of --format."""
         # A buffer for many records, because most are small.
         self._stream = stream or open(sys.stdout.fileno(), "wb", _BUFFER, closefd=False)  # noqa: SIM115
         self._out = out
@@ -53,7 +53,7 @@ class RecordOutput:
         self._write_text(shown._replace(record=shown.record._replace(value=text)))
 
     def _write_line(self, shown: Shown) -> None:
-        # On a terminal nothing but ASCII: other characters may steer it.
+        # On a terminal ASCII only, because other characters may be control characters.
         line = json.dumps(record_as_json(shown, self._decode), ensure_ascii=self._is_terminal, allow_nan=False)
         self._stream.write(line.encode() + b"\n")
 
@@ -61,6 +61,6 @@ class RecordOutput:
         self._out.row(**record_as_json(shown, self._decode))
 
     def flush(self) -> None:
-        """Flush what was written."""
+        """Flush the buffer."""
         self._stream.flush()
         self._out.flush()

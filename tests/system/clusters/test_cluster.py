@@ -139,7 +139,7 @@ async def test_all_brokers_know_each_other_and_one_controller(tmp_path: Path) ->
 
 
 @pytest.mark.once
-async def test_what_all_have_acknowledged_is_on_every_broker(tmp_path: Path) -> None:
+async def test_acknowledged_records_are_on_every_broker(tmp_path: Path) -> None:
     async with running(tmp_path) as cluster:
         await cluster.create()
         leader = (await cluster.partition(0)).leader_id
@@ -209,7 +209,7 @@ async def test_a_killed_controller_is_replaced(tmp_path: Path) -> None:
         await cluster.wait_for(first, lambda it: len(it.isr_nodes) == 3)
 
 
-async def test_a_follower_that_is_gone_leaves_the_in_sync_set_and_comes_back(tmp_path: Path) -> None:
+async def test_a_stopped_follower_leaves_the_isr_and_comes_back(tmp_path: Path) -> None:
     async with running(tmp_path, min_insync_replicas="2") as cluster:
         await cluster.create()
         leader = (await cluster.partition(0)).leader_id
@@ -228,7 +228,7 @@ async def test_a_follower_that_is_gone_leaves_the_in_sync_set_and_comes_back(tmp
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-async def test_every_broker_in_turn_may_end_and_come_back(tmp_path: Path, how: str) -> None:
+async def test_every_broker_can_restart_in_turn(tmp_path: Path, how: str) -> None:
     async with running(tmp_path) as cluster:
         await cluster.create()
         expected = []

@@ -45,7 +45,7 @@ def wait_for(what: Callable[[], bool]) -> None:
         assert time.monotonic() < deadline
 
 
-def test_tools_see_a_broker_go_and_come_back_and_have_the_preferred_leaders_lead(cluster: Cluster) -> None:
+def test_tools_see_a_broker_leave_and_return_and_elect_preferred_leaders(cluster: Cluster) -> None:
     topics(cluster, "--create", "--topic", TOPIC, "--partitions", "3", "--replication-factor", "3")
     before = described(cluster, "--topic", TOPIC)
     assert sorted(leader for leader, _, _ in before.values()) == [0, 1, 2]
@@ -77,7 +77,7 @@ def test_tools_see_a_broker_go_and_come_back_and_have_the_preferred_leaders_lead
     wait_for(lambda: TOPIC not in topics(cluster, "--list").split())
 
 
-def test_what_kafkas_own_producer_sent_its_own_consumer_gets(cluster: Cluster) -> None:
+def test_kafkas_consumer_gets_the_records_of_kafkas_producer(cluster: Cluster) -> None:
     topics(cluster, "--create", "--topic", TOPIC, "--partitions", "3", "--replication-factor", "3")
     printed = run_tool(
         "org.apache.kafka.tools.VerifiableProducer",

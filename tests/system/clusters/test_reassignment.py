@@ -138,7 +138,7 @@ async def test_a_partition_moves_while_records_are_produced(
     assert rest == [first] * len(rest)
 
 
-async def test_the_next_controller_finishes_what_the_last_one_began(tmp_path: Path) -> None:
+async def test_the_next_controller_completes_a_reassignment(tmp_path: Path) -> None:
     async with running(tmp_path) as cluster:
         controller = await controller_of(cluster, 0)
         one, other = others(controller)

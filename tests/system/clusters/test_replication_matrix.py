@@ -202,7 +202,7 @@ def bounce(matrix: Matrix, who: Who, rounds: int, *, kill: bool) -> float:
 @pytest.mark.parametrize("how", [end_once, bounce], ids=["once", "bounced"])
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 @pytest.mark.trials(few=1, soak=5)
-def test_what_was_acknowledged_is_consumed_whoever_ends(
+def test_acknowledged_records_are_consumed_whichever_broker_ends(
     matrix: Matrix,
     who: Who,
     how: Callable[..., float],

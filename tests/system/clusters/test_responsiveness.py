@@ -39,7 +39,7 @@ def longest_stall(broker: Broker, request: Request, version: int) -> tuple[float
     return watch.longest_stall, response
 
 
-def test_nobody_waits_for_a_topic_of_many_partitions(broker: Broker) -> None:
+def test_no_client_waits_for_a_topic_of_many_partitions(broker: Broker) -> None:
     creations, deletions = [], []
     for number in range(TRIES):
         name = f"many-{number}"
@@ -120,7 +120,7 @@ LARGE_REQUESTS: list[tuple[Request, int]] = [
 
 
 @pytest.mark.parametrize(("request_", "version"), LARGE_REQUESTS, ids=lambda each: type(each).__name__)
-def test_nobody_waits_for_a_request_of_many_elements(request_: Request, version: int) -> None:
+def test_no_client_waits_for_a_request_of_many_elements(request_: Request, version: int) -> None:
     with Broker(broker_id="1") as broker:
         waits = []
         for _ in range(TRIES):

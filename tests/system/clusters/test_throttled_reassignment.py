@@ -42,7 +42,7 @@ async def set_configs(cluster: test_cluster.Cluster, by: int, kind: int, name: s
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
-async def test_a_reassignment_waits_for_a_rate_that_lets_it_go_on(tmp_path: Path, side: str) -> None:
+async def test_a_reassignment_waits_until_its_throttle_allows_it(tmp_path: Path, side: str) -> None:
     async with running(tmp_path, replica_fetch_max_bytes="10000", replica_fetch_backoff_ms="100") as cluster:
         controller = await controller_of(cluster, 0)
         newcomer = others(0, controller)[0]
@@ -105,7 +105,7 @@ def wait_for(what: Callable[[], bool]) -> None:
 
 
 @pytest.mark.slow
-def test_kafkas_tool_throttles_a_reassignment_lets_it_go_faster_and_clears_the_throttle(
+def test_kafkas_tool_sets_raises_and_clears_the_throttle_of_a_reassignment(
     cluster: Cluster, admin: AdminClient, tmp_path: Path
 ) -> None:
     for each in admin.create_topics([NewTopic(TOPIC, 1, replica_assignment=[[0]])], operation_timeout=10).values():

@@ -93,7 +93,7 @@ def settle(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("size", [10, 60_000])
-def test_sockets_that_announce_much_and_send_little_cost_little(
+def test_sockets_that_announce_large_frames_and_send_little_take_little_memory(
     broker: Broker, size: int, tell: Callable[[str], None], at_most: AtMost
 ) -> None:
     def attack(stack: ExitStack) -> None:
@@ -127,7 +127,7 @@ def test_sockets_that_send_byte_by_byte_are_closed_when_they_pause(
         survives(slow, attack, f"{SOCKETS} sockets that send byte by byte", tell, at_most)
 
 
-def test_where_requests_have_a_bound_of_memory_no_sockets_pass_it(tell: Callable[[str], None], at_most: AtMost) -> None:
+def test_no_sockets_exceed_queued_max_request_bytes(tell: Callable[[str], None], at_most: AtMost) -> None:
     def attack(stack: ExitStack) -> None:
         clients = [client.socket for client in connect(stack, bounded.bootstrap, SOCKETS)]
         for client in clients:
@@ -219,7 +219,7 @@ def production(topic: str, batch: bytes) -> ProduceRequest:
         (Compression.ZSTD, 8),
     ],
 )
-def test_a_decompression_bomb_hurts_nobody(
+def test_decompression_bombs_take_little_memory_and_stall_no_client(
     broker: Broker, codec: Compression, bombers: int, tell: Callable[[str], None], at_most: AtMost
 ) -> None:
     data = bomb(codec)
@@ -245,7 +245,7 @@ def test_a_decompression_bomb_hurts_nobody(
     )
 
 
-def test_bombs_with_the_widest_window_go_off_one_after_the_other(
+def test_bombs_with_the_widest_window_are_decompressed_a_few_at_a_time(
     broker: Broker, tell: Callable[[str], None], at_most: AtMost
 ) -> None:
     """A window of zstd has 128 MiB at most; half as many are open at a time as there are processors."""
@@ -263,7 +263,7 @@ def test_bombs_with_the_widest_window_go_off_one_after_the_other(
     survives(broker, attack, "8 bombs of ZSTD with the widest window", tell, at_most, windows + MEMORY_BOUND)
 
 
-def test_bombs_leave_threads_to_whoever_writes(broker: Broker, at_most: AtMost) -> None:
+def test_bombs_leave_threads_for_creating_topics(broker: Broker, at_most: AtMost) -> None:
     data = bomb(Compression.GZIP)
     create(broker.bootstrap, "bombed")
     with ExitStack() as stack:
@@ -281,7 +281,7 @@ def test_bombs_leave_threads_to_whoever_writes(broker: Broker, at_most: AtMost) 
 
 
 @pytest.mark.parametrize("clients", [1, 50])
-def test_clients_that_never_read_hold_only_themselves(
+def test_clients_that_never_read_stall_only_themselves(
     broker: Broker, clients: int, tell: Callable[[str], None], at_most: AtMost
 ) -> None:
     create(broker.bootstrap, "large")

@@ -18,7 +18,7 @@ WRITE_MS = 40
 
 @pytest.mark.trials(few=2, soak=20)
 @pytest.mark.once
-def test_slow_and_quick_directories_lose_nothing_and_double_nothing_over_kills(
+def test_slow_and_quick_directories_lose_and_double_nothing_when_brokers_are_killed(
     tmp_path: Path, trials: int, seed: int
 ) -> None:
     chance = random.Random(seed)

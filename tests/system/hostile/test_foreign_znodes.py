@@ -141,7 +141,7 @@ def cluster(zookeeper: ZooKeeper) -> Iterator[Cluster]:
             assert "Traceback" not in each.output
 
 
-def test_a_topic_gets_leaders_an_id_and_more_partitions_and_goes(cluster: Cluster) -> None:
+def test_a_foreign_topic_gets_leaders_an_id_and_more_partitions_and_is_deleted(cluster: Cluster) -> None:
     cluster.create("t", [0, 1], [1, 2])
     found = cluster.read("/brokers/topics/t")
     assert found["topic_id"]
@@ -183,7 +183,7 @@ def test_brokers_are_configured_one_and_all(cluster: Cluster) -> None:
         until_is(wanted, cluster.config, cluster.brokers[broker_id], kind, str(broker_id), key)
 
 
-def test_partitions_come_to_other_replicas(cluster: Cluster) -> None:
+def test_a_foreign_reassignment_moves_a_partition(cluster: Cluster) -> None:
     cluster.create("moved", [0, 1])
     wanted = [{"topic": "moved", "partition": 0, "replicas": [2, 1]}]
     cluster.write("/admin/reassign_partitions", {"version": 1, "partitions": wanted})
@@ -193,7 +193,7 @@ def test_partitions_come_to_other_replicas(cluster: Cluster) -> None:
     cluster.wait_for("moved", {0: cluster.read("/brokers/topics/moved/partitions/0/state")["leader"]})
 
 
-def test_preferred_replicas_lead_again(cluster: Cluster) -> None:
+def test_a_foreign_election_makes_the_preferred_replica_lead(cluster: Cluster) -> None:
     cluster.create("preferred", [0, 1])
     state = "/brokers/topics/preferred/partitions/0/state"
     wanted = [{"topic": "preferred", "partition": 0, "replicas": [1, 0]}]
@@ -214,7 +214,7 @@ def test_the_controller_moves_when_its_znode_is_deleted(cluster: Cluster) -> Non
         cluster.check(f"controller-{turn}")
 
 
-def test_in_sync_replicas_that_a_leader_wrote_by_itself_are_known_to_all(cluster: Cluster) -> None:
+def test_an_isr_written_by_a_leader_reaches_all_brokers(cluster: Cluster) -> None:
     cluster.create("synced", [0, 1])
     path = "/brokers/topics/synced/partitions/0/state"
     until(lambda: cluster.read(path)["isr"] == [0, 1])
@@ -226,7 +226,7 @@ def test_in_sync_replicas_that_a_leader_wrote_by_itself_are_known_to_all(cluster
         until_is([0], cluster.in_sync, "synced", each)
 
 
-def test_what_a_broker_led_whose_only_disk_fails_is_led_by_others(cluster: Cluster) -> None:
+def test_other_brokers_lead_the_partitions_of_a_broker_whose_only_disk_fails(cluster: Cluster) -> None:
     broker = cluster.brokers[1]
     before = resource.prlimit(broker.pid, resource.RLIMIT_FSIZE)
     # An index is allocated whole when its log is made.
@@ -254,7 +254,7 @@ NONSENSE = [
 ]
 
 
-def test_no_broker_ends_or_stalls_over_nonsense_while_it_runs_or_when_it_starts(cluster: Cluster) -> None:
+def test_nonsense_in_znodes_neither_ends_nor_stalls_a_broker(cluster: Cluster) -> None:
     cluster.create("mangled", [0, 1, 2])
     paths = [
         "/brokers/ids/77",
@@ -296,7 +296,7 @@ def test_no_broker_ends_or_stalls_over_nonsense_while_it_runs_or_when_it_starts(
         cluster.stranger.delete(path, recursive=True)
 
 
-def test_producer_ids_are_given_again_when_their_znode_can_be_read_again(cluster: Cluster) -> None:
+def test_producer_ids_are_allocated_again_once_their_znode_is_readable(cluster: Cluster) -> None:
     path = "/latest_producer_id_block"
     sound = cluster.stranger.get(path)[0]
     cluster.write(path, b"nonsense")
@@ -337,7 +337,7 @@ def refused(
     return line.removeprefix("the broker did not start: ")
 
 
-def test_a_broker_id_is_taken_once(cluster: Cluster, zookeeper: ZooKeeper) -> None:
+def test_a_broker_id_in_use_is_refused(cluster: Cluster, zookeeper: ZooKeeper) -> None:
     before = cluster.stranger.get("/brokers/ids/1")
     assert refused(zookeeper, 1) == "broker id 1 is in use: another session owns /brokers/ids/1"
     assert cluster.stranger.get("/brokers/ids/1") == before
@@ -385,7 +385,7 @@ def test_a_directory_of_another_broker_or_cluster_is_refused(
     assert not cluster.stranger.exists("/brokers/ids/9")
 
 
-def test_a_zookeeper_without_a_cluster_is_none_for_a_broker_that_has_one(zookeeper: ZooKeeper) -> None:
+def test_a_broker_of_a_cluster_refuses_a_zookeeper_without_one(zookeeper: ZooKeeper) -> None:
     def prepare(data: Path) -> None:
         data.mkdir(exist_ok=True)
         (data / "meta.properties").write_text("version=0\nbroker.id=9\ncluster.id=mine\n")

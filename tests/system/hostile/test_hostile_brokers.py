@@ -362,13 +362,13 @@ def codes(response: Any) -> list[int]:
     return found
 
 
-def test_every_deviation_is_one() -> None:
+def test_every_listed_deviation_differs_from_kafka() -> None:
     assert all(answer != PROBES[what][2] for what, (answer, _) in DEVIATIONS.items())
     assert all(answer != LED[what][1] for what, (answer, _) in LED_OTHERWISE.items())
 
 
 @pytest.mark.parametrize("what", PROBES)
-def test_what_no_broker_would_send_is_answered_as_by_kafka_and_changes_nothing(town: Town, what: str) -> None:
+def test_hostile_requests_get_kafkas_error_codes_and_change_nothing(town: Town, what: str) -> None:
     version, make, expected = PROBES[what]
     if isinstance(town.broker, Ottla) and what in DEVIATIONS:
         expected = DEVIATIONS[what][0]
@@ -379,7 +379,7 @@ def test_what_no_broker_would_send_is_answered_as_by_kafka_and_changes_nothing(t
     assert town.produce(place.topic) == 0
 
 
-def test_a_partition_that_is_led_is_deleted_when_its_controller_says_so(town: Town) -> None:
+def test_a_controller_can_delete_a_partition_with_a_leader(town: Town) -> None:
     place = town.place("to-delete")
     assert codes(town.ask(stop(delete=True)(place), 4)) == [0, 0]
     assert not (town.broker.data / "log" / "to-delete-0").exists()
@@ -405,7 +405,7 @@ LED_OTHERWISE = {
 
 
 @pytest.mark.parametrize("what", LED)
-def test_a_partition_may_be_led_strangely_until_the_next_epoch(town: Town, what: str) -> None:
+def test_a_contradicting_role_holds_until_the_next_leader_epoch(town: Town, what: str) -> None:
     make, expected = LED[what]
     if isinstance(town.broker, Ottla) and what in LED_OTHERWISE:
         expected = LED_OTHERWISE[what][0]
@@ -417,7 +417,7 @@ def test_a_partition_may_be_led_strangely_until_the_next_epoch(town: Town, what:
     assert town.produce(place.topic) == 0
 
 
-def test_a_controller_from_the_future_is_believed_until_the_broker_ends(town: Town) -> None:
+def test_a_controller_epoch_from_the_future_holds_until_the_broker_ends(town: Town) -> None:
     place = town.place("future")
     assert codes(town.ask(update(controller_epoch=1000)(place), 8)) == [0]
     # The true one is of the past now.

@@ -28,7 +28,7 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.ZSTD, Compression.LZ4])
 @pytest.mark.measured
-def test_a_decompression_bomb_stalls_nobody(bootstrap: str, codec: Compression) -> None:
+def test_a_decompression_bomb_stalls_no_client(bootstrap: str, codec: Compression) -> None:
     with RawClient(bootstrap, 120) as bomber, RawClient(bootstrap) as canary:
         name = f"bombed-{codec.name}"
         topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1, assignments=(), configs=())

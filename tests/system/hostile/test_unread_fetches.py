@@ -128,7 +128,7 @@ class FewDescriptors(Ottla):
         return ["sh", "-c", f'ulimit -n {FEW} && exec "$@"', "sh", *super().command()]
 
 
-def test_replies_that_nobody_reads_hold_no_descriptors(seed: int, tell: Callable[[str], None], tmp_path: Path) -> None:
+def test_unread_responses_hold_no_descriptors(seed: int, tell: Callable[[str], None], tmp_path: Path) -> None:
     with running(FewDescriptors, parent=tmp_path) as broker:
         before, most = unread(broker, FEW, seed)
     tell(f"{SOCKETS} unread Fetches of {FEW} partitions, at most {FEW} descriptors: {before}, then {most}")
@@ -136,7 +136,7 @@ def test_replies_that_nobody_reads_hold_no_descriptors(seed: int, tell: Callable
 
 
 @pytest.mark.trials(few=0, soak=1)
-def test_they_hold_no_more_than_those_of_kafka(
+def test_unread_responses_hold_no_more_descriptors_than_kafkas(
     trials: int, seed: int, tell: Callable[[str], None], tmp_path: Path
 ) -> None:
     if not trials:

@@ -55,7 +55,7 @@ def let_it_be_cleaned(bootstrap: str) -> None:
         client.ask(IncrementalAlterConfigsRequest(resources=[topic], validate_only=False), 1)
 
 
-def test_a_log_stays_small_and_kafkas_tool_finds_nothing_wrong_with_it(seed: int) -> None:
+def test_a_compacted_log_stays_small_and_kafkas_tool_finds_nothing_wrong(seed: int) -> None:
     with Broker(**QUICK) as broker:
         create_topic(broker.bootstrap, TOPIC, config=COMPACTED)
         writes = Writes(broker.bootstrap, random.Random(seed))
@@ -108,7 +108,7 @@ def p99_of_produce(bootstrap: str, seconds: float, goes_on: Callable[[], bool]) 
 
 
 @pytest.mark.measured
-def test_a_cleaner_at_full_speed_lets_producers_wait_no_longer_than_twice_as_long(
+def test_a_cleaner_at_full_speed_at_most_doubles_the_wait_of_producers(
     tell: Callable[[str], None],
 ) -> None:
     config = {**COMPACTED, "segment.bytes": "40000000", "min.cleanable.dirty.ratio": "1.0"}
@@ -138,7 +138,7 @@ def test_a_cleaner_at_full_speed_lets_producers_wait_no_longer_than_twice_as_lon
 
 
 @pytest.mark.once
-def test_committed_offsets_survive_and_a_restart_reads_few_of_them() -> None:
+def test_committed_offsets_survive_compaction_and_a_restart_reads_few_records() -> None:
     config: dict[str, Any] = {**QUICK, "offsets_topic_num_partitions": 1, "offsets_topic_segment_bytes": 20_000}
     with Broker(**config, log_cleaner_min_cleanable_ratio=0.01) as broker:
         create_topic(broker.bootstrap, TOPIC)

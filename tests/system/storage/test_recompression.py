@@ -74,7 +74,7 @@ def test_pipelined_batches_large_and_small_are_appended_in_their_order(broker: B
 
 
 @pytest.mark.measured
-def test_nobody_waits_for_a_batch_that_takes_long_to_recompress(broker: Broker) -> None:
+def test_no_client_waits_for_a_long_recompression(broker: Broker) -> None:
     stalls = []
     with RawClient(broker.bootstrap, 120) as producer:
         create(producer, "slow", compression_type="zstd", compression_zstd_level="22", max_message_bytes="4000000")

@@ -39,7 +39,9 @@ def _filled(kind: type[Broker], kept: Path, *, kill: bool) -> int:
 
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 @pytest.mark.parametrize("kind", [Ottla, ZooKeeperKafka], ids=["ottla", "kafka"])
-def test_nothing_is_wrong_with_what_a_broker_left(kind: type[Broker], kill: bool, tmp_path: Path) -> None:
+def test_verify_finds_nothing_wrong_in_the_directory_of_a_broker(
+    kind: type[Broker], kill: bool, tmp_path: Path
+) -> None:
     logs = _filled(kind, tmp_path / "data", kill=kill)
     lines: list[str] = []
     summary = verify([tmp_path / "data"], lines.append)

@@ -1,16 +1,14 @@
-"""The slow reference of the compiled codec: Kafka's primitive types, and declared messages, as constructs.
+"""Kafka's primitive types as subcons of construct.
 
-Owns how each type looks on the wire, plainly. Knows no single message.
+Owns how each type looks on the wire, plainly and slowly: the compiled code is tested against it. Used by no request,
+and imported by none, since construct takes long to import. Knows no message.
 Counterpart in Kafka: org.apache.kafka.common.protocol.types.Type, ByteUtils.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any
 
 import construct
-
-from ottla.wire.schema import ArrayOf, Field, Message, Struct, StructOf, WireType, fields, same_value
 
 _MAX_STRING = 0x7FFF
 _MAX_INT32 = 2**31 - 1
@@ -229,36 +227,3 @@ def nullable_struct(struct: construct.Construct, tagged: bool) -> construct.Cons
 def sequence(members: Iterable[tuple[str, construct.Construct]]) -> construct.Construct:
     """A struct of named members in their order."""
     return construct.Struct(*(name / subcon for name, subcon in members))
-
-
-def construct_schema(message: type[Message], version: int) -> Any:
-    """Return a construct that parses to, and builds from, objects of `message`."""
-
-    def of_type(wire_type: WireType, nullable: bool, compact: bool) -> Any:
-        if isinstance(wire_type, StructOf):
-            return of_struct(wire_type.struct)
-        if isinstance(wire_type, ArrayOf):
-            return array(of_type(wire_type.element, False, compact), nullable, compact)
-        return primitive(wire_type.kafka_name, nullable, compact)
-
-    def of_field(field: Field) -> Any:
-        tagged = field.is_tagged(version)
-        nullable = version in field.nullable
-        if isinstance(field.type, StructOf) and nullable:
-            return nullable_struct(of_struct(field.type.struct), tagged)
-        return of_type(field.type, nullable, tagged or field.is_flexible(version, message))
-
-    def of_struct(cls: type[Struct]) -> Any:
-        present = [field for field in fields(cls) if version in field.versions]
-        members = [(field.name, of_field(field)) for field in present if not field.is_tagged(version)]
-        if version in message.flexible:
-            known = {
-                field.tag: (field.name, of_field(field), partial(same_value, field.default))
-                for field in present
-                if field.tag is not None and field.is_tagged(version)
-            }
-            members.append(("_tagged", TaggedFields(known)))
-        defaults = {field.name: field.default for field in fields(cls)}
-        return Instance(cls, sequence(members), defaults)
-
-    return of_struct(message)
