@@ -82,7 +82,7 @@ from ottla.zk.store import Session
 
 
 class Parts(NamedTuple):
-    """The parts that handlers get. `validate` validates batches and does nothing else, so that other threads stay free."""
+    """The parts that handlers get. The threads of `validate` validate batches, and do nothing else."""
 
     cluster_id: str
     dynamic: DynamicConfig
