@@ -178,7 +178,6 @@ class GroupPartitions:
         load_buffer_size: int,
         slice_clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._clock = parts.clock
         self._offload = parts.offload
         self._start_soon = parts.start_soon
         self._hosted = parts.hosted
@@ -207,7 +206,7 @@ class GroupPartitions:
     async def _load(self, partition: Partition, leader_epoch: int) -> None:
         index = partition.topic_partition.partition
         async with self._turn:
-            started = self._clock.monotonic()
+            started = trio.current_time()
             try:
                 self._check_wanted(partition, leader_epoch)
                 count = await self._replay_all(partition, leader_epoch)
@@ -223,7 +222,7 @@ class GroupPartitions:
                     self._groups.unload(index, leader_epoch)
                 return
             self._groups.loaded(index, leader_epoch)
-            milliseconds = (self._clock.monotonic() - started) * 1000
+            milliseconds = (trio.current_time() - started) * 1000
             logger.info("Finished loading %s in %d ms: %d records", partition.topic_partition, milliseconds, count)
             if count >= _MANY_RECORDS:
                 gc.freeze()

@@ -217,9 +217,9 @@ class _Fetcher:
             if not self._fetch.is_followed(followed):
                 return
             if isinstance(decision, Append) and decision.records:
-                log, before = partition.log, partition.log.log_end_offset
+                before = partition.log.log_end_offset
                 try:
-                    following.check(partition, followed.leader_epoch)
+                    log = following.followed_log(partition, followed.leader_epoch)
                     await self._slow_appends.append_as_follower(log, decision.records)
                 except UnexpectedAppendOffsetError:
                     pass  # the log may have to start over first, as below

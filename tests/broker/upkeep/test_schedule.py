@@ -6,7 +6,6 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.upkeep.retention import OldSegments
 from ottla.broker.upkeep.schedule import Housekeeping
 from ottla.log.manager import Renaming, remove_directories
 from ottla.log.state.checkpoint import (
@@ -46,7 +45,6 @@ def house(tmp_path: Path) -> Iterator[House]:
 def housekeeping(house: House, base: Mapping[str, int] = CONFIG, /, **config: int) -> Housekeeping:
     return Housekeeping(
         house.parts,
-        delete_old_segments=OldSegments(house.parts).delete,
         high_watermarks=house.replicas.high_watermarks,
         config=lambda: {**base} | {name.replace("_", "."): value for name, value in config.items()},
     )
