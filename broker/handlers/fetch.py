@@ -403,7 +403,7 @@ class _LargeFetch:
             found = fetch.look(some, left, is_first_look=True, nothing_yet=not size, may_copy=0)
             size += sum(result.size for _, result in found)
             # Without a session all are told.
-            named += found if context.kind is FetchKind.SESSIONLESS else context.tell(found)
+            named += found if context.kind is FetchKind.SESSIONLESS else context.news(found)
             await trio.lowlevel.checkpoint()
         return named
 
