@@ -42,7 +42,6 @@ from ottla.broker.requests.authorizer import Access
 from ottla.broker.requests.dispatch import build_apis
 from ottla.broker.requests.large_requests import LargeRequests
 from ottla.broker.upkeep.compaction import CLEANER_KEYS, Cleaning
-from ottla.broker.upkeep.retention import OldSegments
 from ottla.broker.upkeep.schedule import Housekeeping
 from ottla.log.config import BROKER_LOG_CONFIG
 from ottla.log.manager import LogManager
@@ -116,7 +115,6 @@ class Assembly:
         )
         self._housekeeping = Housekeeping(
             self._parts,
-            delete_old_segments=OldSegments(self._parts).delete,
             high_watermarks=self.replicas.high_watermarks,
             config=lambda: dynamic.current.values,
         )

@@ -82,7 +82,7 @@ from ottla.zk.store import Session
 
 
 class Parts(NamedTuple):
-    """What handlers get. `validate` has threads of its own, so that validating batches leaves threads to others."""
+    """The parts that handlers get. The threads of `validate` validate batches, and do nothing else."""
 
     cluster_id: str
     dynamic: DynamicConfig

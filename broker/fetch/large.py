@@ -122,6 +122,6 @@ class LargeFetch:
             found = fetch.look(some, left, is_first_look=True, nothing_yet=not size, may_copy=0)
             size += sum(result.size for _, result in found)
             # Without a session, the response has all partitions.
-            named += found if context.kind is FetchKind.SESSIONLESS else context.tell(found)
+            named += found if context.kind is FetchKind.SESSIONLESS else context.news(found)
             await trio.lowlevel.checkpoint()
         return named

@@ -46,12 +46,12 @@ class SessionPartition:
         "current_leader_epoch",
         "fetch_offset",
         "last_fetched_epoch",
+        "last_high_watermark",
+        "last_log_start_offset",
         "log_start_offset",
         "max_bytes",
         "partition",
         "session",
-        "told_high_watermark",
-        "told_log_start_offset",
         "topic",
         "topic_id",
     )
@@ -61,8 +61,8 @@ class SessionPartition:
         self.topic = topic
         self.topic_id = topic_id
         self.partition = asked.partition
-        self.told_high_watermark = -1
-        self.told_log_start_offset = -1
+        self.last_high_watermark = -1
+        self.last_log_start_offset = -1
         self.ask(asked)
 
     def ask(self, asked: FetchPartition) -> None:
@@ -84,17 +84,17 @@ class SessionPartition:
         """Whether an incremental response has to name the partition."""
         return (
             reading.size > 0
-            or reading.high_watermark != self.told_high_watermark
-            or reading.log_start_offset != self.told_log_start_offset
+            or reading.high_watermark != self.last_high_watermark
+            or reading.log_start_offset != self.last_log_start_offset
             or reading.error != ErrorCode.NONE
             or reading.is_diverging
             or reading.preferred_read_replica >= 0
         )
 
-    def told(self, reading: ReadResult) -> None:
+    def remember(self, reading: ReadResult) -> None:
         """Remember the offsets of a response. After an error the partition is named again once the error is gone."""
-        self.told_high_watermark = reading.high_watermark if reading.error == ErrorCode.NONE else -1
-        self.told_log_start_offset = reading.log_start_offset
+        self.last_high_watermark = reading.high_watermark if reading.error == ErrorCode.NONE else -1
+        self.last_log_start_offset = reading.log_start_offset
 
 
 class FetchSession:
@@ -248,19 +248,19 @@ class FetchContext:
         if self.kind is FetchKind.INCREMENTAL and session.epoch != self.epoch:
             # Another request of this session arrived while this one waited.
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id, []
-        named = self.tell(readings)
+        named = self.news(readings)
         if self.kind is FetchKind.FULL:
             self._cache.maybe_add(session, now_ms)
         return ErrorCode.NONE, session.id, named
 
-    def tell(self, readings: Iterable[tuple[SessionPartition, ReadResult]]) -> Readings:
+    def news(self, readings: Iterable[tuple[SessionPartition, ReadResult]]) -> Readings:
         """Return the results that the response names; the session remembers them."""
         session, is_full = self.session, self.kind is FetchKind.FULL
         named = []
         for partition, reading in readings:
             if is_full or partition.is_news(reading):
                 named.append((partition, reading))
-            partition.told(reading)
+            partition.remember(reading)
             session.looked_at(partition, reading)
         return named
 

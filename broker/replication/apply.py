@@ -29,7 +29,7 @@ def append(
     The leader's high watermark is taken over up to the end of this log, even if it is lower than before: a new leader's
     may be.
     """
-    log = _log(partition, leader_epoch)
+    log = followed_log(partition, leader_epoch)
     end, high_watermark = log.log_end_offset, partition.high_watermark
     if records:
         try:
@@ -58,7 +58,7 @@ def restart_in_batch(log: PartitionLog, error: UnexpectedAppendOffsetError, reco
 
 def truncate(partition: Partition, leader_epoch: int, offset: int) -> int:
     """Delete all records from `offset` on; return what moved."""
-    log = _log(partition, leader_epoch)
+    log = followed_log(partition, leader_epoch)
     log_line = logger.warning if offset < partition.high_watermark else logger.info
     log_line("Truncating %s to %d, high watermark %d", log, offset, partition.high_watermark)
     log.truncate_to(offset)
@@ -68,19 +68,15 @@ def truncate(partition: Partition, leader_epoch: int, offset: int) -> int:
 
 def start_at(partition: Partition, leader_epoch: int, offset: int) -> int:
     """Delete all records and continue at `offset`; return what moved."""
-    log = _log(partition, leader_epoch)
+    log = followed_log(partition, leader_epoch)
     logger.warning("%s ends before its leader's log starts: it is emptied, and starts at offset %d", log, offset)
     log.truncate_fully_and_start_at(offset)
     partition.high_watermark = offset
     return EVERYTHING
 
 
-def check(partition: Partition, leader_epoch: int) -> None:
-    """Raise KafkaError if the partition does not follow in this leader epoch."""
-    _log(partition, leader_epoch)
-
-
-def _log(partition: Partition, leader_epoch: int) -> PartitionLog:
+def followed_log(partition: Partition, leader_epoch: int) -> PartitionLog:
+    """Return the log of a partition; KafkaError if it does not follow in this leader epoch."""
     if partition.is_offline or partition.is_leader or partition.leader_epoch != leader_epoch:
         detail = f"{partition.topic_partition} does not follow in leader epoch {leader_epoch}"
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, detail)

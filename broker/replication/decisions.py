@@ -113,8 +113,8 @@ class Followed:
     @property
     def is_in_sync(self) -> bool:
         """Whether the log ends at the leader's high watermark or later."""
-        told = self.leader_high_watermark
-        return told is not None and self.log.log_end_offset >= told
+        known = self.leader_high_watermark
+        return known is not None and self.log.log_end_offset >= known
 
 
 class Append(NamedTuple):

@@ -55,10 +55,7 @@ class ReplicaFetchers:
         list_offsets_version: int,
     ) -> None:
         """`asker` makes a connection to a broker. The versions are those of `inter.broker.protocol.version`."""
-        self._parts = parts
-        self._asker = asker
-        self._quota = quota
-        self._settings = FetchSettings(
+        settings = FetchSettings(
             parts.broker_id,
             fetch_version,
             list_offsets_version,
@@ -68,6 +65,12 @@ class ReplicaFetchers:
             config.replica_fetch_max_bytes,
             config.replica_fetch_backoff_ms / 1000,
         )
+        self._new_fetcher: Callable[[int], _Fetcher] = lambda leader_id: _Fetcher(
+            leader_id, asker(leader_id), parts, settings, quota
+        )
+        self._start_soon = parts.start_soon
+        self._hosted = parts.hosted
+        self._slow_appends = parts.slow_appends
         self._per_leader = max(1, config.num_replica_fetchers)
         # By leader, and the number of the fetcher.
         self._fetchers: dict[tuple[int, int], _Fetcher] = {}
@@ -80,9 +83,9 @@ class ReplicaFetchers:
         """Apply a changed `num.replica.fetchers`."""
         self._per_leader = max(1, config.num_replica_fetchers)
         for topic_partition in tuple(self._fetcher_of):
-            await self._parts.slow_appends.idle(topic_partition)
+            await self._slow_appends.idle(topic_partition)
             if topic_partition in self._fetcher_of:
-                self.follow(self._parts.hosted.partitions[topic_partition])
+                self.follow(self._hosted.partitions[topic_partition])
 
     def follow(self, partition: Partition) -> None:
         """Fetch for a partition from its leader, if that is another broker."""
@@ -103,9 +106,8 @@ class ReplicaFetchers:
         if key is not None:
             fetcher = self._fetchers.get(key)
             if fetcher is None:
-                fetcher = _Fetcher(key[0], self._asker(key[0]), self._parts, self._settings, self._quota)
-                self._fetchers[key] = fetcher
-                self._parts.start_soon(fetcher.run)
+                fetcher = self._fetchers[key] = self._new_fetcher(key[0])
+                self._start_soon(fetcher.run)
             self._fetcher_of[topic_partition] = key
             fetcher.follow(partition)
 
@@ -217,9 +219,9 @@ class _Fetcher:
             if not self._fetch.is_followed(followed):
                 return
             if isinstance(decision, Append) and decision.records:
-                log, before = partition.log, partition.log.log_end_offset
+                before = partition.log.log_end_offset
                 try:
-                    following.check(partition, followed.leader_epoch)
+                    log = following.followed_log(partition, followed.leader_epoch)
                     await self._slow_appends.append_as_follower(log, decision.records)
                 except UnexpectedAppendOffsetError:
                     pass  # the log may have to start over first, as below

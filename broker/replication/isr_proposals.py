@@ -244,15 +244,8 @@ class IsrChanges:
             self._signal.notify(key, moved)
 
     def _hindrance(self, key: TopicPartition) -> Hindrance:
-        found = self._hindrances.get(key)
-        if found is None:
-            found = self._hindrances[key] = Hindrance(
-                logger,
-                f"[Partition {key}]",
-                "The in-sync replicas stay as they are",
-                "The in-sync replicas change again",
-            )
-        return found
+        stuck, free = "The in-sync replicas stay as they are", "The in-sync replicas change again"
+        return self._hindrances.setdefault(key, Hindrance(logger, f"[Partition {key}]", stuck, free))
 
 
 def _longer(pause: float) -> float:

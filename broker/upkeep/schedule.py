@@ -13,6 +13,7 @@ import trio
 
 from ottla.broker.loop.clock import Slice
 from ottla.broker.replicas.parts import ReplicaParts
+from ottla.broker.upkeep.retention import OldSegments
 from ottla.log.manager import remove_directories
 from ottla.log.state.checkpoint import write_checkpoints
 from ottla.wire.errors import KafkaError
@@ -33,7 +34,6 @@ class Housekeeping:
         self,
         parts: ReplicaParts,
         *,
-        delete_old_segments: Callable[[], Awaitable[None]],
         high_watermarks: Callable[[], Mapping[TopicPartition, int]],
         config: Callable[[], Mapping[str, Any]],
     ) -> None:
@@ -43,7 +43,7 @@ class Housekeeping:
         self._offload = parts.offload
         self._start_soon = parts.start_soon
         self._flush = parts.group_commit.flush
-        self._delete_old_segments = delete_old_segments
+        self._old_segments = OldSegments(parts)
         self._high_watermarks = high_watermarks
         self._config = config
         self._started_ms = parts.clock.now_ms()
@@ -134,7 +134,7 @@ class Housekeeping:
 
     async def delete_old_segments(self) -> None:
         """Delete old segments."""
-        await self._delete_old_segments()
+        await self._old_segments.delete()
 
     async def remove_deleted(self) -> None:
         """Remove the directories of deleted logs after `log.segment.delete.delay.ms`."""

@@ -134,7 +134,7 @@ def test_epochs_count_up_and_wrap_to_one() -> None:
     assert [next_epoch(epoch) for epoch in (0, 1, 0x7FFFFFFF, -1)] == [1, 2, 1, -1]
 
 
-def test_a_request_without_a_session_is_told_all_and_leaves_nothing() -> None:
+def test_a_response_without_a_session_names_all_partitions_and_no_session_is_kept() -> None:
     broker = Broker()
     context = broker.context(("a", 0, 5), ("b", 1, 6), session=(NO_SESSION, FINAL_EPOCH))
     assert context.kind is FetchKind.SESSIONLESS
@@ -143,7 +143,7 @@ def test_a_request_without_a_session_is_told_all_and_leaves_nothing() -> None:
     assert len(broker.signal) == 0
 
 
-def test_a_full_request_is_told_all_and_creates_a_session() -> None:
+def test_a_full_request_is_answered_for_all_partitions_and_creates_a_session() -> None:
     broker = Broker()
     context = broker.context(("a", 0, 5), ("b", 1, 6))
     assert context.kind is FetchKind.FULL
@@ -187,7 +187,7 @@ def test_news_is_records_offsets_divergence_and_errors(result: ReadResult) -> No
     assert broker.conclude(broker.context(session=(session, 1)), result)[2] == [("a", 0)]
 
 
-def test_offsets_are_told_once() -> None:
+def test_offsets_are_named_once() -> None:
     broker = Broker()
     session = broker.create(("a", 0, 0))
     moved = reading(high_watermark=4, log_start_offset=2)
@@ -196,7 +196,7 @@ def test_offsets_are_told_once() -> None:
         assert broker.conclude(broker.context(session=(session, epoch)), moved)[2] == named
 
 
-def test_an_error_is_told_every_time_and_its_end_too() -> None:
+def test_an_error_is_named_every_time_and_its_end_too() -> None:
     broker = Broker()
     session = broker.create(("a", 0, 0))
     broker.move("a", 0)
@@ -283,7 +283,7 @@ def test_a_session_keeps_to_names_or_to_ids() -> None:
     assert isinstance(broker.begin(session=(by_id, 1), version=IDS), FetchContext)
 
 
-def test_a_topic_id_that_nobody_knew_is_watched_once_it_has_a_name() -> None:
+def test_an_unknown_topic_id_is_watched_once_it_has_a_name() -> None:
     broker = Broker()
     unknown = reading(error=ErrorCode.UNKNOWN_TOPIC_ID, high_watermark=-1, log_start_offset=-1)
     context = broker.context(("new", 0, 0), version=IDS)
@@ -298,7 +298,7 @@ def test_a_topic_id_that_nobody_knew_is_watched_once_it_has_a_name() -> None:
     assert to_look_at(broker.context(session=(session, 3), version=IDS)) == [("new", 0)]
 
 
-def test_a_waiting_fetch_is_told_of_its_own_partitions_until_it_ends() -> None:
+def test_a_waiting_fetch_is_called_for_its_own_partitions_until_it_ends() -> None:
     broker = Broker()
     moved: list[SessionPartition] = []
     context = broker.context(("a", 0, 0), ("b", 0, 0), session=(NO_SESSION, FINAL_EPOCH))
@@ -312,7 +312,7 @@ def test_a_waiting_fetch_is_told_of_its_own_partitions_until_it_ends() -> None:
     assert len(broker.signal) == 0
 
 
-def test_a_request_that_overtakes_one_that_waits_takes_the_session_over() -> None:
+def test_a_later_request_takes_the_session_over_from_one_that_waits() -> None:
     broker = Broker()
     session = broker.create(("a", 0, 0))
     first_moved: list[SessionPartition] = []
@@ -374,7 +374,7 @@ def test_an_old_session_gives_way_to_a_larger_one_only() -> None:
     assert broker.begin(session=(old, 2)) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_followers_session_pushes_out_a_consumers_but_not_the_reverse() -> None:
+def test_a_followers_session_evicts_a_consumers_but_not_the_reverse() -> None:
     broker = Broker(slots=1)
     consumer = broker.create(("a", 0, 0), ("a", 1, 0))
     follower = broker.create(("b", 0, 0), follower=True)
@@ -390,7 +390,7 @@ def test_without_slots_there_are_no_sessions() -> None:
 
 @pytest.mark.trials(few=10, soak=50)
 @pytest.mark.once
-def test_a_session_never_misses_a_move_and_the_signal_keeps_nothing_dead(trials: int, seed: int) -> None:
+def test_a_session_never_misses_a_move_and_no_dead_watcher_is_kept(trials: int, seed: int) -> None:
     """Against a broker that looks at every partition every time."""
     chance = random.Random(seed)
     for _ in range(trials):
@@ -443,7 +443,7 @@ def test_all_partitions_of_a_follower_are_looked_at_within_a_round_though_nothin
     assert {index for _, index in seen} == set(range(10))
 
 
-def test_a_follower_that_was_away_for_a_round_is_looked_at_in_whole_and_a_consumer_never_is() -> None:
+def test_after_a_round_all_partitions_of_a_follower_are_looked_at_and_those_of_a_consumer_are_not() -> None:
     broker = Broker()
     asked = [("a", index, 0) for index in range(10)]
     follower, consumer = broker.create(*asked, follower=True), broker.create(*asked)

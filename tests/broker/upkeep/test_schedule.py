@@ -6,7 +6,6 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.upkeep.retention import OldSegments
 from ottla.broker.upkeep.schedule import Housekeeping
 from ottla.log.manager import Renaming, remove_directories
 from ottla.log.state.checkpoint import (
@@ -46,7 +45,6 @@ def house(tmp_path: Path) -> Iterator[House]:
 def housekeeping(house: House, base: Mapping[str, int] = CONFIG, /, **config: int) -> Housekeeping:
     return Housekeeping(
         house.parts,
-        delete_old_segments=OldSegments(house.parts).delete,
         high_watermarks=house.replicas.high_watermarks,
         config=lambda: {**base} | {name.replace("_", "."): value for name, value in config.items()},
     )
@@ -59,7 +57,7 @@ def append(house: House, *values: bytes, **options: Any) -> None:
     house.replicas.append(partition, produced, 1, NOW_MS)
 
 
-async def test_checkpoints_hold_what_the_logs_say(house: House) -> None:
+async def test_checkpoints_hold_the_offsets_of_the_logs(house: House) -> None:
     keeper = housekeeping(house)
     append(house, b"a", b"b")
     await house.parts.group_commit.flush(KEY)
@@ -82,7 +80,7 @@ async def test_a_checkpoint_that_did_not_change_is_not_written_again(house: Hous
     assert read_offsets(house.path / HIGH_WATERMARK_FILE) == {KEY: 2}
 
 
-async def test_a_checkpoint_that_cannot_be_written_costs_its_directory_and_no_other(tmp_path: Path) -> None:
+async def test_a_checkpoint_that_cannot_be_written_takes_only_its_directory_offline(tmp_path: Path) -> None:
     house = House(tmp_path / "a", more=[tmp_path / "b"])
     house.lead(partitions=[0, 1])
     keeper = housekeeping(house)
@@ -162,7 +160,7 @@ async def test_producers_that_were_silent_for_a_day_are_forgotten(house: House) 
     assert list(house.replicas.partition(*KEY).log.producers.entries) == [8]
 
 
-async def test_everything_comes_round_when_it_is_due(
+async def test_every_task_runs_when_it_is_due(
     house: House, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     append(house, b"a")
