@@ -1,52 +1,55 @@
-# Two commands matter to a newcomer: `make run` and `make test`. Set-up happens once and again when its inputs change.
+# A newcomer needs `make run`, `make test` and `make help`. Set-up happens once, and again when its inputs change.
 
 PYTHON ?= python3
 LISTENERS ?= PLAINTEXT://localhost:9092
 DATA ?= data
-# What a soak runs: files, directories or single tests; and how often each repeats itself, if not as often as it declares.
+# What a soak runs: files, directories or single tests. How often each test repeats itself; unset, as often as it declares.
 TESTS ?=
 TRIALS ?=
-# The system's own Python, as Kafka runs on the system's own Java: both were built with optimisation. What pyenv builds
-# by default was not, and serves a fifth less.
+# The system's own Python, as Kafka runs on the system's own Java: both are built with optimisation. A Python that pyenv
+# builds by default is not, and serves a fifth less.
 BENCH_PYTHON ?= $(firstword $(wildcard /usr/bin/python3) $(PYTHON))
 
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip --quiet
-# What compiles the hot path is needed only where a C compiler is.
+# The extra that compiles the hot path is installed only if a C compiler exists.
 NATIVE := $(shell command -v $${CC:-cc} >/dev/null && echo '[native]')
-# The hot path in plain Python, whatever is compiled: what was edited is what is tested.
+# In plain Python, because an edited module is then the tested module.
 FAST_TESTS := OTTLA_PLAIN=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: run setup tests-ready test check fast versions soak steady bench measure compare compare-here compat docs
+.PHONY: help run setup tests-ready test check fast versions soak steady bench measure compare compare-here compat docs
 .DELETE_ON_ERROR:
 
 run: $(VENV)/run.stamp ## Set up, then serve Kafka clients on localhost:9092 with data under ./data.
 	@$(BIN)/python -m ottla.build_native --background
 	@exec $(BIN)/python -m ottla serve --override listeners=$(LISTENERS) --override log.dirs=$(DATA)
 
+help: ## Print this list.
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | expand -t 13
+
 setup: $(VENV)/native.stamp $(VENV)/test.stamp ## Set up for work on the code, without Java.
 
 tests-ready: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/hosts.stamp $(VENV)/classes.stamp ## Set up all that tests need.
 
-test: tests-ready ## Run every test; what fails is run once more, alone.
+test: tests-ready ## Run every test, and a failed test once more, alone.
 	@$(BIN)/python -m tests.harness
 
-steady: tests-ready ## The same three times, with a process on each core that takes its time.
+steady: tests-ready ## Run `make test` three times, with a busy process on each core.
 	@$(BIN)/python -m tests.harness --steady
 
-check: $(VENV)/test.stamp ## The checks for every change, in under two minutes.
+check: $(VENV)/test.stamp ## Run ruff, mypy, the import contracts and the fast tests, in under two minutes.
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(FAST_TESTS)
 
-fast: $(VENV)/test.stamp
+fast: $(VENV)/test.stamp ## Run the fast tests.
 	$(FAST_TESTS)
 
-# A name on the PATH may be pyenv's shim for a version that is not chosen; what does not run is passed over.
+# A name on the PATH may be pyenv's shim for a version that is not chosen: a Python that does not run is skipped.
 versions: ## Set up and run the fast tests on every Python from 3.11 on that this machine has, each in its own .venv-3.N.
 	@tested=; for minor in $$(seq 11 30); do \
 		for python in python3.$$minor "$$(pyenv root 2>/dev/null)"/versions/3.$$minor.*/bin/python; do \
@@ -57,19 +60,19 @@ versions: ## Set up and run the fast tests on every Python from 3.11 on that thi
 		done; done; \
 	test -n "$$tested" && echo "The fast tests pass on Python$$tested."
 
-soak: tests-ready ## Tests with random input, or some of them (TESTS=...), with many more trials.
+soak: tests-ready ## Run the tests with random input, or TESTS=..., with many more trials.
 	$(BIN)/python -m pytest --timeout 0 --soak $(if $(TRIALS),--trials $(TRIALS)) $(TESTS)
 	$(if $(TESTS),,@$(MAKE) --no-print-directory versions)
 
-# What is measured runs on BENCH_PYTHON, in an environment of its own.
+# Measurements run on BENCH_PYTHON, in an environment of their own.
 ON_BENCH_PYTHON = $(BENCH_PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends python3-venv; }; \
 	$(MAKE) --no-print-directory PYTHON=$(BENCH_PYTHON) VENV=.venv-bench
 
-bench: ## Apache Kafka and Ottla, side by side.
+bench: ## Measure Apache Kafka and Ottla side by side; write docs/benchmarks.md.
 	@$(ON_BENCH_PYTHON) measure
 
-compare: ## What a request costs beside REF=commit; WITHIN=per cent judges it, ROUNDS=n repeats it more often than 10 times.
+compare: ## Compare a request's cost with REF=commit; WITHIN=per cent judges the result, ROUNDS=n replaces 10 rounds.
 	@test -n "$(REF)" || { echo "say which commit: make compare REF=..." >&2; exit 1; }
 	@$(ON_BENCH_PYTHON) compare-here
 
@@ -80,11 +83,11 @@ measure: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/spar
 	$(BIN)/python -m benchmarks --output docs/benchmarks.md
 	$(BIN)/python -m pytest --measure
 
-compat: $(VENV)/classes.stamp $(VENV)/clients.stamp ## Stock clients with Ottla and two Apache Kafkas: writes docs/compatibility.md.
+compat: $(VENV)/classes.stamp $(VENV)/clients.stamp ## Try stock clients with Ottla and two Apache Kafkas; write docs/compatibility.md.
 	$(BIN)/python -m compat_tests.compatibility
 	$(BIN)/python -m pytest --compat -m compat compat_tests
 
-docs: $(VENV)/run.stamp ## Write the documents that derive from the code.
+docs: $(VENV)/run.stamp ## Write docs/configuration.md and docs/transforms.md, which derive from the code.
 	$(BIN)/python -m ottla.broker.config.document > docs/configuration.md
 	$(BIN)/python -m ottla.pipeline.transform_docs > docs/transforms.md
 

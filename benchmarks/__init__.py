@@ -1,1 +1,1 @@
-"""Measured side by side with Apache Kafka, in one run: `make bench`."""
+"""Benchmarks of Ottla and Apache Kafka side by side, in one run: `make bench`."""

@@ -1,7 +1,7 @@
 """Run every workload on Apache Kafka and on Ottla in turn, five times; write the table of medians.
 
-Both brokers run side by side, on fresh data for each workload, and both are warm: before the first round each has had
-the workload for `WARM_UP_SECONDS`. Who goes first alternates, and the disk is drained before each round.
+Both brokers run side by side, on fresh data for each workload, and both are warm: before the first round each broker
+runs the workload for `WARM_UP_SECONDS`. The first one alternates, and the disk is drained before each round.
 """
 
 import argparse
@@ -31,12 +31,12 @@ AT_REST = "resident memory at rest"
 AFTER_LOAD = "resident memory after the load"
 THREE_BROKERS = "Three brokers on one ZooKeeper"
 Figures = dict[tuple[str, str], list[float]]
-# Name, unit, bar, and whether more is better.
+# Name, unit, bar, whether more is better.
 Measured = tuple[str, str, float | None, bool]
 
 
 def measure(workload: Workload, rounds: int, figures: Figures, processor_time: Figures) -> None:
-    """Give the work to a fresh broker of each kind, in turn."""
+    """Run the workload on a fresh broker of each kind, in turn."""
     with contextlib.ExitStack() as stack:
         brokers = [stack.enter_context(running(system)) for system in SYSTEMS]
         for broker in brokers:
@@ -59,19 +59,19 @@ def measure(workload: Workload, rounds: int, figures: Figures, processor_time: F
 
 
 def in_turn(systems: Sequence[type[Broker]], rounds: int) -> list[type[Broker]]:
-    """Return who is measured when, so that each goes first as often as the other."""
+    """Return the order of measurements, in which each system is first as often as the other."""
     return [system for number in range(rounds) for system in (systems if number % 2 == 0 else systems[::-1])]
 
 
 def add(system: type[Broker], measured: Iterable[tuple[footprint.Row | clusters.Row, float]], figures: Figures) -> None:
-    """Keep what is measured, and tell of it."""
+    """Add measured figures, and print them."""
     for row, figure in measured:
         figures[system.name, row.name].append(figure)
         print(f"{system.name:9} {row.name:62} {figure:14,.2f} {row.unit}", flush=True)
 
 
 def measure_spark(rounds: int) -> Figures:
-    """Have one Spark read from all brokers."""
+    """Return the figures of one Spark that reads from all brokers."""
     figures: Figures = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="spark-") as folder, running_spark(Path(folder)) as session:
         for system in in_turn(SYSTEMS, rounds):
@@ -81,7 +81,7 @@ def measure_spark(rounds: int) -> Figures:
 
 
 def rows_of_one(workloads: tuple[Workload, ...], figures: Figures) -> list[Measured]:
-    """Return what was measured of one broker."""
+    """Return the measured rows of one broker."""
     rows: list[Measured] = [(w.name, w.unit, w.bar, w.higher_is_better) for w in workloads]
     if workloads:
         rows += [(STARTUP, "s", 0.25, False), (AT_REST, "MB", None, False), (AFTER_LOAD, "MB", 0.25, False)]
@@ -92,7 +92,7 @@ def rows_of_one(workloads: tuple[Workload, ...], figures: Figures) -> list[Measu
 def table(
     rows: Sequence[Measured], systems: Sequence[type[Broker]], figures: Figures, processor_time: Figures
 ) -> list[str]:
-    """Return the lines of a table of medians, with the processor time of a request or record where it was measured."""
+    """Return the lines of a table of medians, with the processor time of a request or record if it was measured."""
     lines = [
         "| work | unit | Kafka | Ottla | ratio | bar | reached | CPU us: Kafka | Ottla | ratio |",
         "|---|---|---:|---:|---:|---:|---|---:|---:|---:|",
@@ -113,7 +113,7 @@ def table(
 
 
 def machine() -> str:
-    """Describe what the figures were measured on."""
+    """Return a description of the machine, the versions and the commit."""
     model = next(
         (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
         platform.machine(),
@@ -127,9 +127,9 @@ def machine() -> str:
 
 
 def main() -> None:
-    """Measure and write docs/benchmarks.md."""
+    """Run the benchmarks and write docs/benchmarks.md."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="how often each system is given all the work")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each system runs each workload")
     parser.add_argument("--only", default="", help="only workloads whose name contains this")
     parser.add_argument("--output", type=Path, default=None, help="write the table to this file")
     arguments = parser.parse_args()

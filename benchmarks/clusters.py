@@ -1,6 +1,6 @@
-"""Three brokers on one ZooKeeper: what replication, a dead leader, a dead controller and many partitions cost.
+"""Three brokers on one ZooKeeper: replication, a dead leader, a dead controller, and many partitions.
 
-Owns clusters of Apache Kafka 3.9.2, the last that lives on ZooKeeper, and of Ottla, with equal settings.
+Owns clusters of Apache Kafka 3.9.2, the last release with ZooKeeper, and of Ottla, with equal settings.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ METADATA_VERSION: Final = 9
 PRODUCE_VERSION: Final = 9
 PATIENCE_S: Final = 120.0
 SESSION_TIMEOUT_MS: Final = 3000
-# How fine ZooKeeper counts the time of sessions, else a multiple of two seconds.
+# ZooKeeper rounds session timeouts up to a multiple of its tick, which is two seconds by default.
 TICK_MS: Final = 200
 FAILOVERS: Final = 5
 POLL_S: Final = 0.005
@@ -80,7 +80,7 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect."""
+        """Return the addresses for clients."""
         return ",".join(each.bootstrap for each in self.brokers.values())
 
     def stop(self) -> None:
@@ -89,12 +89,12 @@ class Cluster:
             each.stop()
 
     def metadata(self, topics: list[str], without: int | None = None) -> MetadataResponse:
-        """What one of the brokers knows."""
+        """Return the metadata of one of the brokers."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=topic) for topic in topics])
         return self._ask(min(self.brokers.keys() - {without}), request, METADATA_VERSION, MetadataResponse)
 
     def produce(self, broker_id: int, topic: str, batch: bytes) -> bool:
-        """Write to partition 0 with acks=all; say whether that was acknowledged."""
+        """Write to partition 0 with acks=all; return whether the write was acknowledged."""
         data = PartitionProduceData(index=0, records=batch)
         sent = ProduceRequest(
             acks=-1, timeout_ms=10_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
@@ -111,7 +111,7 @@ class Cluster:
         return cast(Response, decode_response(memoryview(reply), type(request), version)[1])
 
     def wait_for(self, what: Callable[[], bool]) -> None:
-        """Wait until it is so."""
+        """Wait until `what` returns True."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             with contextlib.suppress(OSError, DecodeError):
@@ -122,17 +122,17 @@ class Cluster:
             time.sleep(POLL_S)
 
     def in_sync(self, topics: list[str]) -> bool:
-        """Say whether all replicas of all partitions are."""
+        """Whether all replicas of all partitions are in sync."""
         found = self.metadata(topics).topics
         return all(len(p.isr_nodes) == REPLICAS for topic in found for p in topic.partitions)
 
     def resident_bytes(self) -> int:
-        """The resident memory of all brokers."""
+        """Return the resident memory of all brokers."""
         return sum(each.resident_bytes() for each in self.brokers.values())
 
 
 def measure(system: type[Broker]) -> Iterator[tuple[Row, float]]:
-    """The figures of all rows, on one fresh cluster, whose brokers are warm before the first."""
+    """Yield the figures of all rows, on one fresh cluster whose brokers are warm before the first row."""
     with (
         tempfile.TemporaryDirectory(prefix="cluster-", ignore_cleanup_errors=True) as made,
         contextlib.ExitStack() as stack,
@@ -185,7 +185,7 @@ def _failover(cluster: Cluster) -> float:
         return cluster.metadata([topic], without).topics[0].partitions[0].leader_id
 
     cluster.wait_for(lambda: cluster.in_sync([topic]) and cluster.produce(leader(), topic, batch))
-    # When in the life of its session a broker dies is chance.
+    # Random, because the time of detection depends on the moment within the broker's session.
     time.sleep(random.uniform(0.0, SESSION_TIMEOUT_MS / 1000))
     dead = leader()
     cluster.brokers[dead].kill()
@@ -198,7 +198,7 @@ def _failover(cluster: Cluster) -> float:
 
 
 def _controller_failover(cluster: Cluster) -> float:
-    """Kill the controller; return the seconds until another one has had leaders elected for all that it led."""
+    """Kill the controller; return the seconds until all partitions that it led have new leaders."""
     topics = [f"many-{number}" for number in range(TOPICS_OF_MANY)]
     cluster.wait_for(lambda: cluster.in_sync(topics))
     dead = cluster.metadata([]).controller_id

@@ -1,7 +1,7 @@
-"""How fast messages are encoded and decoded, beside kafka-python and kio.
+"""The speed of encoding and decoding messages, compared with kafka-python and kio.
 
-Every codec gets the same bytes of a typical message, decodes them, and encodes what came of it; where that does not
-give the same bytes again, it gets no figure. Bodies alone, without headers and frames.
+Every codec decodes the same bytes of a typical message and encodes the result. A codec gets no figure if it does not
+return the same bytes. Only bodies are measured, without headers and frames.
 """
 
 import statistics
@@ -41,7 +41,7 @@ Encode = Callable[[Any], bytes]
 
 
 class Codec(NamedTuple):
-    """One way to decode given bytes, and to encode what they became."""
+    """A library's decoding and encoding of one message."""
 
     decode: Decode
     encode: Encode
@@ -88,7 +88,7 @@ def _all_speeds() -> Iterator[tuple[str, tuple[int, dict[str, Speed]]]]:
             if message is None:
                 continue
             candidates = [_codecs(key, message, version, others) for version in message.versions]
-            # The latest version that most of them know.
+            # The latest version that most codecs know.
             version, encoded, codecs = max(candidates, key=lambda found: (len(found[2]), found[0]))
             of = {name: _speed(codec) for name, codec in codecs.items()}
             yield f"{message.__name__} v{version}", (len(encoded), of)
@@ -109,7 +109,7 @@ def _codecs(
 def _is_true_to(codec: Codec, encoded: bytes) -> bool:
     try:
         return codec.encode(codec.decode()) == encoded
-    except Exception:  # whatever another library raises on what it does not know
+    except Exception:  # any error of another library on an unknown message
         return False
 
 
@@ -119,7 +119,7 @@ def _speed(codec: Codec) -> Speed:
 
 
 def _microseconds(function: Callable[[], Any]) -> float:
-    """The best of some rounds: anything else that runs only makes one slower."""
+    """Return the time of the best round, because other processes only make a round slower."""
     count = 1
     while (took := _seconds(function, count)) < _SECONDS:
         count *= 2
@@ -143,7 +143,7 @@ def _encoded(message: type[Message], version: int) -> bytes:
 
 
 def _typical(cls: type[Struct], version: int) -> Any:
-    """Three elements in every array, something in every string; what is tagged stays at its default, as mostly."""
+    """Return a message with three elements in every array and text in every string; tagged fields have defaults."""
     values = {}
     for field in fields(cls):
         is_sent = version in field.versions and not field.is_tagged(version)

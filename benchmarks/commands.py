@@ -1,7 +1,7 @@
-"""What a command costs whoever types it: Kafka's own tools, Ottla's commands, and kcat where it is installed.
+"""The time of commands: Kafka's tools, Ottla's commands, and kcat if it is installed.
 
-All ask one broker, one command after the other. Kafka's tools run with the options of Kafka's own start script, without
-the shell around them, which costs more.
+All use one broker, one command after the other. Kafka's tools run with the options of Kafka's start script, but without
+its shell, which would add time.
 """
 
 import os
@@ -19,7 +19,7 @@ from compat_tests.support.clients import create_topic
 from compat_tests.tools.imitation.tools import CLASSES
 
 TITLE: Final = "Ten common commands"
-# What Kafka's start script passes to a tool.
+# The options that Kafka's start script passes to a tool.
 TOOL_JVM: Final = (
     *("-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35"),
     *("-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true"),
@@ -27,19 +27,19 @@ TOOL_JVM: Final = (
 TOPIC: Final = "orders"
 GROUP: Final = "billing"
 HELP_CPU_BAR_S: Final = 0.15
-"""Of `ottla --help`, which asks nobody."""
+"""For `ottla --help`, which connects to no broker."""
 CPU_BAR_S: Final = 0.25
-"""Of `ottla topics list`."""
+"""For `ottla topics list`."""
 WALL_BAR: Final = 0.15
-"""Of `ottla topics list`, as a part of Kafka's."""
+"""For `ottla topics list`, as a part of Kafka's wall time."""
 MOST: Final = 0.1
-"""Of most commands, as a part of Kafka's."""
+"""For most commands, as a part of Kafka's wall time."""
 MOST_OF: Final = 8
 KAFKA, OTTLA, KCAT = "Kafka", "Ottla", "kcat"
 
 
 class Common(NamedTuple):
-    """A command: of Kafka's tools, of Ottla, and of kcat if it has one. `-b` and its kin are added."""
+    """A command of Kafka's tools, of Ottla, and of kcat if it has one; without the option for the address."""
 
     tool: str
     arguments: str
@@ -81,7 +81,7 @@ def measure(rounds: int) -> Figures:
             for common in (HELP, *COMMANDS):
                 for program, command in _programs(common, broker.bootstrap):
                     spent = _spent(command)
-                    if number:  # the first round finds no file in the page cache
+                    if number:  # not the first round, because its files are not in the page cache
                         figures[program, common].append(spent)
     return figures
 
@@ -106,7 +106,7 @@ def _programs(common: Common, bootstrap: str) -> Iterator[tuple[str, list[str]]]
 
 
 def _ottla(*arguments: str) -> list[str]:
-    # As pip's script starts it.
+    # Like pip's script.
     return [sys.executable, "-m", "ottla", *arguments]
 
 

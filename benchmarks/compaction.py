@@ -1,4 +1,4 @@
-"""How fast a log is compacted: 150 MB of values of 1 KB, of which a seventh is left."""
+"""The speed of compaction: 150 MB of values of 1 KB, of which a seventh is left."""
 
 import random
 import time
@@ -19,7 +19,7 @@ from ottla.wire.messages.incremental_alter_configs import (
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.wire.record_batch import NewRecord, build_batch
 
-# A share that no log has more of.
+# A dirty ratio that no log exceeds.
 NEVER: Final = "1.0"
 ALTER_VERSION: Final = 1
 PRODUCE_VERSION: Final = 9
@@ -34,7 +34,7 @@ PATIENCE_S: Final = 120.0
 
 
 def compaction(broker: Broker) -> Sample:
-    """MB a second, from the moment that a log may be compacted to the checkpoint that says it was."""
+    """Return the MB a second, from the moment when the log may be compacted to the checkpoint of its compaction."""
     config = {"cleanup.policy": "compact", "segment.bytes": str(SEGMENT_BYTES), "min.cleanable.dirty.ratio": NEVER}
     with topic_of(broker, "compacted", config=config) as topic:
         return Sample(_rate(broker, topic))

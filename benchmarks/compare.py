@@ -1,9 +1,9 @@
-"""`make compare REF=commit`: what a change costs, as processor time a request, beside a commit before it.
+"""`make compare REF=commit`: the cost of a change, as processor time of a request, compared with an earlier commit.
 
-Two checkouts, the one at hand and that of the commit, are compiled and run in turn by the same Python. Each round
-starts a fresh broker of both, so that what differs from process to process (addresses, hashes) is part of the spread.
-A row's verdict is the interval of the median of all rounds' ratios: a change is "within n%" unless that interval lies
-wholly beyond.
+Two checkouts, the current one and that of the commit, are compiled and run in turn by the same Python. Each round
+starts a fresh broker of both, because differences between processes (addresses, hashes) must be part of the spread.
+A row's verdict is the interval of the median of all rounds' ratios: a change is "within n%" unless the whole interval
+is beyond.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from compat_tests.support.brokers import Ottla
 
 ROUNDS: Final = 10
 SECONDS: Final = 2.0
-# Codecs are compiled at first use, and new topics make their files.
+# A warm-up, because codecs are compiled at first use, and new topics create their files.
 FIRST_SECONDS: Final = 0.3
 HERE: Final = Path(__file__).parent.parent
 
@@ -38,14 +38,14 @@ LOADS: Final[Mapping[str, Load]] = {
 
 
 class Checkout(Ottla):
-    """Ottla out of a checkout, on fresh data."""
+    """Ottla from a checkout, on fresh data."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         super().__init__(Path(tempfile.mkdtemp(dir=folder)))
         self.root = root
 
     def command(self) -> list[str]:
-        """Return the command line of the broker: its modules are found in the checkout first."""
+        """Return the broker's command line, which imports modules from the checkout first."""
         return ["env", f"PYTHONPATH={self.root}", *super().command()]
 
 
@@ -61,7 +61,7 @@ def check_out(ref: str, folder: Path) -> Path:
 
 
 def compile_hot_path(root: Path) -> None:
-    """Compile the hot path of a checkout, or end here: the plain form is not what users run."""
+    """Compile the hot path of a checkout; exit if that fails, because users do not run the plain form."""
     environment = {**os.environ, "PYTHONPATH": str(root)}
     done = subprocess.run([sys.executable, "-P", "-m", "ottla.build_native"], env=environment, cwd=root, check=False)
     if done.returncode:
@@ -71,7 +71,7 @@ def compile_hot_path(root: Path) -> None:
 def one_round(
     roots: Sequence[Path], loads: Mapping[str, Load], folder: Path, *, backwards: bool
 ) -> Iterator[tuple[str, float, float]]:
-    """Give each load to a fresh broker of both checkouts in turn; yield its name and what a request costs in each."""
+    """Run each load on a fresh broker of both checkouts; yield its name and the cost of a request in each."""
     with contextlib.ExitStack() as stack:
         brokers = [Checkout(root, folder) for root in roots]
         for broker in brokers:
@@ -89,7 +89,7 @@ def one_round(
 
 
 def report(ratios: Mapping[str, Sequence[float]], within: float | None) -> tuple[list[str], bool]:
-    """Return the lines of the table, and whether no load costs more than is allowed beyond doubt."""
+    """Return the lines of the table, and whether no interval lies wholly beyond `within`."""
     lines = [f"ratio of CPU a request, median and its {CONFIDENCE:.0%} interval:"]
     all_within = True
     for name, found in ratios.items():
@@ -104,12 +104,14 @@ def report(ratios: Mapping[str, Sequence[float]], within: float | None) -> tuple
 
 
 def main() -> None:
-    """Compare, and print a row for each load."""
+    """Compare the checkouts, and print a row for each load."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description=__doc__)
     parser.add_argument("ref", help="the commit to compare with")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="how often both are measured")
     parser.add_argument("--only", default="", help="only loads whose name contains this")
-    parser.add_argument("--within", type=float, default=None, help="per cent: exit 1 if a load costs more beyond doubt")
+    parser.add_argument(
+        "--within", type=float, default=None, help="per cent: exit 1 if a load's whole interval is beyond"
+    )
     arguments = parser.parse_args()
     loads = {name: load for name, load in LOADS.items() if arguments.only in name}
     ratios: dict[str, list[float]] = {name: [] for name in loads}

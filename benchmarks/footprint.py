@@ -1,6 +1,6 @@
-"""What a broker needs for many partitions and many clients: each on a fresh broker, by its resident memory.
+"""A broker's resident memory with many partitions and with many clients, each on a fresh broker.
 
-A row is a name, a unit and the bar; `measure` gives the figures of one kind of broker, as many as there are rows.
+`measure` yields the figures of one kind of broker, one for each row.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ PATIENCE_S = 300.0
 PARTITIONS_A_TOPIC = 1000
 FEW_TOPICS, MANY_TOPICS = 1, 10
 CLIENTS = 5000
-# A collection of garbage, a checkpoint: let what follows a load happen before the memory is read.
+# A pause before the memory is read, for garbage collection and checkpoints after a load.
 SETTLE_S = 3.0
 
 
@@ -40,9 +40,9 @@ ROWS = (
 
 
 def measure(system: type[Broker], parent: Path) -> Iterator[tuple[Row, float]]:
-    """The figures of all rows.
+    """Yield the figures of all rows.
 
-    The data stays in `parent`: for a while after files were removed, ext4 makes new ones many times slower.
+    The data stays in `parent`, because ext4 creates files many times slower for a while after it removed files.
     """
     with running(system, parent=parent) as broker:
         began = time.perf_counter()
@@ -66,7 +66,7 @@ def create_many(broker: Broker, number: int) -> None:
 
 @contextlib.contextmanager
 def _idle_clients(broker: Broker) -> Iterator[None]:
-    """Connections that asked for ApiVersions once, and then nothing."""
+    """Hold connections that sent one ApiVersions request and are idle."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with contextlib.ExitStack() as stack:
@@ -74,5 +74,5 @@ def _idle_clients(broker: Broker) -> Iterator[None]:
             client = stack.enter_context(socket.create_connection(("127.0.0.1", broker.port), 30))
             client.sendall(API_VERSIONS_V0)
             if not client.recv(4096):
-                raise ConnectionError(f"{broker.name} closed a connection that did nothing wrong")
+                raise ConnectionError(f"{broker.name} closed an idle connection")
         yield

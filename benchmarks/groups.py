@@ -1,4 +1,4 @@
-"""What consumer groups cost: commits, assignment, consuming as a group, and being there."""
+"""The cost of consumer groups: commits, assignment, consuming as a group, and heartbeats."""
 
 import selectors
 import socket
@@ -43,7 +43,7 @@ UNKNOWN_MEMBER_ID: Final = ""
 
 
 def offset_commits(broker: Broker, seconds: float = SECONDS) -> Sample:
-    """Commits a second, one partition each, of 32 groups without members."""
+    """Return the commits a second, one partition each, of 32 groups without members."""
     _wait_for_coordinator(broker)
 
     def check(reply: memoryview) -> None:
@@ -66,7 +66,7 @@ def offset_commits(broker: Broker, seconds: float = SECONDS) -> Sample:
 
 
 def assignment_of_many(broker: Broker) -> Sample:
-    """Seconds from the start of 50 consumers of one group until each has its partition."""
+    """Return the seconds from the start of 50 consumers of one group until each has its partition."""
     _wait_for_coordinator(broker)
     with topic_of(broker, "shared-out", CONSUMERS) as topic:
         return Sample(_assigned_in(broker, topic))
@@ -100,7 +100,7 @@ def _assigned_in(broker: Broker, topic: str) -> float:
 
 
 def consumer_performance(broker: Broker) -> Sample:
-    """Records a second of Kafka's own ConsumerPerformance over 5,000,000 x 100 B."""
+    """Return the records a second of Kafka's ConsumerPerformance over 5,000,000 x 100 B."""
     count = 5_000_000
     with topic_of(broker, "consumed") as topic:
         metered_tool(
@@ -121,7 +121,7 @@ def consumer_performance(broker: Broker) -> Sample:
 
 
 class _Member:
-    """A member of a group that does nothing but say that it is alive."""
+    """A member of a group that only sends heartbeats."""
 
     def __init__(self, broker: Broker, group: str) -> None:
         self.socket = socket.create_connection(address(broker))
@@ -197,12 +197,12 @@ class _Member:
 
 
 def members_at_rest(broker: Broker) -> Sample:
-    """Seconds of processor time a minute that 1,000 members in 100 groups cost the broker by their heartbeats."""
+    """Return the broker's processor time, in seconds a minute, for the heartbeats of 1,000 members in 100 groups."""
     _wait_for_coordinator(broker)
     groups = [unique("resting") for _ in range(GROUPS)]
     members = [_Member(broker, group) for _ in range(MEMBERS_A_GROUP) for group in groups]
     try:
-        # At first each is given its id only, with which it has to join again.
+        # The first response only has the member's id, with which the member joins again.
         for _ in range(2):
             for member in members:
                 member.join()
@@ -220,7 +220,7 @@ def members_at_rest(broker: Broker) -> Sample:
         if served < expected * 0.95:
             raise RuntimeError(f"{served} heartbeats were served, not {expected}")
         used = cpu_seconds(broker) - before
-        # Else their sessions would end amid the next measurement.
+        # Because otherwise their sessions would time out during the next measurement.
         for member in members:
             member.leave()
         for member in members:
@@ -232,7 +232,7 @@ def members_at_rest(broker: Broker) -> Sample:
 
 
 def _rest(members: Sequence[_Member], began: float) -> int:
-    """Have each say every three seconds that it is alive, evenly spread; returns how many were answered."""
+    """Send each member's heartbeat every three seconds, evenly spread; return the count of responses."""
     pause = HEARTBEAT_SECONDS / len(members)
     served = number = 0
     with selectors.DefaultSelector() as selector:
@@ -250,7 +250,7 @@ def _rest(members: Sequence[_Member], began: float) -> int:
 
 
 def _wait_for_coordinator(broker: Broker) -> None:
-    """Return when groups are served: the topic of their offsets is made at first use."""
+    """Wait until groups are served, because the topic of their offsets is created at first use."""
     settings = {"bootstrap.servers": broker.bootstrap, "group.id": "first", "enable.auto.commit": False}
     consumer = confluent_kafka.Consumer(settings)
     try:

@@ -1,22 +1,22 @@
-"""Free memory, made ready before each piece of work that writes much.
+"""Touching free memory before each workload that writes much.
 
-A virtual machine may give memory that nobody uses back to its host, and take it again page by page: a broker that
-writes 900 KB into such memory waits ten times as long for the kernel's copy (2.0 ms against 0.2 ms where this was
-found). What is measured then is the host, and the luck of who came first.
+A virtual machine may return unused memory to its host, and get it back page by page. A broker that writes 900 KB into
+such memory waits ten times as long for the kernel's copy (2.0 ms in place of 0.2 ms). The figure would be the host's,
+and the first broker would pay for it.
 """
 
 import mmap
 from pathlib import Path
 
-# About what a piece of work writes. More, and a kernel that keeps memory free gives up what it has read from the disk:
-# everything is slower then, and most of all to start a broker.
+# About as much as a workload writes. With more, the kernel would drop its page cache, and starting a broker would be
+# much slower.
 AT_MOST = 8 << 30
 HUGE_PAGE = 2 << 20
 PAGE = 4 << 10
 
 
 def touch_free_memory() -> None:
-    """Have the host back some free memory, by writing to every page of it once and giving it back."""
+    """Make the host provide some free memory, by writing to each page once and freeing it."""
     size = min(AT_MOST, _free_bytes() // 2) // HUGE_PAGE * HUGE_PAGE
     if size <= 0:
         return

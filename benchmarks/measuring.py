@@ -1,6 +1,6 @@
-"""What every measurement needs: a quiet disk, a topic of its own, the processor time of the broker, and medians.
+"""Common parts of measurements: a quiet disk, a topic of its own, the broker's processor time, and medians.
 
-Owns how long a broker is loaded before it is measured. Must not know what the work is.
+Owns the warm-up. Must not know the workload.
 """
 
 import itertools
@@ -21,10 +21,10 @@ from compat_tests.support.brokers import Broker
 from compat_tests.support.clients import create_topic
 
 WARM_UP_SECONDS: Final = 30.0
-"""A JVM compiles what is hot: before this a broker of Apache Kafka serves about half of what it serves later."""
+"""Before this, an Apache Kafka broker serves about half of its later rate, because the JVM still compiles."""
 CONFIDENCE: Final = 0.9
 PATIENCE_S: Final = 60.0
-# Files of a deleted topic are removed at once, so that the disk does not fill while a row is measured.
+# The files of a deleted topic are removed at once, so that the disk does not fill during a row.
 _DELETED_SOON: Final = {"file.delete.delay.ms": "1000"}
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _numbers = itertools.count(1)
@@ -38,7 +38,7 @@ class Sample(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """A median, and the bounds that hold the true one with at least the confidence that was asked for."""
+    """A median, and bounds that contain the true median with `CONFIDENCE`."""
 
     median: float
     low: float
@@ -46,7 +46,7 @@ class Interval(NamedTuple):
 
 
 class Driven(NamedTuple):
-    """What a broker did under a load: replies and received bytes a second, processor time for each reply."""
+    """A broker's result under a load: replies and received bytes a second, processor time for each reply."""
 
     replies: float
     received: float
@@ -54,13 +54,13 @@ class Driven(NamedTuple):
 
 
 def unique(prefix: str) -> str:
-    """Return a name that no other measurement of this process has."""
+    """Return a name that is unique in this process."""
     return f"{prefix}-{next(_numbers)}"
 
 
 @contextmanager
 def topic_of(broker: Broker, prefix: str, partitions: int = 1, config: dict[str, str] | None = None) -> Iterator[str]:
-    """Create a topic for as long as the block lasts."""
+    """Create a topic for the block, and delete it afterwards."""
     name = unique(prefix)
     create_topic(broker.bootstrap, name, partitions, {**_DELETED_SOON, **(config or {})})
     _wait_until_led(broker, name, partitions)
@@ -72,7 +72,7 @@ def topic_of(broker: Broker, prefix: str, partitions: int = 1, config: dict[str,
 
 
 def _wait_until_led(broker: Broker, topic: str, partitions: int) -> None:
-    """Wait until the broker answers for each partition: Kafka tells of leaders before they know that they lead."""
+    """Wait until the broker answers for each partition, because Kafka's metadata has leaders before they lead."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "nobody", "log_level": 4})
     deadline = time.monotonic() + PATIENCE_S
     try:
@@ -103,7 +103,7 @@ def driven(
     seconds: float,
     check: Check,
 ) -> Driven:
-    """Load a broker over raw sockets, once the disk has nothing left to write of what was before."""
+    """Drain the disk, then load a broker over raw sockets, and return its result."""
     host, port = broker.bootstrap.split(":")
     os.sync()
     before, began = cpu_seconds(broker), time.perf_counter()
@@ -115,24 +115,24 @@ def driven(
 
 
 def warm_up(measure: Callable[[Broker], Sample], broker: Broker) -> None:
-    """Give a broker the work that is measured afterwards, until it has had it for long enough."""
+    """Run the workload on a broker for `WARM_UP_SECONDS`."""
     began = time.perf_counter()
     while time.perf_counter() - began < WARM_UP_SECONDS:
         measure(broker)
 
 
-def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
-    """Return the median and its interval by order statistics, which assume nothing of how values are spread.
+def median_interval(values: Sequence[float]) -> Interval:
+    """Return the median and its interval by order statistics, which assume no distribution of values.
 
-    With so few values that not even the least and the greatest reach the confidence, the bounds are these two.
+    With too few values for `CONFIDENCE`, the bounds are the least and the greatest value.
     """
     ordered = sorted(values)
     count = len(ordered)
 
     def is_held(left_out: int) -> bool:
-        # Below that many values lies the true median as often as a coin shows no more heads than that.
+        # The probability that at most so many values are below the true median is binomial, as for a fair coin.
         outside: float = 2 * sum(math.comb(count, heads) for heads in range(left_out + 1)) / 2**count
-        return 1 - outside >= confidence
+        return 1 - outside >= CONFIDENCE
 
     left_out = max(filter(is_held, range((count + 1) // 2)), default=0)
     return Interval(statistics.median(ordered), ordered[left_out], ordered[count - 1 - left_out])

@@ -1,6 +1,6 @@
-"""A client that costs next to nothing: frames encoded beforehand, sent over raw sockets, replies counted.
+"""A client of almost no cost: it sends frames encoded beforehand over raw sockets, and counts replies.
 
-Every reply is checked: its error codes must be none, else the figure is worthless.
+It checks every reply for error codes, because with errors the figure would be worthless.
 """
 
 import itertools
@@ -15,7 +15,7 @@ RECEIVE_SIZE = 4 << 20
 
 
 class _Connection:
-    """One connection that keeps a number of requests in flight."""
+    """A connection that keeps a number of requests in flight."""
 
     def __init__(self, address: tuple[str, int], frames: Sequence[bytes], in_flight: int) -> None:
         self.socket = socket.create_connection(address)
@@ -29,14 +29,14 @@ class _Connection:
         self.send(in_flight)
 
     def send(self, count: int) -> None:
-        """Queue the next frames and send what the socket takes."""
+        """Queue the next frames, and send as much as the socket takes."""
         for _ in range(count):
             self.unsent.append(memoryview(self.frames[self.next]))
             self.next = (self.next + 1) % len(self.frames)
         self.push()
 
     def push(self) -> None:
-        """Send what is queued, as far as the socket takes it."""
+        """Send as much of the queue as the socket takes."""
         while self.unsent:
             batch = list(itertools.islice(self.unsent, 64))
             try:
@@ -51,7 +51,7 @@ class _Connection:
                 self.unsent.popleft()
 
     def receive(self, check: Check) -> tuple[int, int]:
-        """Take what has arrived; return the number of replies and their bytes."""
+        """Read the arrived replies; return their number and their bytes."""
         view = memoryview(self.buffer)
         size = self.socket.recv_into(view[self.held :])
         if size == 0:

@@ -1,4 +1,4 @@
-"""How soon a broker serves again: after a clean stop with many logs, and after a kill with much to recover."""
+"""The time until a broker serves again: after a clean stop with many logs, and after a kill with much to recover."""
 
 import shutil
 import tempfile
@@ -28,7 +28,7 @@ ROWS: Final = (
 
 
 def measure(system: type[Broker], parent: Path) -> Iterator[tuple[Row, float]]:
-    """The figures of all rows, from the start of the process to the first record that is acknowledged."""
+    """Yield the figures of all rows, each from the start of the process to the first acknowledged record."""
     with running(system, parent=parent) as broker:
         create_many(broker, 0)
         time.sleep(SETTLE_S)
@@ -63,7 +63,7 @@ def _served_again_in(broker: Broker, topic: str) -> float:
     frame = produce_frame(topic, 0, batch_of(1, time.time_ns() // 1_000_000))
     while not _is_written(broker, frame):
         if time.perf_counter() - began > PATIENCE_S:
-            raise RuntimeError(f"{broker.name} does not serve {topic} again")
+            raise RuntimeError(f"{broker.name} does not serve {topic} after its restart")
     return time.perf_counter() - began
 
 

@@ -1,8 +1,8 @@
-"""What one log directory whose writes take 300 ms costs everybody else: `python -m benchmarks.slow_disk`.
+"""The effect of one slow log directory (300 ms a write) on other requests: `python -m benchmarks.slow_disk`.
 
-Eight connections write to eight topics of the slow directory all the time. Beside them one connection writes to a topic
-of the other directory, one writes to one more topic of the slow directory, and one asks for metadata. Each has one
-request on its way. Both brokers run in turn, and the table has the medians of all rounds.
+Eight connections write to eight topics of the slow directory all the time. One more connection writes to a topic of the
+other directory, one to another topic of the slow directory, and one requests metadata. Each has one request in flight.
+Both brokers run in turn, and the table has the medians of all rounds.
 """
 
 import argparse
@@ -55,7 +55,7 @@ class Client(threading.Thread):
         self.took: list[float] = []
 
     def run(self) -> None:
-        """Send until `end`; every reply to a Produce must be without an error."""
+        """Send until `end`. RuntimeError for a Produce response with an error."""
         with contextlib.closing(self._socket), self._socket.makefile("rb") as stream:
             while not self._is_over.is_set():
                 began = time.perf_counter()
@@ -70,14 +70,14 @@ class Client(threading.Thread):
                 self._is_over.wait(0.002)
 
     def end(self) -> list[float]:
-        """Stop, and return what all requests took."""
+        """Stop, and return the times of all requests."""
         self._is_over.set()
         self.join()
         return self.took
 
 
 def measure(broker: Broker, seconds: float) -> dict[str, float]:
-    """The median of what requests of each kind take, in milliseconds."""
+    """Return the median time of each kind of request, in milliseconds."""
     in_slow, in_quick = _topics(broker)
     clients = {
         OTHER: [Client(broker, _produce(in_quick))],
@@ -98,7 +98,7 @@ def _produce(topic: str) -> bytes:
 
 
 def _topics(broker: Broker) -> tuple[list[str], str]:
-    """Topics in the slow directory, and one in the other."""
+    """Return topics in the slow directory, and one in the other directory."""
     names = [f"{TOPICS}{number}" for number in range(2 * (SLOW_WRITERS + 1))]
     with contextlib.suppress(Exception):
         for name in names:
@@ -110,7 +110,7 @@ def _topics(broker: Broker) -> tuple[list[str], str]:
 
 
 def rounds(count: int, seconds: float) -> Iterator[tuple[str, str, str, float]]:
-    """System, whether the disk is slow, kind of request, milliseconds."""
+    """Yield rows: system, whether the disk is slow, kind of request, milliseconds."""
     with tempfile.TemporaryDirectory(prefix="slow-disk-") as folder:
         writes = SlowWrites(Path(folder))
         for number in range(count):

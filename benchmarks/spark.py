@@ -1,6 +1,6 @@
-"""Spark reads a topic as a batch: with its own source for Kafka from either broker, and without a broker's help.
+"""Spark reads a topic as a batch: with its own source for Kafka from either broker, and from the files of the log.
 
-One Spark reads from all brokers in turn. Each read is of all columns of all records, and its result is thrown away.
+One Spark reads from all brokers in turn. Each read has all columns of all records, and its result is dropped.
 """
 
 import statistics
@@ -19,7 +19,7 @@ from ottla.log.state.checkpoint import HIGH_WATERMARK_FILE, read_offsets
 TITLE = "Spark reads 5,000,000 records of 100 B"
 RECORDS = 5_000_000
 TOPIC = "table"
-# As many as the tasks that Spark's source may have at a time, and more.
+# At least as many as the tasks of Spark's source at a time.
 PARTITIONS = 4
 PATIENCE_S = 60.0
 
@@ -29,7 +29,7 @@ Figures = Mapping[tuple[str, str], Sequence[float]]
 
 
 def measure(system: type[Broker], spark: Any, records: int = RECORDS) -> Iterator[tuple[Row, float]]:
-    """The seconds that both ways take, on a fresh broker, once each of them has been gone for a while."""
+    """Yield the seconds of both ways, on a fresh broker, after a warm-up of each."""
     from ottla.pipeline.log_source import register
 
     register(spark)
@@ -57,14 +57,14 @@ def _fill(broker: Broker, records: int) -> None:
         *("--bootstrap-server", broker.bootstrap),
         timeout_s=300,
     )
-    # What is read from the disk ends where the broker has written down that it is committed.
+    # Reading from files ends at the high watermark in the broker's checkpoint.
     deadline = time.monotonic() + PATIENCE_S
     while True:
         committed = read_offsets(broker.data / "log" / HIGH_WATERMARK_FILE)
         if sum(offset for partition, offset in committed.items() if partition.topic == TOPIC) == records:
             return
         if time.monotonic() > deadline:
-            raise RuntimeError(f"not all is committed: {committed}")
+            raise RuntimeError(f"not all records are committed: {committed}")
         time.sleep(0.1)
 
 
@@ -75,7 +75,7 @@ def _seconds(reader: Any) -> float:
 
 
 def table(systems: Sequence[type[Broker]], figures: Figures) -> list[str]:
-    """Return the lines of a table of medians: one broker and the other, and both ways to the records of each."""
+    """Return the lines of a table of medians, which compares the brokers, and the two ways for each broker."""
     median = {key: statistics.median(found) for key, found in figures.items()}
     kafka, ottla = (system.name for system in systems)
     compared = [(f"{SOURCE.name}: {kafka}, {ottla}", (kafka, SOURCE), (ottla, SOURCE), SOURCE.bar)]

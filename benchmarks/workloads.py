@@ -1,4 +1,4 @@
-"""The work that is measured: each workload takes a running broker and returns one sample."""
+"""The workloads: each takes a running broker and returns one sample."""
 
 import re
 import time
@@ -19,10 +19,10 @@ SECONDS = 5.0
 
 
 class Load(Protocol):
-    """Work over raw sockets, for as long as is wanted."""
+    """A load over raw sockets for some seconds."""
 
     def __call__(self, broker: Broker, seconds: float = SECONDS) -> Sample:
-        """Return the rate, and what a request costs the broker."""
+        """Return the rate, and the broker's cost of a request."""
         ...
 
 
@@ -38,18 +38,18 @@ class Workload(NamedTuple):
 
 
 def address(broker: Broker) -> tuple[str, int]:
-    """Where raw sockets find a broker."""
+    """Return the broker's address for raw sockets."""
     host, port = broker.bootstrap.split(":")
     return host, int(port)
 
 
 def batch_of(records: int, now_ms: int) -> bytes:
-    """A batch of records of 100 bytes."""
+    """Return a batch of records of 100 bytes."""
     return bytes(build_batch([NewRecord(value=b"x" * 100, timestamp=now_ms) for _ in range(records)]))
 
 
 def produce_frame(topic: str, partition: int, batch: bytes) -> bytes:
-    """A request that waits for all replicas."""
+    """Return a Produce request with acks=all."""
     data = PartitionProduceData(index=partition, records=batch)
     request = ProduceRequest(
         acks=-1, timeout_ms=30000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
@@ -58,7 +58,7 @@ def produce_frame(topic: str, partition: int, batch: bytes) -> bytes:
 
 
 def no_produce_error(reply: memoryview) -> None:
-    """Refuse a reply that says that a record was not written."""
+    """Raise RuntimeError for a Produce response with an error."""
     _, response = decode_response(reply, ProduceRequest, PRODUCE_VERSION)
     codes = [p.error_code for t in cast(ProduceResponse, response).responses for p in t.partition_responses]
     if not codes or any(codes):
@@ -66,7 +66,7 @@ def no_produce_error(reply: memoryview) -> None:
 
 
 def sampled(check: Callable[[memoryview], None], every: int) -> Callable[[memoryview], None]:
-    """Check one reply in so many, so that the client stays cheap."""
+    """Return a check of only one reply in `every`, because the client must cost little."""
     count = 0
 
     def sampled(reply: memoryview) -> None:
@@ -81,7 +81,7 @@ def sampled(check: Callable[[memoryview], None], every: int) -> Callable[[memory
 def raw_produce(records: int, connections: int, in_flight: int, *, synced: bool = False) -> Load:
     """Return a load of batches with acks=all; its figure is requests a second.
 
-    Each connection has a partition of its own; or all share one, of which each record is synced to the disk.
+    Each connection has a partition of its own; with `synced` all share one, whose records are each synced to the disk.
     """
     partitions = 1 if synced else connections
     config = {"flush.messages": "1"} if synced else {}
@@ -162,14 +162,14 @@ def _full_fetch(least: int) -> Callable[[memoryview], None]:
 
 
 def metered_tool(broker: Broker, main_class: str, *arguments: str) -> tuple[str, float]:
-    """Run one of Kafka's own tools; return what it printed, and the seconds of processor time that the broker used."""
+    """Run one of Kafka's tools; return its output, and the broker's processor time in seconds."""
     before = cpu_seconds(broker)
     printed = measured_tool(main_class, *arguments, "--bootstrap-server", broker.bootstrap, timeout_s=300)
     return printed, cpu_seconds(broker) - before
 
 
 def producer_performance(count: int, size: int) -> Callable[[Broker], Sample]:
-    """Return a workload of Kafka's own ProducerPerformance; its figure is records a second."""
+    """Return a workload of Kafka's ProducerPerformance; its figure is records a second."""
 
     def measure(broker: Broker) -> Sample:
         with topic_of(broker, "perf") as topic:
@@ -185,7 +185,7 @@ def producer_performance(count: int, size: int) -> Callable[[Broker], Sample]:
 
 
 def end_to_end_latency(count: int) -> Callable[[Broker], Sample]:
-    """Return a workload of Kafka's own EndToEndLatency; its figure is the mean in milliseconds."""
+    """Return a workload of Kafka's EndToEndLatency; its figure is the mean in milliseconds."""
 
     def measure(broker: Broker) -> Sample:
         with topic_of(broker, "latency") as topic:

@@ -28,7 +28,7 @@ from ottla.broker.controller.actions import UNCLEAN_KEY
 from ottla.broker.controller.broker_queues import LocalPeer, RemotePeer
 from ottla.broker.controller.broker_queues import Peer as ControlPeer
 from ottla.broker.controller.controller import Controller
-from ottla.broker.groups.offsets_log import GroupPartitions, group_coordinator
+from ottla.broker.groups.coordinator import group_coordinator, group_loader
 from ottla.broker.loop.clock import Clock, Offload
 from ottla.broker.net.broker_client import Connect, Peer
 from ottla.broker.net.server import Server, resolve_overrides
@@ -134,9 +134,7 @@ class Assembly:
     def _subscribe(self) -> None:
         """Make all subscriptions to changes, in the order in which the listeners are called."""
         self._parts.logs.failures.listener = LogDirFailures(self._parts).failed
-        group_partitions = GroupPartitions(
-            self._parts, self.groups, load_buffer_size=self._config.values["offsets.load.buffer.size"]
-        )
+        group_partitions = group_loader(self._config.values, self._parts, self.groups)
         events = self._parts.events
         for event in (events.leading, events.following):
             event.subscribe(self._moves.go_on)
@@ -162,7 +160,7 @@ class Assembly:
         await self._nursery.start(self.session.run)
         await self._register()
         await self._nursery.start(self._config_changes.run)
-        await self._nursery.start(self.groups.run)
+        self._nursery.start_soon(self.groups.run)
         self._nursery.start_soon(self._offline_notice.run)
         await self._nursery.start(self._controller.run, self.session)
         self._nursery.start_soon(self._isr_changes.run)
@@ -174,7 +172,7 @@ class Assembly:
         if len(self._metadata.brokers) > 1:
             await hand_over(self._to_controller.ask, self._identity.broker_id, self._epoch, self._config.values)
         self.replicas.step_down()
-        self.groups.shut_down()
+        self.groups.runtime.shut_down()
 
     async def advertise(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Register other endpoints; the controller sends them to all brokers."""

@@ -69,7 +69,7 @@ from ottla.broker.replicas.parts import ReplicaParts
 from ottla.broker.replication.log_dir_moves import LogDirMoves
 from ottla.broker.requests.authorizer import Access
 from ottla.broker.requests.table import Bound, Handler, advertised
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.alter_partition import AlterPartitionRequest
@@ -82,7 +82,7 @@ from ottla.zk.store import Session
 
 
 class Parts(NamedTuple):
-    """The parts that handlers get. The threads of `validate` validate batches, and do nothing else."""
+    """What handlers get. `validate` has threads of its own, so that validating batches leaves threads to others."""
 
     cluster_id: str
     dynamic: DynamicConfig
@@ -160,7 +160,7 @@ def _of_groups(parts: Parts) -> dict[ApiKey, Bound]:
         ApiKey.FIND_COORDINATOR: _bind(
             find_coordinator,
             metadata=parts.metadata,
-            partition_for=groups.partition_for,
+            partition_for=groups.runtime.partition_for,
             create=parts.controller.auto_create,
             transactional=ClientWarnings(logging.getLogger("kafka.coordinator.transaction.TransactionCoordinator")),
         ),

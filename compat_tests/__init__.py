@@ -1,1 +1,1 @@
-"""Stock clients and tools against Ottla and Apache Kafka; imports nothing of ours."""
+"""Tests of Ottla and Apache Kafka with stock clients and tools. They import nothing of Ottla."""

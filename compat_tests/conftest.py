@@ -1,4 +1,4 @@
-"""The broker under test: every test of this folder runs against Ottla and against Apache Kafka."""
+"""The broker under test: every test of this folder runs with Ottla and with Apache Kafka."""
 
 import itertools
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from compat_tests.support.brokers import ApacheKafka, Broker, Ottla, running
 _names = itertools.count()
 
 
-# Two fixtures: one with the kinds as parameters would end a broker, and start it again, with each file.
+# Two fixtures, because one with the kinds as parameters would restart the brokers with each file.
 @pytest.fixture(scope="session")
 def ottla_for_all() -> Iterator[Broker]:
     """Run one broker for the whole session."""
@@ -27,12 +27,12 @@ def kafka_for_all() -> Iterator[Broker]:
 
 @pytest.fixture(params=["ottla", "kafka"])
 def broker(request: pytest.FixtureRequest) -> Broker:
-    """Return the session's broker of each kind."""
+    """Return the session's broker of a kind."""
     found: Broker = request.getfixturevalue(f"{request.param}_for_all")
     return found
 
 
 @pytest.fixture
 def topic() -> str:
-    """Return a name that no other test uses."""
+    """Return a unique name."""
     return f"topic-{next(_names)}"

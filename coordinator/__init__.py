@@ -1,1 +1,1 @@
-"""Groups and transactions as pure decisions. Knows no log, no zk, no broker."""
+"""The coordinator of groups, as pure decisions and a runtime for them. Knows no log, no zk, no broker."""

@@ -1,6 +1,6 @@
 """The configuration of consumer groups and of the topic that keeps them.
 
-Owns these keys. It must not know who reads a value: those of the topic itself are the broker's to read. Counterpart in
+Owns these keys. Must not know which code reads a value; the broker reads those of the topic itself. Counterpart in
 Kafka: GroupCoordinatorConfig.
 """
 
@@ -20,8 +20,8 @@ GROUP_CONFIG = ConfigDef(
             "group.initial.rebalance.delay.ms",
             _INT,
             3_000,
-            doc="How long an empty group waits for more members before its first rebalance; each that comes in that "
-            "time prolongs it.",
+            doc="How long an empty group waits for more members before its first rebalance. Every member that joins "
+            "in that time prolongs the wait.",
         ),
         ConfigKey("group.max.session.timeout.ms", _INT, 1_800_000, doc="The longest session timeout a member may ask."),
         ConfigKey("group.max.size", _INT, 2**31 - 1, _POSITIVE, doc="How many members a group may have."),
@@ -61,7 +61,7 @@ GROUP_CONFIG = ConfigDef(
             _LONG,
             600_000,
             _POSITIVE,
-            doc="How often committed offsets are looked through for those that have expired.",
+            doc="How often expired offsets are deleted.",
             importance=_HIGH,
         ),
         ConfigKey(
@@ -69,8 +69,8 @@ GROUP_CONFIG = ConfigDef(
             _INT,
             7 * 24 * 60,
             _POSITIVE,
-            doc="How long committed offsets are kept after the group has lost its last member, or, where nobody "
-            "subscribes to the topic, after the commit.",
+            doc="How long committed offsets are kept after the group has lost its last member, or after the commit if "
+            "no member subscribes to the topic.",
             importance=_HIGH,
         ),
         ConfigKey(
@@ -85,7 +85,7 @@ GROUP_CONFIG = ConfigDef(
             _INT,
             50,
             _POSITIVE,
-            doc="Partitions of `__consumer_offsets`; not to be changed once it is there.",
+            doc="Partitions of `__consumer_offsets`. Must not change once the topic exists.",
             importance=_HIGH,
         ),
         ConfigKey(
@@ -93,8 +93,8 @@ GROUP_CONFIG = ConfigDef(
             _SHORT,
             3,
             _POSITIVE,
-            doc="Replicas of `__consumer_offsets`, which is not created before there are as many brokers. Without "
-            "ZooKeeper no more than there are brokers.",
+            doc="Replicas of `__consumer_offsets`. The topic is not created before there are as many brokers. Without "
+            "ZooKeeper it gets no more replicas than there are brokers.",
             importance=_HIGH,
         ),
         ConfigKey(
@@ -110,7 +110,7 @@ GROUP_CONFIG = ConfigDef(
 
 
 class GroupConfig(NamedTuple):
-    """The values that decisions about groups need."""
+    """The values that decisions on groups need."""
 
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
@@ -122,7 +122,7 @@ class GroupConfig(NamedTuple):
 
 
 def read_group_config(values: Mapping[str, Any]) -> GroupConfig:
-    """Take them out of the values of all keys."""
+    """Return these values out of the values of all keys."""
     return GroupConfig(
         values["group.min.session.timeout.ms"],
         values["group.max.session.timeout.ms"],

@@ -1,74 +1,74 @@
-"""What a decision asks to be done: append, reply, set a timer, cancel one.
+"""The effects that a decision may ask for: append records, send a reply, set a timer, cancel one.
 
-Owns these words, and `Decision`, which gathers them while one event is decided. It must not know groups, nor who
-carries the effects out. Counterparts in Kafka: CoordinatorResult, and the callbacks that its classic
-coordinator passes around.
+Owns these four, `Decision`, which collects them while one event is decided, and the errors of appends as clients of a
+coordinator expect them. Must not know groups, transactions, or the code that carries the effects out. Counterparts in
+Kafka: CoordinatorResult, and the callbacks that the classic coordinator passes around.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Final, NamedTuple
 
-from ottla.coordinator.config import GroupConfig
 from ottla.wire.errors import ErrorCode
 
-# Takes a response. Whoever holds one owes exactly one call.
 Send = Callable[[Any], None]
+"""Takes the response to one request. The code that holds it must call it exactly once."""
 Record = tuple[bytes, bytes | None]
+"""Key and value; the value None makes a tombstone."""
+
+COORDINATOR_ERRORS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+"""The error of an append, and the error that clients of a coordinator expect in its place."""
 
 
 class Caller(NamedTuple):
-    """Who asks: client id, address as Java prints it ("/127.0.0.1"), and the version of the request."""
+    """The client of a request: its id, its address as Java prints it ("/127.0.0.1"), the version of the request."""
 
     client_id: str
     client_host: str
     api_version: int
 
 
-class TimerKey(NamedTuple):
-    """Names a timer; setting one that is set moves it. `member_id` is empty for a timer of the whole group."""
-
-    kind: str
-    group_id: str
-    member_id: str = ""
-
-
 class Append(NamedTuple):
-    """Append records, value None for a tombstone, in one batch. `then` decides on, once it is committed or failed."""
+    """Append the records in one batch. `then` decides the next event, once the batch is committed or has failed."""
 
     records: Sequence[Record]
     then: "Callable[[Decision, ErrorCode], None]"
 
 
 class Reply(NamedTuple):
-    """Answer a request."""
+    """Send the response to a request."""
 
     send: Send
     response: Any
 
 
 class SetTimer(NamedTuple):
-    """Come back in so many milliseconds."""
+    """Call `timer_fired(key)` in so many milliseconds. A timer that is set already is moved."""
 
-    key: TimerKey
+    key: Hashable
     delay_ms: int
 
 
 class CancelTimer(NamedTuple):
-    """Do not come back. Harmless for a timer that is not set."""
+    """Cancel a timer. Harmless for a timer that is not set."""
 
-    key: TimerKey
+    key: Hashable
 
 
 Effect = Append | Reply | SetTimer | CancelTimer
 
 
 class Decision:
-    """One event being decided: the time it happens at, the configuration, and the effects so far, in their order."""
+    """One event being decided: its time, and its effects so far, in their order."""
 
-    __slots__ = ("config", "effects", "now_ms")
+    __slots__ = ("effects", "now_ms")
 
-    def __init__(self, config: GroupConfig, now_ms: int) -> None:
-        self.config = config
+    def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
         self.effects: list[Effect] = []
 
@@ -80,10 +80,10 @@ class Decision:
         """Add a Reply."""
         self.effects.append(Reply(send, response))
 
-    def set_timer(self, key: TimerKey, delay_ms: int) -> None:
+    def set_timer(self, key: Hashable, delay_ms: int) -> None:
         """Add a SetTimer."""
         self.effects.append(SetTimer(key, delay_ms))
 
-    def cancel_timer(self, key: TimerKey) -> None:
+    def cancel_timer(self, key: Hashable) -> None:
         """Add a CancelTimer."""
         self.effects.append(CancelTimer(key))

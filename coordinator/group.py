@@ -1,8 +1,8 @@
 """A group: its state, its members, the offsets it has committed.
 
-Owns what a group is, which changes of state are legal, and what follows from its members alone: the leader, the
-protocol they all speak, the topics they subscribe to. It must not know when things happen to it: `rebalance` and
-`offsets` decide. Counterparts in Kafka: GroupMetadata, MemberMetadata.
+Owns the data of a group, the legal changes of its state, and what follows from its members alone: the leader, the
+protocol that all members support, the topics they subscribe to. Must not know the requests of groups: `joining`,
+`rebalance` and `offsets` decide them. Counterparts in Kafka: GroupMetadata, MemberMetadata.
 """
 
 from collections import Counter
@@ -11,14 +11,14 @@ from contextlib import suppress
 from enum import Enum
 from typing import Final, NamedTuple
 
-from ottla.coordinator.effects import Decision, Send, TimerKey
+from ottla.coordinator.config import GroupConfig
+from ottla.coordinator.effects import Decision, Send
 from ottla.coordinator.records import (
     CONSUMER_PROTOCOL,
     NO_TIMESTAMP,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitValue,
-    UnknownRecordError,
     group_value,
     subscribed_topics,
 )
@@ -26,13 +26,21 @@ from ottla.wire.errors import DecodeError, ErrorCode
 from ottla.wire.types import TopicPartition
 
 
+class TimerKey(NamedTuple):
+    """The name of a timer. `member_id` is empty for a timer of the whole group."""
+
+    kind: str
+    group_id: str
+    member_id: str = ""
+
+
 class State(Enum):
-    """What a group is doing.
+    """The state of a group.
 
     EMPTY: no members, but perhaps offsets. PREPARING_REBALANCE: joins are parked until every member has joined again or
-    the time is over. COMPLETING_REBALANCE: a new generation; syncs are parked until the leader has brought the
-    assignment and it is committed. STABLE: every member has, or may have, its assignment. DEAD: deleted, or coordinated
-    elsewhere; nothing is parked, and it is no longer found by its name.
+    the rebalance timeout is over. COMPLETING_REBALANCE: a new generation; syncs are parked until the assignment of the
+    leader is committed. STABLE: every member has its assignment, or can get it. DEAD: deleted, or coordinated by
+    another broker; nothing is parked, and the shard does not have the group any more.
     """
 
     EMPTY = "Empty"
@@ -51,11 +59,11 @@ LEGAL_TRANSITIONS: Final = {
 }
 
 Protocols = Mapping[str, bytes]
-"""The protocols a member speaks, best first, and what it says in each."""
+"""The protocols that a member supports, best first, each with the member's metadata for it."""
 
 
 class Identity(NamedTuple):
-    """What of a static member may change within a generation: it comes back under another id, with other words."""
+    """The fields of a static member that change when it comes back within a generation."""
 
     generation_id: int
     member_id: str
@@ -68,7 +76,7 @@ class Member:
     """A member of a group, static if it has an instance id.
 
     `awaiting_join` and `awaiting_sync` are its parked requests. `is_new` is true until its first rebalance is complete.
-    `stored` is what the log says of a static member that has come back, until that is in the log as well.
+    `stored` is the identity in the log of a static member that has come back, until its new identity is committed.
     """
 
     __slots__ = (
@@ -109,52 +117,53 @@ class Member:
         self.is_new = False
         self.stored: Identity | None = None
 
-    def speaks_as(self, protocols: Protocols) -> bool:
-        """Whether these are its protocols, in the same order and with the same words."""
+    def has_protocols(self, protocols: Protocols) -> bool:
+        """Whether these are its protocols, in the same order and with the same metadata."""
         return list(self.protocols.items()) == list(protocols.items())
 
 
 class CommittedOffset(NamedTuple):
-    """An offset that was committed; `order` numbers the commits of one partition of __consumer_offsets."""
+    """A committed offset. `order` numbers the commits of one partition of __consumer_offsets."""
 
     value: OffsetCommitValue
     order: int
 
 
 class InitialDelay(NamedTuple):
-    """The first rebalance of a group waits for more members: for how long now, and how much longer at most."""
+    """How long the first rebalance of a group waits for more members: now, and after that at most."""
 
     current_ms: int
     remaining_ms: int
 
 
 class Group:
-    """A group. Changed by decisions alone; whoever changes parked requests or members keeps the counts right here."""
+    """A group. Only decisions change it. `awaiting_join_count` and `pending_sync` follow the members."""
 
-    def __init__(self, group_id: str, now_ms: int) -> None:
+    def __init__(self, group_id: str, config: GroupConfig, now_ms: int) -> None:
         self.group_id = group_id
+        self.config = config
         self.state = State.EMPTY
         self.state_timestamp_ms: int | None = now_ms
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.generation_id = 0
         self.assigned_generation_id = 0
-        """The generation whose assignment the leader has brought last."""
+        """The last generation for which the leader sent an assignment."""
         self.leader_id: str | None = None
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
         self.pending_members: set[str] = set()
-        """Ids that were given out, whose owners have not joined with them yet (KIP-394)."""
+        """Ids that the coordinator gave out and that have not joined yet (KIP-394)."""
         self.pending_sync: set[str] = set()
         self.awaiting_join_count = 0
         self.initial_delay: InitialDelay | None = None
         self.new_member_added = False
         self.subscribed_topics: frozenset[str] | None = None
-        """What the consumers subscribe to; None if nobody knows."""
+        """The topics that the consumers subscribe to; None if they cannot be read."""
         self.offsets: dict[TopicPartition, CommittedOffset] = {}
         self.pending_offsets: dict[TopicPartition, list[int]] = {}
         """The order of each commit that is being appended."""
-        self._speakers: Counter[str] = Counter()
+        self._supporters: Counter[str] = Counter()
 
     # ------------------------------------------------------------------------------------------------ state
 
@@ -166,10 +175,10 @@ class Group:
         self.state_timestamp_ms = now_ms
 
     def begin_generation(self, now_ms: int) -> None:
-        """Go on to a new generation with the members that are there."""
+        """Begin a new generation with the present members."""
         self.generation_id += 1
         self.protocol_name = self.select_protocol() if self.members else None
-        self.learn_subscriptions()
+        self.update_subscriptions()
         self.transition_to(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now_ms)
         self.pending_sync.clear()
 
@@ -181,7 +190,7 @@ class Group:
     # ------------------------------------------------------------------------------------------------ members
 
     def add(self, member: Member, protocol_type: str) -> None:
-        """Take in a member; the first one says what the group is for."""
+        """Add a member. The first one sets the protocol type of the group."""
         if not self.members:
             self.protocol_type = protocol_type
         if member.instance_id is not None:
@@ -189,26 +198,26 @@ class Group:
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
-        self._speakers.update(member.protocols.keys())
+        self._supporters.update(member.protocols.keys())
         self.pending_members.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Drop a member, or an id that waits for one. Nothing of it may be parked any more."""
+        """Remove a member, or an id of `pending_members`. It must have no parked request."""
         self.pending_members.discard(member_id)
         self.pending_sync.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is not None:
-            self._forget_protocols(member)
+            self._remove_protocols(member)
             if member.instance_id is not None:
                 self.static_members.pop(member.instance_id, None)
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
 
     def rename_static_member(self, member: Member, new_member_id: str) -> None:
-        """Give a static member that has come back, or whose return failed, another id."""
+        """Change the id of a static member that has come back, or whose return failed."""
         old_member_id = member.member_id
         assert member.instance_id is not None
-        # In its old place: the order of members is the order in which they are told to the leader.
+        # In its old place, because the leader gets the members in this order.
         self.members = {
             (new_member_id if member_id == old_member_id else member_id): each
             for member_id, each in self.members.items()
@@ -222,17 +231,12 @@ class Group:
             self.pending_sync.add(new_member_id)
 
     def identity_of(self, member: Member) -> Identity:
-        """What of a member may change."""
-        return Identity(
-            self.generation_id,
-            member.member_id,
-            member.protocols,
-            member.rebalance_timeout_ms,
-            member.session_timeout_ms,
-        )
+        """Return the identity of a member in this generation."""
+        rebalance_ms, session_ms = member.rebalance_timeout_ms, member.session_timeout_ms
+        return Identity(self.generation_id, member.member_id, member.protocols, rebalance_ms, session_ms)
 
-    def take_back(self, member: Member) -> None:
-        """A static member has not come back after all: it is again what the log says."""
+    def restore_member(self, member: Member) -> None:
+        """Give a static member whose return failed the identity that the log has."""
         stored = member.stored
         assert stored is not None
         self.change_member(member, stored.protocols, stored.rebalance_timeout_ms, stored.session_timeout_ms)
@@ -241,28 +245,28 @@ class Group:
     def change_member(
         self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int
     ) -> None:
-        """Take over what a member says when it joins again."""
-        self._forget_protocols(member)
-        self._speakers.update(protocols.keys())
+        """Take over the fields of a repeated join."""
+        self._remove_protocols(member)
+        self._supporters.update(protocols.keys())
         member.protocols = protocols
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
     def park_join(self, member: Member, send: Send) -> Send | None:
-        """Keep a join to be answered later; returns the one that it replaces, which nobody waits for any more."""
+        """Park a join. Returns the join that it replaces."""
         replaced = member.awaiting_join
         member.awaiting_join = send
         self.awaiting_join_count += replaced is None
         return replaced
 
     def take_join(self, member: Member) -> Send | None:
-        """The member's parked join, which is the caller's to answer now."""
+        """Return the member's parked join and forget it. The caller must answer it."""
         send, member.awaiting_join = member.awaiting_join, None
         self.awaiting_join_count -= send is not None
         return send
 
     def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Whether a request comes from a member, and from the one that has the instance id now."""
+        """The error of a request with these ids: NONE for a member that owns the instance id, if there is one."""
         if instance_id is not None:
             current = self.static_members.get(instance_id)
             if current is None:
@@ -271,8 +275,9 @@ class Group:
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
-    def has_room_for(self, member_id: str, max_size: int) -> bool:
-        """Whether a member may join. Members that have not joined again make room for those that do."""
+    def has_room_for(self, member_id: str) -> bool:
+        """Whether a member may join. Members that have not joined again take no room in a rebalance."""
+        max_size = self.config.max_size
         member = self.members.get(member_id)
         if self.state is State.PREPARING_REBALANCE:
             return (member is not None and member.awaiting_join is not None) or self.awaiting_join_count < max_size
@@ -282,16 +287,16 @@ class Group:
 
     @property
     def all_joined(self) -> bool:
-        """Whether everybody who was asked to join has done so."""
+        """Whether all members and all pending members have joined."""
         return self.awaiting_join_count == len(self.members) and not self.pending_members
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long a rebalance waits: as long as its most patient member asks."""
+        """How long a rebalance waits for joins: the longest timeout of its members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
-        """See to it that the leader is one who has joined; false if nobody has."""
+        """Make a joined member the leader. Returns False if no member has joined."""
         leader = self.members.get(self.leader_id or "")
         if leader is not None and leader.awaiting_join is not None:
             return True
@@ -304,47 +309,47 @@ class Group:
     # ------------------------------------------------------------------------------------------------ protocols
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether somebody who speaks these protocols can join: one of them must be spoken by every member."""
+        """Whether a member with these protocols can join, because all members support one of them."""
         if self.state is State.EMPTY:
             return bool(protocol_type) and bool(protocols)
-        return protocol_type == self.protocol_type and any(self._speakers[p] == len(self.members) for p in protocols)
+        return protocol_type == self.protocol_type and any(self._supporters[p] == len(self.members) for p in protocols)
 
     def select_protocol(self) -> str:
-        """The protocol with the most votes; each member votes for the one it likes best of those that all speak."""
-        everybody = len(self.members)
+        """The protocol with the most votes. Each member votes for its best one among those that all members support."""
+        all_members = len(self.members)
         votes = Counter(
-            next(protocol for protocol in member.protocols if self._speakers[protocol] == everybody)
+            next(protocol for protocol in member.protocols if self._supporters[protocol] == all_members)
             for member in self.members.values()
         )
         return votes.most_common(1)[0][0]
 
-    def said_by(self, member: Member) -> bytes:
-        """What a member says in the protocol that was chosen."""
+    def metadata_of(self, member: Member) -> bytes:
+        """The metadata of a member for the chosen protocol."""
         return member.protocols[self.protocol_name or ""]
 
-    def _forget_protocols(self, member: Member) -> None:
+    def _remove_protocols(self, member: Member) -> None:
         for protocol in member.protocols:
-            self._speakers[protocol] -= 1
-            if not self._speakers[protocol]:
-                del self._speakers[protocol]
+            self._supporters[protocol] -= 1
+            if not self._supporters[protocol]:
+                del self._supporters[protocol]
 
-    def learn_subscriptions(self) -> None:
-        """Find out what the consumers subscribe to, as far as they say so in words that are known here."""
+    def update_subscriptions(self) -> None:
+        """Read `subscribed_topics` from the metadata of the consumers."""
         self.subscribed_topics = None
         if self.protocol_type == CONSUMER_PROTOCOL:
-            with suppress(DecodeError, UnknownRecordError):
-                said = (subscribed_topics(self.said_by(member)) for member in self.members.values())
-                self.subscribed_topics = frozenset().union(*said)
+            with suppress(DecodeError):
+                topics = (subscribed_topics(self.metadata_of(member)) for member in self.members.values())
+                self.subscribed_topics = frozenset().union(*topics)
 
     # ------------------------------------------------------------------------------------------------ records
 
     @property
     def has_offsets(self) -> bool:
-        """Whether offsets are committed, or being so."""
+        """Whether offsets are committed, or being appended."""
         return bool(self.offsets or self.pending_offsets)
 
     def record(self, assignment: Mapping[str, bytes]) -> bytes:
-        """The record that keeps this generation."""
+        """The value of this generation's record."""
         return group_value(
             GroupMetadataValue(
                 protocol_type=self.protocol_type or "",
@@ -360,7 +365,7 @@ class Group:
                         client_host=member.client_host,
                         rebalance_timeout=member.rebalance_timeout_ms,
                         session_timeout=member.session_timeout_ms,
-                        subscription=self.said_by(member),
+                        subscription=self.metadata_of(member),
                         assignment=assignment[member.member_id],
                     )
                     for member in self.members.values()
@@ -369,7 +374,7 @@ class Group:
         )
 
     def load(self, value: GroupMetadataValue) -> None:
-        """Become what a record says. Only for a new group."""
+        """Take over the value of a record. Only for a new group."""
         self.generation_id = value.generation
         self.protocol_type = value.protocol_type or None
         self.protocol_name = value.protocol
@@ -389,24 +394,24 @@ class Group:
             self.add(member, value.protocol_type)
         self.leader_id = value.leader
         self.state = State.STABLE if self.members else State.EMPTY
-        self.learn_subscriptions()
+        self.update_subscriptions()
 
 
 def member_timer(group: Group, member_id: str) -> TimerKey:
-    """The timer at whose end a member that was not heard of, or an id that nobody has joined with, is dropped."""
+    """The timer that removes a silent member, or an id that has not joined."""
     return TimerKey("member", group.group_id, member_id)
 
 
 def join_timer(group: Group) -> TimerKey:
-    """The timer at whose end a rebalance goes on with those who have joined."""
+    """The timer that ends the wait of a rebalance for joins."""
     return TimerKey("join", group.group_id)
 
 
 def sync_timer(group: Group) -> TimerKey:
-    """The timer at whose end members that have not synced are dropped."""
+    """The timer that removes members that have not synced."""
     return TimerKey("sync", group.group_id)
 
 
 def restart_session(decision: Decision, group: Group, member: Member) -> None:
-    """A member was heard of: wait for its session timeout anew."""
+    """Set the timer of a member to its session timeout."""
     decision.set_timer(member_timer(group, member.member_id), member.session_timeout_ms)

@@ -1,15 +1,15 @@
 """The groups of one partition of __consumer_offsets.
 
-Owns which groups there are, what is asked of groups that are not, and how records become groups again. It must not know
-where the records are, nor what time passes between two events. Counterparts in Kafka: the cache of
-GroupMetadataManager, GroupCoordinatorShard.
+Owns which groups exist, the answers for groups that do not, and the replay of records. Must not know where the records
+are, or the time between two events. Counterparts in Kafka: the cache of GroupMetadataManager, GroupCoordinatorShard.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 
 from ottla.coordinator import joining, offsets, rebalance
-from ottla.coordinator.effects import Caller, Decision, Record, Send, TimerKey
-from ottla.coordinator.group import CommittedOffset, Group, Member, State
+from ottla.coordinator.config import GroupConfig
+from ottla.coordinator.effects import Caller, Decision, Record, Send
+from ottla.coordinator.group import CommittedOffset, Group, Member, State, TimerKey
 from ottla.coordinator.records import (
     CONSUMER_PROTOCOL,
     GroupKey,
@@ -22,7 +22,7 @@ from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupRequest
-from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
+from ottla.wire.messages.leave_group import MemberIdentity, MemberResponse
 from ottla.wire.messages.list_groups import ListedGroup
 from ottla.wire.messages.offset_commit import OffsetCommitRequest
 from ottla.wire.messages.offset_delete import (
@@ -37,18 +37,22 @@ from ottla.wire.types import TopicPartition
 
 
 class GroupShard:
-    """The groups of one partition. Every method decides one event; what is to be done stands in the decision."""
+    """The groups of one partition.
 
-    def __init__(self, new_member_id: Callable[[str], str]) -> None:
+    A method that takes a decision decides one event. `offset_fetch`, `describe` and `list_groups` change nothing.
+    """
+
+    def __init__(self, config: GroupConfig, new_member_id: Callable[[str], str]) -> None:
         self.groups: dict[str, Group] = {}
+        self._config = config
         self._new_member_id = new_member_id
         self._order = 0
 
     # ------------------------------------------------------------------------------------------------ membership
 
     def join_group(self, decision: Decision, caller: Caller, request: JoinGroupRequest, send: Send) -> None:
-        """Let somebody join; a group begins with its first member."""
-        config = decision.config
+        """Decide a join. The first member of a group creates it."""
+        config = self._config
         if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
             decision.reply(send, rebalance.join_error(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id))
             return
@@ -61,7 +65,7 @@ class GroupShard:
         joining.join(decision, group, joining.Joining(caller, request, send), self._new_member_id)
 
     def sync_group(self, decision: Decision, request: SyncGroupRequest, send: Send) -> None:
-        """Hand in an assignment, or ask for one."""
+        """Decide a sync."""
         group = self.groups.get(request.group_id)
         if group is None:
             decision.reply(send, rebalance.sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
@@ -69,28 +73,16 @@ class GroupShard:
             rebalance.sync(decision, group, request, send)
 
     def heartbeat(self, decision: Decision, request: HeartbeatRequest) -> ErrorCode:
-        """A member is alive."""
+        """Restart the session of a member."""
         group = self.groups.get(request.group_id)
         return ErrorCode.UNKNOWN_MEMBER_ID if group is None else rebalance.heartbeat(decision, group, request)
 
-    def leave_group(
-        self, decision: Decision, request: LeaveGroupRequest, leaving: Sequence[MemberIdentity]
-    ) -> list[MemberResponse]:
-        """Let members go."""
-        group = self.groups.get(request.group_id)
-        if group is not None:
-            return rebalance.leave(decision, group, leaving)
-        return [
-            MemberResponse(
-                member_id=each.member_id,
-                group_instance_id=each.group_instance_id,
-                error_code=ErrorCode.UNKNOWN_MEMBER_ID,
-            )
-            for each in leaving
-        ]
+    def leave_group(self, decision: Decision, group_id: str, leaving: Sequence[MemberIdentity]) -> list[MemberResponse]:
+        """Remove members."""
+        return rebalance.leave(decision, self.groups.get(group_id), leaving)
 
     def timer_fired(self, decision: Decision, key: TimerKey) -> None:
-        """A timer that a decision has set has run out."""
+        """Decide what follows from a timer that is due."""
         group = self.groups.get(key.group_id)
         if group is None:
             return
@@ -104,7 +96,7 @@ class GroupShard:
     # ---------------------------------------------------------------------------------------------------- offsets
 
     def offset_commit(self, decision: Decision, request: OffsetCommitRequest, send: Send) -> None:
-        """Commit offsets; a client that only keeps offsets here makes a group by its first commit."""
+        """Commit offsets. The first commit of a client without members creates a group."""
         group = self.groups.get(request.group_id)
         if group is None:
             if request.generation_id_or_member_epoch >= 0:
@@ -116,22 +108,18 @@ class GroupShard:
     def offset_fetch(
         self, group_id: str, topics: offsets.FetchTopics | None, require_stable: bool
     ) -> list[OffsetFetchResponseTopics]:
-        """Look up committed offsets."""
+        """Return committed offsets."""
         return offsets.fetch(self.groups.get(group_id), topics, require_stable)
 
     def offset_delete(self, decision: Decision, request: OffsetDeleteRequest, send: Send) -> None:
-        """Forget committed offsets, but for topics that the group is subscribed to."""
+        """Delete committed offsets, except for topics that the group is subscribed to."""
         group = self.groups.get(request.group_id)
-        error = ErrorCode.NONE
-        if group is None:
-            error = ErrorCode.GROUP_ID_NOT_FOUND
-        elif group.state is not State.EMPTY and group.protocol_type != CONSUMER_PROTOCOL:
-            error = ErrorCode.NON_EMPTY_GROUP
-        if error or group is None:
+        if group is None or (group.state is not State.EMPTY and group.protocol_type != CONSUMER_PROTOCOL):
+            error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else ErrorCode.NON_EMPTY_GROUP
             decision.reply(send, OffsetDeleteResponse(error_code=error, topics=()))
             return
         errors = {topic.name: offsets.may_delete(group, topic.name) for topic in request.topics}
-        going = [
+        deleted = [
             TopicPartition(topic.name, each.partition_index)
             for topic in request.topics
             if not errors[topic.name]
@@ -154,30 +142,30 @@ class GroupShard:
             ]
             decision.reply(send, OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=topics))
 
-        if going:
-            self._forget(decision, group, going, stored)
+        if deleted:
+            self._delete(decision, group, deleted, stored)
         else:
             stored(decision, ErrorCode.NONE)
 
     def topics_deleted(self, decision: Decision, names: frozenset[str]) -> None:
-        """Forget the offsets for topics that are no more, and all groups that have nothing, as Kafka does then."""
+        """Delete the offsets of deleted topics. As in Kafka, all groups without offsets and members are deleted too."""
         for group in list(self.groups.values()):
             gone = [each for each in [*group.offsets, *group.pending_offsets] if each.topic in names]
-            self._forget(decision, group, gone, _nobody_waits)
+            self._delete(decision, group, gone, _no_reply)
 
     def expire(self, decision: Decision) -> None:
-        """Forget offsets that have expired, and the groups that are left with nothing."""
+        """Delete expired offsets, and groups without offsets and members."""
         for group in list(self.groups.values()):
-            self._forget(decision, group, offsets.expired(group, decision.now_ms, decision.config), _nobody_waits)
+            self._delete(decision, group, offsets.expired(group, decision.now_ms), _no_reply)
 
-    def _forget(
+    def _delete(
         self,
         decision: Decision,
         group: Group,
         partitions: Iterable[TopicPartition],
         then: Callable[[Decision, ErrorCode], None],
     ) -> None:
-        """Forget offsets, and the group if nothing else is left of it; `then` when that is committed."""
+        """Delete offsets, and the group if it has no others and no members. `then` decides when that is committed."""
         tombstones: list[Record] = offsets.delete(group, partitions)
         if group.state is State.EMPTY and not group.has_offsets:
             group.transition_to(State.DEAD, decision.now_ms)
@@ -192,7 +180,7 @@ class GroupShard:
     # ------------------------------------------------------------------------------------------- for administrators
 
     def describe(self, group_id: str) -> DescribedGroup:
-        """What a group is and who is in it; a group that is not there is a dead one."""
+        """Return state and members of a group. An unknown group is dead."""
         group = self.groups.get(group_id)
         stable = group is not None and group.state is State.STABLE
         return DescribedGroup(
@@ -205,7 +193,7 @@ class GroupShard:
         )
 
     def list_groups(self) -> list[ListedGroup]:
-        """All groups, in a line each."""
+        """Return all groups."""
         return [
             ListedGroup(
                 group_id=group.group_id,
@@ -217,7 +205,7 @@ class GroupShard:
         ]
 
     def delete_group(self, decision: Decision, group_id: str, send: Callable[[ErrorCode], None]) -> None:
-        """Delete a group that has no members; the answer is an error code."""
+        """Delete a group without members. `send` takes an error code."""
         group = self.groups.get(group_id)
         if group is None:
             decision.reply(send, ErrorCode.GROUP_ID_NOT_FOUND)
@@ -225,14 +213,14 @@ class GroupShard:
             decision.reply(send, ErrorCode.NON_EMPTY_GROUP)
         else:
             everything = [*group.offsets, *group.pending_offsets]
-            self._forget(
+            self._delete(
                 decision, group, everything, lambda later, error: later.reply(send, offsets.commit_error(error))
             )
 
     # --------------------------------------------------------------------------------------------------- the log
 
     def replay(self, key: bytes, value: bytes | None, now_ms: int) -> None:
-        """Take in one record. UnknownRecordError or DecodeError if it cannot be read."""
+        """Apply one record. Raises DecodeError for a record that cannot be read."""
         parsed = read_key(key)
         known = self.groups.get(parsed.group_id)
         if isinstance(parsed, GroupKey):
@@ -251,22 +239,23 @@ class GroupShard:
         committed = CommittedOffset(read_offset_value(value), self._next_order())
         offsets.put(known or self._create(parsed.group_id, now_ms), partition, committed)
 
-    def loaded(self, decision: Decision) -> None:
-        """All records are replayed: drop what is left of groups that are gone, and watch the members of the others."""
+    def loaded(self, decision: Decision) -> int:
+        """Drop groups that were deleted, and start the sessions of the others. Returns how many groups there are."""
         for group in list(self.groups.values()):
             if group.generation_id == 0 and not group.offsets:
                 del self.groups[group.group_id]
             else:
                 rebalance.start(decision, group)
+        return len(self.groups)
 
     def unload(self, decision: Decision) -> None:
-        """Another broker coordinates these groups from now on."""
+        """Drop all groups, because another broker coordinates them."""
         for group in self.groups.values():
             rebalance.stop(decision, group)
         self.groups.clear()
 
     def _create(self, group_id: str, now_ms: int) -> Group:
-        group = self.groups[group_id] = Group(group_id, now_ms)
+        group = self.groups[group_id] = Group(group_id, self._config, now_ms)
         return group
 
     def _next_order(self) -> int:
@@ -280,10 +269,10 @@ def _described(group: Group, member: Member, stable: bool) -> DescribedGroupMemb
         group_instance_id=member.instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        member_metadata=group.said_by(member) if stable else b"",
+        member_metadata=group.metadata_of(member) if stable else b"",
         member_assignment=member.assignment if stable else b"",
     )
 
 
-def _nobody_waits(_: Decision, __: ErrorCode) -> None:
-    """Should the tombstones be lost, what they were for is found and forgotten again."""
+def _no_reply(_: Decision, __: ErrorCode) -> None:
+    """If the tombstones are lost, the next expiry deletes again."""

@@ -1,11 +1,11 @@
-"""A member joins: for the first time, again, or under its old name after a restart.
+"""The join of a member: for the first time, again, or as a static member after a restart.
 
-Owns who is let in and by which id: ids given out first (KIP-394), static members (KIP-345), the bound on a group's
-size. It must not know how the rebalance goes on from there: `rebalance` decides. Counterpart in Kafka: the joins of the
-classic GroupCoordinator.
+Owns which members may join and their ids: ids given out first (KIP-394), static members (KIP-345), the largest size of
+a group. Must not know how the rebalance goes on: `rebalance` decides. Counterpart in Kafka: the joins of the classic
+GroupCoordinator.
 
-Deviations: who brings an instance id with an id that was given to a dynamic member is an UNKNOWN_MEMBER_ID (in Kafka an
-exception). A static member whose return could not be committed is what it was before, with its protocols.
+Deviations: an instance id together with an id of `pending_members` gets UNKNOWN_MEMBER_ID (in Kafka an exception). If
+the return of a static member cannot be committed, the member has its old id and its old protocols again.
 """
 
 import logging
@@ -29,17 +29,16 @@ from ottla.wire.messages.join_group import JoinGroupRequest
 
 logger = logging.getLogger("kafka.coordinator.group.GroupCoordinator")
 
-# A new member sends no heartbeats while its first join is parked, and its connection is not watched. If it is still
-# there when this is over, it tries again.
+# The session timeout of a new member while its first join is parked, because it sends no heartbeats then.
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60_000
 # From this version on a new member is given its id before it becomes a member (KIP-394).
 _MEMBER_ID_REQUIRED_FROM: Final = 4
-# From this version on a leader can be told that there is nothing to assign (KIP-814).
+# From this version on a response can tell the leader to skip the assignment (KIP-814).
 _SKIP_ASSIGNMENT_FROM: Final = 9
 
 
 class Joining:
-    """A join that is being decided."""
+    """A join being decided."""
 
     __slots__ = ("caller", "protocols", "reason", "rebalance_timeout_ms", "request", "send")
 
@@ -47,21 +46,21 @@ class Joining:
         self.caller = caller
         self.request = request
         self.send = send
-        # A protocol that is named twice counts as its first naming.
+        # Of a protocol that is named twice the first metadata counts.
         protocols: dict[str, bytes] = {}
         for each in request.protocols:
             protocols.setdefault(each.name, each.metadata)
         self.protocols: Protocols = protocols
-        # The first version of the request knew one timeout for both.
+        # The first version of the request has one timeout for both.
         first_version = caller.api_version == 0
         self.rebalance_timeout_ms = request.session_timeout_ms if first_version else request.rebalance_timeout_ms
         self.reason = f"client reason: {request.reason or 'not provided'}"
 
 
 def join(decision: Decision, group: Group, joining: Joining, new_member_id: Callable[[str], str]) -> None:
-    """Let somebody join, or join again."""
+    """Decide a join."""
     member_id = joining.request.member_id
-    if not group.has_room_for(member_id, decision.config.max_size):
+    if not group.has_room_for(member_id):
         group.remove(member_id)
         decision.cancel_timer(member_timer(group, member_id))
         decision.reply(joining.send, join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
@@ -117,16 +116,16 @@ def _join_again(decision: Decision, group: Group, joining: Joining) -> None:
         decision.reply(joining.send, join_error(error, member_id))
         return
     member = group.members[member_id]
-    changed = not member.speaks_as(joining.protocols)
+    changed = not member.has_protocols(joining.protocols)
     leads = group.leader_id == member_id
     if group.state is State.PREPARING_REBALANCE or changed or (leads and group.state is State.STABLE):
-        # A leader joins again because something changed that only it has seen, such as the partitions of a topic.
+        # A leader joins again because of a change that only it knows, such as new partitions of a topic.
         _change_member(decision, group, joining, member)
         why = "Updating metadata for" if changed else "Leader re-joining:" if leads else "Re-joining:"
         maybe_prepare_rebalance(decision, group, f"{why} member {member_id} in {group.state.value}; {joining.reason}")
     else:
-        # The answer to its last join may have been lost.
-        decision.reply(joining.send, joined(group, member, tell_members=leads))
+        # The response to its last join may have been lost.
+        decision.reply(joining.send, joined(group, member))
 
 
 def _change_member(decision: Decision, group: Group, joining: Joining, member: Member) -> None:
@@ -139,7 +138,7 @@ def _change_member(decision: Decision, group: Group, joining: Joining, member: M
 def _return_static_member(
     decision: Decision, group: Group, joining: Joining, member: Member, new_member_id: str
 ) -> None:
-    """A static member has been restarted: it takes its own place, without a rebalance if the group is stable."""
+    """Give a restarted static member its old place, without a rebalance if the group is stable."""
     old_member_id, old_leader_id = member.member_id, group.leader_id
     if member.stored is None or member.stored.generation_id != group.generation_id:
         member.stored = group.identity_of(member)
@@ -150,7 +149,7 @@ def _return_static_member(
     restart_session(decision, group, member)
     reason = f"static member {new_member_id} with instance id {member.instance_id} came back; {joining.reason}"
     if group.state is State.COMPLETING_REBALANCE:
-        # The leader may be assigning to the old id.
+        # The leader may have assigned to the old id.
         prepare_rebalance(decision, group, reason)
         return
     if group.state is State.PREPARING_REBALANCE:
@@ -161,29 +160,28 @@ def _return_static_member(
     identity = group.identity_of(member)
 
     def stored(decision: Decision, error: ErrorCode) -> None:
-        # Otherwise a rebalance has begun, which answers it, or the member has gone.
+        # Otherwise a rebalance has begun, which answers the join, or the member has left.
         if group.state is not State.STABLE or group.generation_id != identity.generation_id:
             return
         if not error:
             member.stored = identity
         if member.awaiting_join is not joining.send:
-            # It has come back once more.
+            # The member has come back once more.
             return
         group.take_join(member)
         if error:
             logger.warning("Failed to persist metadata for group %s: %s", group.group_id, error.name)
             decision.cancel_timer(member_timer(group, new_member_id))
-            group.take_back(member)
-            response = joined(group, member)
-            response.error_code, response.member_id = STORE_ERRORS.get(error, error), ""
+            group.restore_member(member)
+        response = joined(group, member)
+        if error:
+            response.error_code, response.member_id, response.members = STORE_ERRORS.get(error, error), "", []
         elif joining.caller.api_version >= _SKIP_ASSIGNMENT_FROM:
-            leads = group.leader_id == new_member_id
-            response = joined(group, member, tell_members=leads)
-            response.skip_assignment = leads
+            response.skip_assignment = group.leader_id == new_member_id
         else:
-            # By its old id as the leader's it does not know itself for the leader, and assigns nothing.
-            response = joined(group, member, leader_id=old_leader_id)
-        group.learn_subscriptions()
+            # With its old id as the leader's, the member takes itself for a follower and assigns nothing.
+            response.leader, response.members = old_leader_id or "", []
+        group.update_subscriptions()
         decision.reply(joining.send, response)
         restart_session(decision, group, member)
 

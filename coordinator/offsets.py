@@ -1,17 +1,16 @@
-"""Offsets are committed, looked up, deleted, and expire.
+"""The offsets of a group: commit, fetch, deletion, expiry.
 
-Owns what a commit must say to be taken, when it counts, and when an offset is given up. It must not know how a group
-rebalances, nor where it is kept. Counterparts in Kafka: GroupMetadataManager and the offsets of GroupMetadata.
+Owns the checks of a commit, when it counts, and when an offset expires. Must not know how a group rebalances, or where
+it is kept. Counterparts in Kafka: GroupMetadataManager and the offsets of GroupMetadata.
 
-Deviations: deletions are answered when their tombstones are committed (in Kafka: when they are appended), and have
-tombstones for commits under way as well, which would otherwise come back with the next load.
+Deviations: a deletion is answered when its tombstones are committed (in Kafka: when they are appended). It writes
+tombstones for pending commits too, because these would come back with the next load.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ottla.coordinator.config import GroupConfig
-from ottla.coordinator.effects import Decision, Record, Send
+from ottla.coordinator.effects import COORDINATOR_ERRORS, Decision, Record, Send
 from ottla.coordinator.group import CommittedOffset, Group, State, restart_session
 from ottla.coordinator.records import CONSUMER_PROTOCOL, NO_TIMESTAMP, OffsetCommitValue, offset_key, offset_value
 from ottla.wire.errors import ErrorCode
@@ -33,21 +32,14 @@ from ottla.wire.types import TopicPartition
 _NO_RETENTION: Final = -1
 _NO_OFFSET: Final = -1
 
-_COMMIT_ERRORS: Final = {
-    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+_COMMIT_ERRORS: Final = COORDINATOR_ERRORS | {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
 }
 
 
 def commit_error(error: ErrorCode) -> ErrorCode:
-    """What a client is told when offsets could not be appended."""
+    """The error that clients expect for the error of an append of offsets."""
     return _COMMIT_ERRORS.get(error, error)
 
 
@@ -55,7 +47,7 @@ def commit_error(error: ErrorCode) -> ErrorCode:
 
 
 def commit(decision: Decision, group: Group, request: OffsetCommitRequest, order: int, send: Send) -> None:
-    """Take a commit, or say why not; `order` is its number in this partition of __consumer_offsets."""
+    """Decide a commit. `order` is its number in this partition of __consumer_offsets."""
     error = _check_commit(group, request)
     if error:
         decision.reply(send, refused_commit(request, error))
@@ -63,7 +55,7 @@ def commit(decision: Decision, group: Group, request: OffsetCommitRequest, order
     member = group.members.get(request.member_id)
     if member is not None:
         restart_session(decision, group, member)
-    # A partition that is named twice counts as its last naming, and is answered once.
+    # Of a partition that is named twice the last offset counts. It is answered once.
     asked = {
         TopicPartition(topic.name, each.partition_index): each for topic in request.topics for each in topic.partitions
     }
@@ -74,7 +66,7 @@ def commit(decision: Decision, group: Group, request: OffsetCommitRequest, order
         topic, index = partition
         answer = OffsetCommitResponsePartition(partition_index=index, error_code=ErrorCode.NONE)
         topics.setdefault(topic, []).append(answer)
-        value = _value(decision, request, wanted)
+        value = _value(group, request, wanted, decision.now_ms)
         if value is None:
             answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
         else:
@@ -103,26 +95,26 @@ def _check_commit(group: Group, request: OffsetCommitRequest) -> ErrorCode:
     if group.state is State.EMPTY and generation_id < 0:
         return ErrorCode.NONE
     if generation_id < 0 and not request.member_id and request.group_instance_id is None:
-        # In a group with members only they commit.
+        # In a group with members only members commit.
         return ErrorCode.UNKNOWN_MEMBER_ID
     error = group.check_member(request.member_id, request.group_instance_id)
     if error:
         return error
     if generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
-    # While a rebalance is prepared, members commit what they are about to give up.
+    # While a rebalance is prepared, members commit offsets of partitions that they are about to lose.
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.COMPLETING_REBALANCE else ErrorCode.NONE
 
 
 def _value(
-    decision: Decision, request: OffsetCommitRequest, partition: OffsetCommitRequestPartition
+    group: Group, request: OffsetCommitRequest, partition: OffsetCommitRequestPartition, now_ms: int
 ) -> OffsetCommitValue | None:
     metadata = partition.committed_metadata or ""
-    longest = decision.config.offset_metadata_max_bytes
+    longest = group.config.offset_metadata_max_bytes
     # Java counts a character beyond the first 65,536 twice.
     if len(metadata) > longest or (2 * len(metadata) > longest and _java_length(metadata) > longest):
         return None
-    now_ms, retention_ms = decision.now_ms, request.retention_time_ms
+    retention_ms = request.retention_time_ms
     return OffsetCommitValue(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
@@ -139,7 +131,7 @@ def _java_length(text: str) -> int:
 def _complete(group: Group, partition: TopicPartition, committed: CommittedOffset, error: ErrorCode) -> None:
     pending = group.pending_offsets.get(partition)
     if pending is None or committed.order not in pending:
-        # Deleted meanwhile: its tombstone follows it in the log.
+        # Deleted since then: its tombstone follows it in the log.
         return
     pending.remove(committed.order)
     if not pending:
@@ -149,14 +141,14 @@ def _complete(group: Group, partition: TopicPartition, committed: CommittedOffse
 
 
 def put(group: Group, partition: TopicPartition, committed: CommittedOffset) -> None:
-    """A commit counts, unless a later one does already."""
+    """Set a committed offset, unless a later commit counts already."""
     known = group.offsets.get(partition)
     if known is None or known.order < committed.order:
         group.offsets[partition] = committed
 
 
 def refused_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
-    """Answer every partition with one error; what is named twice is answered once."""
+    """The response with one error for each partition. A partition that is named twice is answered once."""
     topics: dict[str, dict[int, OffsetCommitResponsePartition]] = {}
     for topic in request.topics:
         answers = topics.setdefault(topic.name, {})
@@ -176,9 +168,9 @@ FetchTopics = Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTop
 
 
 def fetch(group: Group | None, topics: FetchTopics | None, require_stable: bool) -> list[OffsetFetchResponseTopics]:
-    """Look up what is committed, whatever state the group is in; `topics` None: all there is.
+    """Return committed offsets, in every state of the group. `topics` None means all.
 
-    What is asked for twice is answered once.
+    A partition that is named twice is answered once.
     """
     asked: Iterable[TopicPartition]
     if topics is None:
@@ -208,7 +200,7 @@ def _fetched(group: Group | None, partition: TopicPartition, require_stable: boo
 
 
 def delete(group: Group, partitions: Iterable[TopicPartition]) -> list[Record]:
-    """Forget offsets; the tombstones that must follow. Commits that are being appended are forgotten with the rest."""
+    """Delete committed and pending offsets. Returns their tombstones."""
     tombstones: list[Record] = []
     for partition in dict.fromkeys(partitions):
         pending = group.pending_offsets.pop(partition, None)
@@ -218,20 +210,20 @@ def delete(group: Group, partitions: Iterable[TopicPartition]) -> list[Record]:
 
 
 def may_delete(group: Group, topic: str) -> ErrorCode:
-    """Whether an operator may have a group forget its offsets for a topic. Of what is unknown the worst is assumed."""
+    """The error of a deletion of offsets for a topic. A group with unknown subscriptions counts as subscribed."""
     if group.state is State.EMPTY:
         return ErrorCode.NONE
     subscribed = group.subscribed_topics
     return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed is None or topic in subscribed else ErrorCode.NONE
 
 
-def expired(group: Group, now_ms: int, config: GroupConfig) -> list[TopicPartition]:
-    """The offsets that nobody has needed for the retention time."""
+def expired(group: Group, now_ms: int) -> list[TopicPartition]:
+    """The offsets whose retention time is over."""
     since_ms: int | None = None
     kept_topics: frozenset[str] = frozenset()
     if group.protocol_type is not None:
         if group.state is State.EMPTY:
-            # From the day the group lost its last member; its record says when, if it is not a very old one.
+            # Since the group lost its last member. Records of old versions do not have that time.
             since_ms = group.state_timestamp_ms
         elif group.protocol_type == CONSUMER_PROTOCOL and group.state is State.STABLE:
             if group.subscribed_topics is None:
@@ -243,7 +235,7 @@ def expired(group: Group, now_ms: int, config: GroupConfig) -> list[TopicPartiti
     def is_expired(value: OffsetCommitValue) -> bool:
         if value.expire_timestamp != NO_TIMESTAMP:
             return now_ms >= value.expire_timestamp
-        return now_ms - (value.commit_timestamp if since_ms is None else since_ms) >= config.retention_ms
+        return now_ms - (value.commit_timestamp if since_ms is None else since_ms) >= group.config.retention_ms
 
     return [
         partition

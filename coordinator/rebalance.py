@@ -1,19 +1,18 @@
-"""Members come, stay and go: the rules by which a group rebalances.
+"""The rules by which a group rebalances.
 
-Owns how a generation comes to an end and the next one begins, and what a sync, a heartbeat, a leave and the end of a
-timer do to a group. It must not know offsets, nor where a group is kept. Counterpart in Kafka: the classic
-GroupCoordinator.
+Owns how a generation ends and the next one begins, and the effects of a sync, a heartbeat, a leave and a timer. Must
+not know offsets, or where a group is kept. Counterpart in Kafka: the classic GroupCoordinator.
 
-Deviations: every parked request is answered. Kafka forgets a join or a sync that another one of the same member
-replaces (here: REBALANCE_IN_PROGRESS) and the sync of a member that is dropped (here: UNKNOWN_MEMBER_ID). A leader that
-brings an assignment while its first one is being written does not have both written.
+Deviations: every parked request is answered. Kafka forgets a join or a sync that a later one of the same member
+replaces (here: REBALANCE_IN_PROGRESS) and the sync of a removed member (here: UNKNOWN_MEMBER_ID). If a leader sends an
+assignment while its first one is being appended, only the first is appended.
 """
 
 import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ottla.coordinator.effects import Decision, Send
+from ottla.coordinator.effects import COORDINATOR_ERRORS, Decision, Send
 from ottla.coordinator.group import (
     Group,
     InitialDelay,
@@ -33,46 +32,38 @@ from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 logger = logging.getLogger("kafka.coordinator.group.GroupCoordinator")
 
-STORE_ERRORS: Final = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+STORE_ERRORS: Final = COORDINATOR_ERRORS | {
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 
 
 def join_error(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    """A join that failed."""
+    """The response to a join that failed."""
     return JoinGroupResponse(error_code=error, protocol_name=None, leader="", member_id=member_id, members=())
 
 
 def sync_error(error: ErrorCode) -> SyncGroupResponse:
-    """A sync that failed."""
+    """The response to a sync that failed."""
     return SyncGroupResponse(error_code=error, assignment=b"")
 
 
-def joined(
-    group: Group, member: Member, *, tell_members: bool = False, leader_id: str | None = None
-) -> JoinGroupResponse:
-    """A join that succeeded; only the leader is told the members."""
+def joined(group: Group, member: Member) -> JoinGroupResponse:
+    """The response to a join that succeeded. Only the leader gets the members."""
     members = [
         JoinGroupResponseMember(
-            member_id=each.member_id, group_instance_id=each.instance_id, metadata=group.said_by(each)
+            member_id=each.member_id, group_instance_id=each.instance_id, metadata=group.metadata_of(each)
         )
-        for each in (group.members.values() if tell_members else ())
+        for each in (group.members.values() if group.leader_id == member.member_id else ())
     ]
     return JoinGroupResponse(
         error_code=ErrorCode.NONE,
         generation_id=group.generation_id,
         protocol_type=group.protocol_type,
-        # Kafka sends no name rather than an empty one.
+        # As in Kafka, null instead of an empty name.
         protocol_name=group.protocol_name or None,
-        leader=leader_id or group.leader_id or "",
+        leader=group.leader_id or "",
         member_id=member.member_id,
         members=members,
     )
@@ -82,13 +73,13 @@ def joined(
 
 
 def maybe_prepare_rebalance(decision: Decision, group: Group, reason: str) -> None:
-    """Begin a rebalance, if none has begun."""
+    """Begin a rebalance, unless one has begun."""
     if group.can_rebalance:
         prepare_rebalance(decision, group, reason)
 
 
 def prepare_rebalance(decision: Decision, group: Group, reason: str) -> None:
-    """Begin a rebalance: whoever wants to stay must join again."""
+    """Begin a rebalance: all members must join again."""
     if group.state is State.COMPLETING_REBALANCE:
         _propagate_error(decision, group, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync.clear()
@@ -97,7 +88,7 @@ def prepare_rebalance(decision: Decision, group: Group, reason: str) -> None:
     group.new_member_added = False
     group.initial_delay = None
     if group.state is State.EMPTY:
-        delay_ms = decision.config.initial_rebalance_delay_ms
+        delay_ms = group.config.initial_rebalance_delay_ms
         group.initial_delay = InitialDelay(delay_ms, max(timeout_ms - delay_ms, 0))
         timeout_ms = delay_ms
     decision.set_timer(join_timer(group), timeout_ms)
@@ -110,19 +101,19 @@ def prepare_rebalance(decision: Decision, group: Group, reason: str) -> None:
 
 
 def maybe_complete_join(decision: Decision, group: Group) -> None:
-    """Go on to the next generation, if everybody has joined and a group's first rebalance need not wait for others."""
+    """Begin the next generation, if all have joined and the initial delay is over."""
     if group.state is State.PREPARING_REBALANCE and group.initial_delay is None and group.all_joined:
         _complete_join(decision, group)
 
 
 def join_timed_out(decision: Decision, group: Group) -> None:
-    """Go on with those who have joined, unless a group's first rebalance has reason to wait for more."""
+    """Begin the next generation with the joined members, or prolong the initial delay for new ones."""
     if group.state is not State.PREPARING_REBALANCE:
         return
     initial = group.initial_delay
     if initial is not None and group.new_member_added and initial.remaining_ms:
         group.new_member_added = False
-        delay_ms = min(decision.config.initial_rebalance_delay_ms, initial.remaining_ms)
+        delay_ms = min(group.config.initial_rebalance_delay_ms, initial.remaining_ms)
         group.initial_delay = InitialDelay(delay_ms, max(initial.remaining_ms - initial.current_ms, 0))
         decision.set_timer(join_timer(group), delay_ms)
         return
@@ -132,10 +123,10 @@ def join_timed_out(decision: Decision, group: Group) -> None:
 
 def _complete_join(decision: Decision, group: Group) -> None:
     for member in [each for each in group.members.values() if each.awaiting_join is None and each.instance_id is None]:
-        _drop(decision, group, member)
+        _remove_and_answer(decision, group, member)
         logger.info("Group %s removed member %s, which did not join", group.group_id, member.member_id)
     if not group.elect_joined_leader() and group.members:
-        # Static members alone, and none has joined: their sessions decide.
+        # Only static members are left, and none has joined: wait until one joins or its session ends.
         decision.set_timer(join_timer(group), group.rebalance_timeout_ms)
         return
     decision.cancel_timer(join_timer(group))
@@ -150,8 +141,7 @@ def _complete_join(decision: Decision, group: Group) -> None:
     for member in group.members.values():
         send = group.take_join(member)
         if send is not None:
-            tell_members = group.leader_id == member.member_id
-            decision.reply(send, joined(group, member, tell_members=tell_members))
+            decision.reply(send, joined(group, member))
         member.is_new = False
         group.pending_sync.add(member.member_id)
         restart_session(decision, group, member)
@@ -159,7 +149,7 @@ def _complete_join(decision: Decision, group: Group) -> None:
 
 
 def _log_failure(group: Group) -> Callable[[Decision, ErrorCode], None]:
-    """Should this broker fail now, the group would come back with members that are gone, and lose them in time."""
+    """Log a failed append. After the next load the group has its old members, until their sessions end."""
 
     def stored(_: Decision, error: ErrorCode) -> None:
         if error:
@@ -172,7 +162,7 @@ def _log_failure(group: Group) -> Callable[[Decision, ErrorCode], None]:
 
 
 def sync(decision: Decision, group: Group, request: SyncGroupRequest, send: Send) -> None:
-    """Hand in the assignment, or wait for it."""
+    """Take the assignment from the leader. Park the sync until the assignment is committed."""
     error = _check_sync(group, request)
     if error:
         decision.reply(send, sync_error(error))
@@ -188,7 +178,7 @@ def sync(decision: Decision, group: Group, request: SyncGroupRequest, send: Send
     replaced, member.awaiting_sync = member.awaiting_sync, send
     if replaced is not None:
         decision.reply(replaced, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
-    # A leader that asks once more waits for what it has brought already.
+    # A repeated sync of the leader waits for its first assignment.
     if group.leader_id == request.member_id and group.assigned_generation_id != group.generation_id:
         _store_assignment(decision, group, {each.member_id: each.assignment for each in request.assignments})
 
@@ -199,9 +189,8 @@ def _check_sync(group: Group, request: SyncGroupRequest) -> ErrorCode:
         return error
     if request.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
-    if request.protocol_type not in (None, group.protocol_type):
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if request.protocol_name not in (None, group.protocol_name):
+    is_type_known = request.protocol_type in (None, group.protocol_type)
+    if not is_type_known or request.protocol_name not in (None, group.protocol_name):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.PREPARING_REBALANCE else ErrorCode.NONE
 
@@ -216,7 +205,7 @@ def _store_assignment(decision: Decision, group: Group, assigned: dict[str, byte
     assignment = {member_id: assigned.get(member_id, b"") for member_id in group.members}
 
     def stored(decision: Decision, error: ErrorCode) -> None:
-        # Otherwise another rebalance has begun meanwhile.
+        # Otherwise another rebalance has begun.
         if group.state is not State.COMPLETING_REBALANCE or group.generation_id != generation:
             return
         if error:
@@ -253,12 +242,12 @@ def _propagate_error(decision: Decision, group: Group, error: ErrorCode) -> None
 
 
 def sync_timed_out(decision: Decision, group: Group) -> None:
-    """Drop the members that have not synced."""
+    """Remove the members that have not synced, and begin a rebalance."""
     late = sorted(group.pending_sync)
     if group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not late:
         return
     for member_id in late:
-        _drop(decision, group, group.members[member_id])
+        _remove_and_answer(decision, group, group.members[member_id])
     prepare_rebalance(decision, group, f"Removing {late} on pending sync request expiration")
 
 
@@ -266,7 +255,7 @@ def sync_timed_out(decision: Decision, group: Group) -> None:
 
 
 def heartbeat(decision: Decision, group: Group, request: HeartbeatRequest) -> ErrorCode:
-    """A member is alive."""
+    """Restart the session of a member."""
     error = group.check_member(request.member_id, request.group_instance_id)
     if error:
         return error
@@ -276,13 +265,13 @@ def heartbeat(decision: Decision, group: Group, request: HeartbeatRequest) -> Er
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.PREPARING_REBALANCE else ErrorCode.NONE
 
 
-def leave(decision: Decision, group: Group, leaving: Iterable[MemberIdentity]) -> list[MemberResponse]:
-    """Let members go. An operator names static ones by their instance ids alone."""
+def leave(decision: Decision, group: Group | None, leaving: Iterable[MemberIdentity]) -> list[MemberResponse]:
+    """Remove members; an unknown group has none. An operator names static members only by their instance ids."""
     return [
         MemberResponse(
             member_id=each.member_id,
             group_instance_id=each.group_instance_id,
-            error_code=_leave(decision, group, each),
+            error_code=ErrorCode.UNKNOWN_MEMBER_ID if group is None else _leave(decision, group, each),
         )
         for each in leaving
     ]
@@ -311,22 +300,22 @@ def _remove_pending(decision: Decision, group: Group, member_id: str) -> None:
 
 
 def _remove_member(decision: Decision, group: Group, member: Member, reason: str) -> None:
-    _drop(decision, group, member)
+    _remove_and_answer(decision, group, member)
     if group.state is State.PREPARING_REBALANCE:
         maybe_complete_join(decision, group)
     else:
         maybe_prepare_rebalance(decision, group, reason)
 
 
-def _drop(decision: Decision, group: Group, member: Member) -> None:
-    """A member is none any more. Should its connection still be there, it learns that it must begin anew."""
+def _remove_and_answer(decision: Decision, group: Group, member: Member) -> None:
+    """Remove a member and answer its parked requests with UNKNOWN_MEMBER_ID, so that it joins as a new one."""
     answer_parked(decision, group, member, ErrorCode.UNKNOWN_MEMBER_ID, "")
     group.remove(member.member_id)
     decision.cancel_timer(member_timer(group, member.member_id))
 
 
 def answer_parked(decision: Decision, group: Group, member: Member, error: ErrorCode, member_id: str) -> None:
-    """Answer the requests that a member has parked with an error."""
+    """Answer the parked requests of a member with an error."""
     send = group.take_join(member)
     if send is not None:
         decision.reply(send, join_error(error, member_id))
@@ -336,7 +325,7 @@ def answer_parked(decision: Decision, group: Group, member: Member, error: Error
 
 
 def member_timed_out(decision: Decision, group: Group, member_id: str) -> None:
-    """Nothing was heard of a member for its session timeout, or nobody has joined with the id that was given out."""
+    """Remove a member that was silent for its session timeout, or an id that has not joined."""
     if member_id in group.pending_members:
         logger.info("Pending member %s in group %s has been removed after its timeout", member_id, group.group_id)
         _remove_pending(decision, group, member_id)
@@ -344,7 +333,7 @@ def member_timed_out(decision: Decision, group: Group, member_id: str) -> None:
     member = group.members.get(member_id)
     if member is None:
         return
-    # Who waits for an answer is not expected to be heard of, but a new member does not wait for ever.
+    # A member with a parked request sends nothing, and stays. A new member has NEW_MEMBER_JOIN_TIMEOUT_MS to wait.
     if member.is_new or (member.awaiting_join is None and member.awaiting_sync is None):
         logger.info("Member %s in group %s has failed, removing it from the group", member_id, group.group_id)
         _remove_member(decision, group, member, f"removing member {member_id} on heartbeat expiration")
@@ -354,15 +343,15 @@ def member_timed_out(decision: Decision, group: Group, member_id: str) -> None:
 
 
 def start(decision: Decision, group: Group) -> None:
-    """The group has been loaded: watch its members."""
-    if len(group.members) > decision.config.max_size:
-        prepare_rebalance(decision, group, f"Freshly-loaded group is over capacity ({decision.config.max_size})")
+    """Start the sessions of the members of a loaded group."""
+    if len(group.members) > group.config.max_size:
+        prepare_rebalance(decision, group, f"Freshly-loaded group is over capacity ({group.config.max_size})")
     for member in group.members.values():
         restart_session(decision, group, member)
 
 
 def stop(decision: Decision, group: Group) -> None:
-    """The group is coordinated elsewhere from now on."""
+    """Answer all parked requests, because another broker coordinates the group."""
     group.transition_to(State.DEAD, decision.now_ms)
     for member in group.members.values():
         answer_parked(decision, group, member, ErrorCode.NOT_COORDINATOR, member.member_id)

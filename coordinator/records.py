@@ -1,8 +1,7 @@
 """Keys and values of __consumer_offsets, byte for byte Kafka's.
 
-Owns their formats and versions, and the one thing that a coordinator reads in the consumers' own protocol: the topics
-they subscribe to. It must not know what a group does with them. Counterparts: GroupMetadataManager's static half,
-GroupCoordinatorRecordHelpers, ConsumerProtocol.
+Owns their formats and versions, and the topics in the metadata of consumers. Must not know groups. Counterparts in
+Kafka: GroupMetadataManager's static half, GroupCoordinatorRecordHelpers, ConsumerProtocol.
 """
 
 import struct
@@ -10,20 +9,21 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
+from ottla.wire.errors import DecodeError
 from ottla.wire.schema import Message, Struct, V
 from ottla.wire.types import Bytes, Int32, Int64, String
 
 CONSUMER_PROTOCOL = "consumer"
 NO_TIMESTAMP = -1
 
-# As Kafka 3.9 writes them. A value with a time of its own to expire at is written as version 1, which alone has that.
+# The versions that Kafka 3.9 writes. Only version 1 of an offset has a time to expire at.
 _OFFSET_KEY_VERSION = 1
 _GROUP_KEY_VERSION = 2
 _OFFSET_VALUE_VERSION = 3
 _EXPIRING_OFFSET_VALUE_VERSION = 1
 _GROUP_VALUE_VERSION = 3
 
-# What every commit writes is written without the detour by its schema: that takes ten times as long.
+# Every commit writes a key and a value. They are packed here, because encoding by the schema takes ten times as long.
 _VERSION_AND_LENGTH = struct.Struct(">hh")
 _LENGTH = struct.Struct(">h")
 _PARTITION = struct.Struct(">i")
@@ -40,7 +40,7 @@ class OffsetCommitKey(Message, versions="0-1"):
 
 
 class OffsetCommitValue(Message, versions="0-4", flexible="4+"):
-    """A committed offset: the next one to read."""
+    """A committed offset: the offset of the next record to read."""
 
     offset: Int64
     leader_epoch: Annotated[Int32, V("3+")] = -1
@@ -56,7 +56,7 @@ class GroupMetadataKey(Message, versions="2"):
 
 
 class MemberMetadata(Struct):
-    """A member of that generation; `subscription` is what it said in the chosen protocol."""
+    """A member of that generation. `subscription` is its metadata for the chosen protocol."""
 
     member_id: String
     group_instance_id: Annotated[String | None, V("3+", nullable="3+")] = None
@@ -80,14 +80,14 @@ class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
 
 
 class ConsumerProtocolSubscription(Message, versions="0"):
-    """What a consumer says when it joins. Every later version begins like this one."""
+    """The metadata of a consumer. Every later version begins like this one."""
 
     topics: Sequence[String]
     user_data: Annotated[Bytes | None, V(nullable="0+")] = None
 
 
 class OffsetKey(NamedTuple):
-    """Names a committed offset."""
+    """The key of a committed offset, decoded."""
 
     group_id: str
     topic: str
@@ -95,13 +95,9 @@ class OffsetKey(NamedTuple):
 
 
 class GroupKey(NamedTuple):
-    """Names a group."""
+    """The key of a group, decoded."""
 
     group_id: str
-
-
-class UnknownRecordError(ValueError):
-    """A key or a value has a version that nobody here can read."""
 
 
 @lru_cache(maxsize=4096)
@@ -132,29 +128,29 @@ def group_value(value: GroupMetadataValue) -> bytes:
 
 
 def read_key(data: bytes) -> OffsetKey | GroupKey:
-    """What a record is about. UnknownRecordError for a version of the future, DecodeError for rubbish."""
+    """Decode a key. Raises DecodeError for an unknown version too."""
     version = _version(data)
     if version in OffsetCommitKey.versions:
         key = OffsetCommitKey.decode(data[2:], version)
         return OffsetKey(key.group, key.topic, key.partition)
     if version in GroupMetadataKey.versions:
         return GroupKey(GroupMetadataKey.decode(data[2:], version).group)
-    raise UnknownRecordError(f"key of version {version}")
+    raise DecodeError(f"key of version {version}")
 
 
 def read_offset_value(data: bytes) -> OffsetCommitValue:
-    """A committed offset, of any version."""
+    """Decode a committed offset of any version."""
     version = _version(data)
     if version not in OffsetCommitValue.versions:
-        raise UnknownRecordError(f"offset of version {version}")
+        raise DecodeError(f"offset of version {version}")
     return OffsetCommitValue.decode(data[2:], version)
 
 
 def read_group_value(data: bytes) -> GroupMetadataValue:
-    """A group, of any version; one of version 0 had one timeout for sessions and rebalances."""
+    """Decode a group of any version. Version 0 has one timeout for sessions and rebalances."""
     version = _version(data)
     if version not in GroupMetadataValue.versions:
-        raise UnknownRecordError(f"group of version {version}")
+        raise DecodeError(f"group of version {version}")
     value = GroupMetadataValue.decode(data[2:], version)
     if version == 0:
         for member in value.members:
@@ -163,10 +159,10 @@ def read_group_value(data: bytes) -> GroupMetadataValue:
 
 
 def subscribed_topics(subscription: bytes) -> Sequence[str]:
-    """The topics that a consumer subscribes to. UnknownRecordError or DecodeError if it does not say so."""
+    """The topics in the metadata of a consumer. Raises DecodeError if they cannot be read."""
     version = _version(subscription)
     if version < 0:
-        raise UnknownRecordError(f"subscription of version {version}")
+        raise DecodeError(f"subscription of version {version}")
     return ConsumerProtocolSubscription.decode(subscription[2:], 0).topics
 
 
@@ -176,5 +172,5 @@ def _prefixed(message: Message, version: int) -> bytes:
 
 def _version(data: bytes) -> int:
     if len(data) < 2:
-        raise UnknownRecordError("no version")
+        raise DecodeError("no version")
     return int.from_bytes(data[:2], "big", signed=True)

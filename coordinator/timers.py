@@ -1,8 +1,7 @@
-"""Timers by name, which are moved often and fire seldom.
+"""Timers by key, which are moved often and fire seldom.
 
-Owns when they are due. Most of them are moved long before that, by every heartbeat: moving one to a later time costs a
-look-up and leaves the clock alone. It must not know what they are for. Counterpart in Kafka: DelayedHeartbeat in its
-purgatory.
+Owns when they are due. Every heartbeat moves one to a later time: that costs a look-up and does not touch the clock.
+Must not know what they are for. Counterpart in Kafka: DelayedHeartbeat in its purgatory.
 """
 
 from collections.abc import Callable, Hashable
@@ -15,18 +14,18 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Alarm(Protocol):
-    """What a clock gives for a call that is to come."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
-        """Have it not come."""
+        """Cancel the call."""
 
 
 CallLater = Callable[[float, Callable[[], None]], Alarm]
-"""Has something called in so many seconds; what was heard of during a stall comes first."""
+"""Schedules a call in so many seconds. After a stall, the input that arrived in it is handled first."""
 
 
 class _Timer:
-    """When a timer is due, and when its alarm comes: never later."""
+    """A timer. Its alarm comes at `alarm_time`, which is never later than its deadline."""
 
     __slots__ = ("alarm", "alarm_time", "deadline")
 
@@ -37,7 +36,7 @@ class _Timer:
 
 
 class Timers(Generic[K]):
-    """Timers, each known by its key; `fire` is called with the key of one that is due."""
+    """Timers by key. `fire` is called with the key of a timer that is due."""
 
     def __init__(self, call_later: CallLater, fire: Callable[[K], None]) -> None:
         self._call_later = call_later
@@ -48,7 +47,7 @@ class Timers(Generic[K]):
         return len(self._timers)
 
     def set(self, key: K, delay_ms: int) -> None:
-        """Have the timer due so long from now, whether it is set already or not."""
+        """Set a timer, or move one that is set."""
         delay = delay_ms / 1000
         deadline = trio.current_time() + delay
         timer = self._timers.get(key)
@@ -61,14 +60,14 @@ class Timers(Generic[K]):
             self._begin(key, delay, deadline)
 
     def cancel(self, key: K) -> None:
-        """Never fire. Harmless for a timer that is not set."""
+        """Cancel a timer. Harmless for a timer that is not set."""
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.alarm.cancel()
 
-    def cancel_all(self, which: Callable[[K], bool]) -> None:
-        """Cancel those that `which` says."""
-        for key in [each for each in self._timers if which(each)]:
+    def cancel_all(self, is_cancelled: Callable[[K], bool]) -> None:
+        """Cancel the timers for whose keys `is_cancelled` returns true."""
+        for key in [each for each in self._timers if is_cancelled(each)]:
             self.cancel(key)
 
     def _begin(self, key: K, delay: float, deadline: float) -> None:

@@ -1,5 +1,5 @@
 """Storage: the files of a broker, byte for byte Kafka's.
 
-Plain blocking Python: no trio, no sockets, no leaders. `manager` has the directories and all logs, `log` one partition.
-A segment and its indexes can be made anew from the batches alone. No flushed byte is cut off without an error line.
+Plain blocking Python: no trio, no sockets, no leaders. `manager` holds the directories and all logs, `log` the log of
+one partition. Indexes can be rebuilt from the batches alone. Recovery logs an error before it drops flushed bytes.
 """

@@ -1,7 +1,7 @@
-"""An append between its two halves: checked and placed, and counted once its bytes are in the file.
+"""An append between its two halves: the first checks and places the batches, the second counts the written batches.
 
-Owns what the second half needs to know, and the write between the two as plain values for a worker thread. Must not
-know who waits. Counterpart in Kafka: none, because UnifiedLog.append holds its lock during the write.
+Owns the values that the second half needs, and the write between the two halves, which may run in a worker thread. Must
+not know callers. Counterpart in Kafka: none, because UnifiedLog.append holds its lock during the write.
 """
 
 import time
@@ -14,12 +14,12 @@ from ottla.log.segments.segment import Segment, write_at
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import ProducedBatch, crc_is_valid, iter_batches
 
-# As many as one call of the system takes (IOV_MAX is 1024).
+# One system call takes at most IOV_MAX (1024) buffers.
 _BATCHES_IN_ONE_WRITE = 1000
 
 
 class Append:
-    """Batches that go behind the end of a segment. None of them counts before the log's `end_append`."""
+    """Batches for the end of a segment. They do not count before they are written and `end_append` is called."""
 
     __slots__ = ("batches", "first_offset", "info", "segment", "size")
 
@@ -31,7 +31,7 @@ class Append:
         size: int,
         info: LogAppendInfo | None,
     ) -> None:
-        """`segment` is None if nothing is to be written; `info` is None for an append as a follower."""
+        """`segment` is None for a duplicate; `info` is None for an append as a follower."""
         self.batches = batches
         self.segment = segment
         self.first_offset = first_offset
@@ -40,7 +40,7 @@ class Append:
 
     @property
     def leader_info(self) -> LogAppendInfo:
-        """Of an append as a leader."""
+        """The info of an append as a leader."""
         assert self.info is not None
         return self.info
 
@@ -53,7 +53,7 @@ class Append:
 
 
 class SegmentWrite:
-    """The write of an append. A log makes it, `run` may run anywhere, the log's `end_append` takes it."""
+    """The write of an append. `begin_write` returns it, any thread may call `run`, `end_append` takes it."""
 
     __slots__ = ("buffers", "error", "file", "path", "position", "seconds", "size")
 
@@ -67,7 +67,7 @@ class SegmentWrite:
         self.seconds = 0.0
 
     def run(self) -> None:
-        """Write, and wait for it. A failure is kept for the log."""
+        """Write, and wait. Sets `error` if the disk fails."""
         started = time.perf_counter()
         try:
             write_at(self.file.fd, self.path, self.buffers, self.size, self.position)
@@ -79,7 +79,7 @@ class SegmentWrite:
 def batches_for(
     segment: Segment, batches: Sequence[ProducedBatch], config: LogConfig, now_ms: int
 ) -> tuple[tuple[ProducedBatch, ...], int]:
-    """Return the first batch, with those behind it that go into the same segment, and their size together."""
+    """Return the first batches that fit into `segment` together, at least one, and their total size."""
     size, count = batches[0].header.size, 1
     for each in batches[1 : min(_BATCHES_IN_ONE_WRITE, segment.indexable_batches)]:
         header = each.header
@@ -91,10 +91,10 @@ def batches_for(
 
 
 def replicated_batches(records: memoryview, log_end_offset: int) -> list[ProducedBatch]:
-    """Return the whole batches that a leader sent; an incomplete last one is left out.
+    """Return the whole batches in the `records` of a leader; an incomplete last batch is left out.
 
     KafkaError CORRUPT_MESSAGE for a bad checksum, INVALID_RECORD for offsets that do not rise;
-    UnexpectedAppendOffsetError if they start before the end of the log.
+    UnexpectedAppendOffsetError if the first batch starts before `log_end_offset`.
     """
     batches = list(iter_batches(records))
     expected = log_end_offset

@@ -1,6 +1,6 @@
-"""What an append to the log of a partition comes to.
+"""The result of an append to the log of a partition.
 
-Must not know how it is done. Counterparts in Kafka: LogAppendInfo, UnexpectedAppendOffsetException.
+Must not know how a log appends. Counterparts in Kafka: LogAppendInfo, UnexpectedAppendOffsetException.
 """
 
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -16,7 +16,7 @@ class UnexpectedAppendOffsetError(KafkaError):
 
 
 class LogAppendInfo:
-    """What an append came to."""
+    """Offsets, time and size of an append as a leader."""
 
     __slots__ = ("first_offset", "is_duplicate", "last_offset", "log_append_time_ms", "log_start_offset", "size")
 

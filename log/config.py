@@ -59,7 +59,7 @@ class _Both(NamedTuple):
     doc: str
     importance: Importance = Importance.MEDIUM
     broker_default: bool = True
-    """False where the broker key is unset by default and others are asked then."""
+    """False if the broker key is unset by default, because other broker keys hold the default."""
 
 
 _BOTH = [
@@ -186,7 +186,7 @@ TOPIC_CONFIG = ConfigDef(
 )
 """Every key that a topic may set."""
 
-# Their bounds are those of a family of keys: `check_broker_values` has them.
+# `check_broker_values` checks their bounds, because several keys give one value.
 _UNBOUNDED = ("log.retention.ms", "log.roll.ms", "log.roll.jitter.ms")
 
 BROKER_LOG_CONFIG = ConfigDef(
@@ -211,7 +211,7 @@ BROKER_SYNONYMS: Mapping[str, str] = {key.topic: key.broker for key in _BOTH}
 
 
 def _first(*values: int | None) -> int:
-    """Return the first value that is set; -1 hours of retention are no hours."""
+    """Return the first value that is set."""
     return next(value for value in values if value is not None)
 
 
@@ -220,7 +220,7 @@ def _scaled(value: int | None, factor: int) -> int | None:
 
 
 def check_broker_values(broker: Mapping[str, Any]) -> None:
-    """Raise ConfigError for values of BROKER_LOG_CONFIG that cannot stand beside each other."""
+    """Raise ConfigError for values of BROKER_LOG_CONFIG that contradict each other."""
     defaults = topic_defaults(broker)
     _require(defaults["segment.ms"] >= 1, "log.roll.ms must be greater than or equal to 1")
     _require(defaults["segment.jitter.ms"] >= 0, "log.roll.jitter.ms must be greater than or equal to 0")
@@ -238,7 +238,7 @@ def _require(is_met: bool, requirement: str) -> None:
 
 
 def topic_defaults(broker: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what each topic key is on a broker with these values of BROKER_LOG_CONFIG."""
+    """Return the default of each topic key on a broker with these values of BROKER_LOG_CONFIG."""
     defaults = {key.topic: broker[key.broker] for key in _BOTH} | {key.name: key.default for key in _TOPIC_ONLY}
     defaults["segment.ms"] = _first(broker["log.roll.ms"], _scaled(broker["log.roll.hours"], _HOUR_MS))
     defaults["segment.jitter.ms"] = _first(
@@ -255,12 +255,12 @@ def topic_defaults(broker: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class LogConfig:
-    """The values in force for one topic: by Kafka's names in `values`, those that storage asks for as attributes."""
+    """The values in force for one topic: all by Kafka's names in `values`, and as attributes what storage reads."""
 
     __slots__ = (
         "flush_messages", "flush_ms", "index_interval_bytes", "log_append_time", "max_message_bytes",
-        "max_segment_ms", "message_timestamp_type", "segment_bytes", "segment_index_bytes", "segment_jitter_ms",
-        "segment_ms", "timestamp_after_max_ms", "timestamp_before_max_ms", "values",
+        "max_segment_ms", "segment_bytes", "segment_index_bytes", "segment_jitter_ms", "segment_ms",
+        "timestamp_after_max_ms", "timestamp_before_max_ms", "values",
     )  # fmt: skip
 
     def __init__(self, values: Mapping[str, Any] | None = None, **named: Any) -> None:
@@ -272,13 +272,12 @@ class LogConfig:
         self.flush_ms: int = values["flush.ms"]
         self.index_interval_bytes: int = values["index.interval.bytes"]
         self.max_message_bytes: int = values["max.message.bytes"]
-        self.message_timestamp_type: str = values["message.timestamp.type"]
-        self.log_append_time = self.message_timestamp_type == "LogAppendTime"
+        self.log_append_time: bool = values["message.timestamp.type"] == "LogAppendTime"
         self.segment_bytes: int = values["segment.bytes"]
         self.segment_index_bytes: int = values["segment.index.bytes"]
         self.segment_jitter_ms: int = values["segment.jitter.ms"]
         self.segment_ms: int = values["segment.ms"]
-        # What is to be compacted in time has to leave the active segment before.
+        # A record must leave the active segment in time, because compaction leaves the active segment alone.
         self.max_segment_ms = min(self.segment_ms, values["max.compaction.lag.ms"]) if self.compact else self.segment_ms
         difference = values["message.timestamp.difference.max.ms"]
         before, after = values["message.timestamp.before.max.ms"], values["message.timestamp.after.max.ms"]
@@ -292,7 +291,7 @@ class LogConfig:
 
     @classmethod
     def from_topic(cls, overrides: Mapping[str, str], broker_defaults: "LogConfig | None" = None) -> Self:
-        """Return a topic's configuration. ConfigError for a key that there is not or a value that cannot stand."""
+        """Return a topic's configuration; ConfigError for an unknown key or an invalid value."""
         values = dict(broker_defaults.values if broker_defaults else {})
         for name, text in overrides.items():
             if name not in TOPIC_CONFIG:
@@ -315,20 +314,20 @@ class LogConfig:
 
     @property
     def compact(self) -> bool:
-        """Whether old records go when a newer one has their key."""
+        """Whether compaction removes a record when a newer record has the same key."""
         return "compact" in self.values["cleanup.policy"]
 
     @property
     def delete(self) -> bool:
-        """Whether old segments go by age and size."""
+        """Whether retention removes segments by age and size."""
         return "delete" in self.values["cleanup.policy"]
 
     @property
     def min_insync_replicas(self) -> int:
-        """How many replicas a write with acks=all needs."""
+        """How many in-sync replicas a write with acks=all needs."""
         return int(self.values["min.insync.replicas"])
 
     def random_segment_jitter_ms(self) -> int:
-        """Return how much earlier one segment ends than `segment.ms` says."""
+        """Return how many milliseconds before `segment.ms` a new segment rolls, chosen at random."""
         limit = min(self.segment_jitter_ms, self.segment_ms)
         return random.randrange(limit) if limit > 0 else 0

@@ -1,7 +1,7 @@
-"""What a log directory tells of its cluster, to who has nothing else: Kafka's, of either mode, or ours.
+"""What a closed log directory tells about its cluster: of this broker, or of Kafka in either mode.
 
-Owns looking through a directory that nobody has open, changing nothing. Must not know what a cluster's metadata is.
-Counterparts in Kafka: LogManager and KafkaRaftLog, as far as they read.
+Owns reading a directory that no broker has open; changes nothing. Must not know what a cluster's metadata is.
+Counterparts in Kafka: the reading halves of LogManager and KafkaRaftLog.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,18 +29,18 @@ _KRAFT_DIRECTORY = f"{KRAFT_METADATA_TOPIC}-0"
 
 
 class UnreadableDirectoryError(Exception):
-    """This is no log directory, or not one that can be read."""
+    """A path that is no log directory, or a log directory with an unreadable file."""
 
 
 class DirectoryIdentity(NamedTuple):
-    """Whose a directory is."""
+    """The broker and the cluster that a log directory belongs to."""
 
     broker_id: int
     cluster_id: str
 
 
 class PartitionFound(NamedTuple):
-    """A partition whose log is there; `leader_epoch` is the last one that wrote, -1 if none did."""
+    """A partition with a log in the directory; `leader_epoch` is the newest epoch, -1 if there is none."""
 
     topic_partition: TopicPartition
     topic_id: bytes | None
@@ -49,19 +49,19 @@ class PartitionFound(NamedTuple):
 
 
 def identify(directory: Path) -> DirectoryIdentity:
-    """Return what meta.properties says."""
+    """Return the broker and the cluster in meta.properties; UnreadableDirectoryError if one is missing."""
     path = directory / META_PROPERTIES_FILE
     found = read_meta_properties(directory)
     if found is None:
         raise UnreadableDirectoryError(f"{directory} is no log directory: it has no {META_PROPERTIES_FILE}")
     number = found.get("node.id" if found.get("version") == "1" else "broker.id", "")
     if not number.isdecimal() or not found.get("cluster.id"):
-        raise UnreadableDirectoryError(f"{path} does not tell which broker of which cluster this is")
+        raise UnreadableDirectoryError(f"{path} has no broker id or no cluster id")
     return DirectoryIdentity(int(number), found["cluster.id"])
 
 
 def partitions_in(directory: Path) -> list[PartitionFound]:
-    """Return all partitions with a log there."""
+    """Return all partitions with a log in `directory`."""
     found = []
     for path in sorted(directory.iterdir()):
         topic_partition = parse_directory_name(path.name) if path.is_dir() else None
@@ -78,7 +78,7 @@ def partitions_in(directory: Path) -> list[PartitionFound]:
 
 
 def _highest_producer_id(directory: Path) -> int:
-    """Of the producers that the log remembers: in its snapshots, and in the batches behind the newest of these."""
+    """Return the highest producer id of all snapshots and of the batches behind the newest snapshot."""
     highest, known_up_to = -1, 0
     for path in directory.glob(f"*{SNAPSHOT_SUFFIX}"):
         try:
@@ -94,7 +94,7 @@ def _highest_producer_id(directory: Path) -> int:
             for _, header in segment.headers(0):
                 highest = max(highest, header.producer_id)
         except CorruptBatch:
-            # What a crash has left, which a recovery will cut.
+            # A crash left this; recovery will cut it off.
             break
         finally:
             segment.release()
@@ -111,17 +111,17 @@ def _segments(directory: Path) -> list[Segment]:
 
 
 def has_kraft_metadata(directory: Path) -> bool:
-    """Whether a KRaft broker kept the cluster's metadata there."""
+    """Whether a KRaft broker kept the cluster's metadata in `directory`."""
     return (directory / _KRAFT_DIRECTORY).is_dir()
 
 
 def kraft_records(directory: Path) -> Iterator[bytes]:
-    """The records of KRaft's metadata: the newest snapshot, and what the log has behind it."""
+    """Return the records of KRaft's metadata: the newest snapshot, and the records of the log behind it."""
     folder = directory / _KRAFT_DIRECTORY
     snapshots = sorted(folder.glob(f"*{_CHECKPOINT_SUFFIX}"))
     end = 0
     if snapshots:
-        # Named by the offset that follows it, and that one's epoch.
+        # The name of a snapshot is the offset that follows it, and the epoch of that offset.
         end = int(snapshots[-1].name.partition("-")[0])
         yield from _records(snapshots[-1], 0, must_be_whole=True)
     logs = sorted(folder.glob(f"*{LOG_SUFFIX}"))
@@ -132,12 +132,15 @@ def kraft_records(directory: Path) -> Iterator[bytes]:
 def _reaching(logs: Sequence[Path], offset: int) -> Sequence[Path]:
     below = sum(int(path.stem) <= offset for path in logs)
     if logs and not below:
-        raise UnreadableDirectoryError(f"{logs[0].parent} has nothing between offset {offset} and {logs[0].name}")
+        raise UnreadableDirectoryError(f"{logs[0].parent} has no records from offset {offset} up to {logs[0].name}")
     return logs[max(below - 1, 0) :]
 
 
 def _records(path: Path, offset: int, *, must_be_whole: bool) -> Iterator[bytes]:
-    """All that is no control record, from an offset on. The end of the last log may be what a crash has left."""
+    """Return all records from `offset` on, without control records.
+
+    The last log may end within a batch, because of a crash; with `must_be_whole` that is UnreadableDirectoryError.
+    """
     data = memoryview(path.read_bytes())
     size = 0
     try:

@@ -1,7 +1,7 @@
-"""Flushes as plain values, so that their fsync can run in a worker thread while the log goes on.
+"""Flushes as plain values, so that fsync can run in a worker thread while the log goes on.
 
-Owns what is synced together, and the order of flushes on their way. Must not know a log: a job holds descriptors of
-its own. Counterpart in Kafka: LocalLog.flush and the scheduler's "flush-log".
+Owns which files a flush syncs, and the order of flushes on their way. Must not know a log, because a job holds
+descriptors of its own. Counterpart in Kafka: LocalLog.flush and the scheduler's "flush-log".
 """
 
 import os
@@ -14,7 +14,7 @@ from ottla.log.state.checkpoint import sync_directory
 
 
 class FlushJob:
-    """Made by a log; `run` anywhere; then the log's `flushed` or `flush_failed` where the log lives."""
+    """A flush of one log. Any thread may call `run`; the loop then calls `flushed` or `flush_failed` of the log."""
 
     __slots__ = ("directories", "end_offset", "files", "paths")
 
@@ -27,7 +27,7 @@ class FlushJob:
         self.directories = directories
 
     def run(self) -> None:
-        """Wait until all is on the disk. A file or directory that was renamed meanwhile is being deleted: no matter."""
+        """Sync all files and directories, and wait. Skips a missing path, because its log is being deleted."""
         for file in self.files:
             os.fdatasync(file.fd)
         for path in self.paths:
@@ -39,7 +39,7 @@ class FlushJob:
 
 
 class Flushes:
-    """The jobs of one log that are on their way, and small files and names that the next one takes along."""
+    """The jobs of one log that are on their way, and the small files and names that the next job syncs."""
 
     __slots__ = ("_jobs", "_paths", "new_names")
 
@@ -50,17 +50,17 @@ class Flushes:
         """Whether files were created since the directory was synced."""
 
     def add_path(self, path: Path) -> None:
-        """A file that was replaced without syncing it."""
+        """Add a file that was replaced without a sync to the next job."""
         self._paths.append(path)
         self.new_names = True
 
     def moved_to(self, directory: Path) -> None:
-        """All is elsewhere now. No job may be on its way."""
+        """Note that the files are in `directory` now. No job may be on its way."""
         self._paths = [directory / path.name for path in self._paths]
         self.new_names = True
 
     def begin(self, end_offset: int, files: Sequence[OpenFile], directory: Path) -> FlushJob:
-        """A job for `files` and all that is noted here."""
+        """Return a job for `files` and for the small files and names since the last job."""
         directories = [directory, directory.parent] if self.new_names else []
         job = FlushJob(end_offset, files, self._paths, directories)
         self._paths = []
@@ -69,7 +69,7 @@ class Flushes:
         return job
 
     def done(self, job: FlushJob) -> int | None:
-        """Up to which offset all is safe now; None while jobs before this one still run, or if it counts no more."""
+        """Return the offset up to which the log is flushed; None while an earlier job runs, or for a discarded job."""
         if job not in self._jobs:
             return None
         slot = self._jobs.index(job)
@@ -81,7 +81,7 @@ class Flushes:
         return job.end_offset
 
     def discard(self) -> None:
-        """Jobs on their way vouch for nothing any more: the log changed under them, or one failed."""
+        """Forget the jobs on their way, because the log changed or a job failed; the next job syncs their files."""
         for job in self._jobs:
             self._paths += job.paths
             self.new_names = True

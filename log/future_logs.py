@@ -1,7 +1,7 @@
-"""Logs on their way from one log directory into another: made there, brought up to date by others, put in place.
+"""Future logs: copies of logs on their way into another log directory.
 
-Owns how the new log takes the place of the old one, on the disk and in the manager. Must not know how records are
-copied, nor who asked for that. Counterpart in Kafka: LogManager.replaceCurrentWithFutureLog.
+Owns how a future log is created and how it replaces the current log, on the disk and in the manager. Must not know how
+records are copied. Counterpart in Kafka: LogManager.replaceCurrentWithFutureLog.
 """
 
 import logging
@@ -12,7 +12,6 @@ from ottla.log.log import PartitionLog
 from ottla.log.manager import FUTURE_SUFFIX, LONGEST_NAME, LogManager, Renaming, renaming
 from ottla.log.new_log import NewLog
 from ottla.log.recovery.recovery import LoadOptions
-from ottla.log.state.directory_failures import storage_error
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 
@@ -20,7 +19,7 @@ logger = logging.getLogger("kafka.log.LogManager")
 
 
 def future_name(topic_partition: TopicPartition) -> str:
-    """What the directory of such a log may be called; KafkaError INVALID_TOPIC_EXCEPTION where that is too long."""
+    """Return a directory name for a future log; KafkaError INVALID_TOPIC_EXCEPTION if it is too long."""
     name = f"{topic_partition}.{uuid4().hex}{FUTURE_SUFFIX}"
     if len(name) > LONGEST_NAME:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
@@ -28,20 +27,17 @@ def future_name(topic_partition: TopicPartition) -> str:
 
 
 def create_future(logs: LogManager, topic_partition: TopicPartition, directory: Path, now_ms: int) -> PartitionLog:
-    """Begin an empty log beside the one that there is; KafkaError if the disk fails, or one has."""
+    """Create an empty future log in `directory`; KafkaError if the disk fails, or a directory is offline."""
     logs.check_none_offline(topic_partition)
     current = logs.logs[topic_partition]
     config = current.config
     path = directory / future_name(topic_partition)
     new = NewLog(topic_partition, path, current.topic_id, -1, config.segment_index_bytes)
     expiration_ms = current.producers.expiration_ms
-    try:
+    with logs.failures.storage(directory, "creating a log in"):
         new.make()
         options = LoadOptions(config, now_ms, producer_id_expiration_ms=expiration_ms, new=new)
         log = logs.open(topic_partition, path, options)
-    except OSError as error:
-        logs.failures.failed(directory, error, "creating a log in")
-        raise storage_error(error) from error
     log.made()
     logs.futures[topic_partition] = log
     logs.log_counts[directory] += 1
@@ -51,27 +47,27 @@ def create_future(logs: LogManager, topic_partition: TopicPartition, directory: 
 
 
 def delete_future(logs: LogManager, topic_partition: TopicPartition) -> Renaming | None:
-    """Give such a log up, as `LogManager.delete`."""
+    """Release a future log; None if there is none. The caller renames its directory, as for `LogManager.delete`."""
     log = logs.futures.pop(topic_partition, None)
     return None if log is None else logs.give_up(log)
 
 
 def replace_current(logs: LogManager, topic_partition: TopicPartition) -> Renaming:
-    """Have the new log be the log; both end at the same offset. Returns how the old one was renamed.
+    """Replace the current log by the future log, which ends at the same offset; return how the old log was renamed.
 
-    First the old directory loses its name. A start that finds a new log and no other takes it for the log, so it makes
-    no difference where between the two a crash comes.
+    The old directory is renamed first. A crash between the two renames loses nothing, because a start takes a future
+    log without a current log as the log.
     """
     old, log = logs.logs[topic_partition], logs.futures[topic_partition]
     logger.info("Attempting to replace current log %s with %s for %s", old.directory, log.directory, topic_partition)
     _take_over(logs, log, old)
     path = log.directory.with_name(str(topic_partition))
     deletion = renaming(old)
-    _rename(logs, *deletion)
+    logs.rename(deletion)
     try:
-        _rename(logs, log.directory, path)
+        logs.rename(Renaming(log.directory, path))
     except KafkaError:
-        _rename(logs, deletion.new, deletion.old)
+        logs.rename(Renaming(deletion.new, deletion.old))
         raise
     log.moved_to(path)
     logs.logs[topic_partition] = logs.futures.pop(topic_partition)
@@ -81,23 +77,11 @@ def replace_current(logs: LogManager, topic_partition: TopicPartition) -> Renami
 
 
 def _take_over(logs: LogManager, log: PartitionLog, old: PartitionLog) -> None:
-    """What the batches do not tell: epochs without a record, producers whose records are gone, the configuration."""
+    """Copy what the batches lack: epochs without a record, producers without records, the configuration."""
     log.config = old.config
     log.increment_log_start_offset(old.log_start_offset)
     if old.topic_id is not None:
         log.set_topic_id(old.topic_id)
-    producers = old.producers.saved(old.producers.entries)
-    log.producers.restore({**dict.fromkeys(log.producers.entries), **producers})
-    try:
+    log.producers.take_over(old.producers)
+    with logs.failures.storage(log.directory.parent):
         log.leader_epochs.take_over(old.leader_epochs)
-    except OSError as error:
-        logs.failures.failed(log.directory.parent, error)
-        raise storage_error(error) from error
-
-
-def _rename(logs: LogManager, old: Path, new: Path) -> None:
-    try:
-        old.rename(new)
-    except OSError as error:
-        logs.failures.failed(old.parent, error, "renaming a log of")
-        raise storage_error(error) from error

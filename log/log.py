@@ -1,7 +1,7 @@
 """The log of one partition: appending in order, reading by offset, truncating.
 
-Owns offsets, which segment is active, and when a new one begins. Must not know leaders, replicas or high watermarks,
-sockets or tasks. Counterpart in Kafka: UnifiedLog, LocalLog.
+Owns offsets, which segment is active, and when the next segment begins. Must not know leaders, replicas or high
+watermarks, sockets or tasks. Counterpart in Kafka: UnifiedLog, LocalLog.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -43,9 +43,9 @@ class PartitionLog:
     def __init__(
         self, topic_partition: TopicPartition, directory: Path, files: OpenFiles, options: LoadOptions
     ) -> None:
-        """Open the log in `directory`; recover it if it was not closed cleanly.
+        """Open the log in `directory`; recover the log if it was not closed cleanly.
 
-        The directory exists and may be empty; that of a new log is still to be made.
+        The directory exists and may be empty. Only a new log (`options.new`) has no directory yet.
         """
         loaded = load_log(directory, files, options)
         self.topic_partition = topic_partition
@@ -62,24 +62,24 @@ class PartitionLog:
         self._flushes = Flushes()
         self._new = options.new
         if options.new is None:
-            self._sync_identity()  # whoever wrote it, this process or the one before, it may not be on the disk yet
+            self._sync_identity()  # the process before may have written the files without a sync
         self._now_ms = options.now_ms
         self._is_closed = False
         self._is_ready = options.new is None
-        """Whether it can be appended to at once: its files are there, it is not closed, and no append is on its way."""
+        """Whether an append can begin: the files exist, the log is not closed, and no append is on its way."""
         self._on_its_way: Append | None = None
         self.pace = WritePace()
-        """That of its log directory; the manager sets it."""
+        """The pace of the log directory; the manager sets it."""
         self.on_disk_error: Callable[[Path, OSError], None] = lambda directory, error: None
 
     def disk_error(self, error: OSError) -> KafkaError:
-        """A disk that fails: its directory's owner is told, and who asked is answered."""
+        """Report an error of the disk to the owner of the log directory; return the error for the caller."""
         self.on_disk_error(self.directory.parent, error)
         return storage_error(error)
 
     @contextmanager
     def storage(self) -> Iterator[None]:
-        """Errors of the disk as answers; for where a try statement costs more lines than time."""
+        """Raise errors of the disk as KAFKA_STORAGE_ERROR. Hot paths use a try statement, because it is faster."""
         try:
             yield
         except OSError as error:
@@ -98,8 +98,8 @@ class PartitionLog:
     def append_as_leader(self, batch: ProducedBatch, leader_epoch: int, now_ms: int) -> LogAppendInfo:
         """Give the batch the next offsets and append it.
 
-        A batch that its producer sent before is answered, not appended. KafkaError if its producer may not append it
-        now, if it is larger than a segment, or if the disk fails.
+        Of a duplicate, return the earlier offsets and append nothing. KafkaError if the producer may not append the
+        batch now, if the batch is larger than a segment, or if the disk fails.
         """
         append = self.begin_as_leader(batch, leader_epoch, now_ms)
         if append.segment is not None:
@@ -116,7 +116,7 @@ class PartitionLog:
         size = header.batch_length + LOG_OVERHEAD
         max_timestamp = batch.max_timestamp
         if size > self.config.segment_bytes:
-            # Whatever its producer may do, as in Kafka.
+            # Before the checks of the producer, as in Kafka.
             raise self._too_large(size)
         try:
             if header.producer_id >= 0:
@@ -136,7 +136,7 @@ class PartitionLog:
         return Append((batch,), segment, first_offset, size, info)
 
     def append_as_follower(self, records: memoryview, now_ms: int) -> None:
-        """Append whole batches with the offsets and epochs that their leader gave them; errors of `replicated`."""
+        """Append whole batches with the offsets and epochs of their leader; KafkaError as `replicated`."""
         left = self.replicated(records)
         while left:
             append = self.begin_as_follower(left, now_ms)
@@ -145,12 +145,12 @@ class PartitionLog:
             left = left[len(append.batches) :]
 
     def replicated(self, records: memoryview) -> list[ProducedBatch]:
-        """Return the batches of a leader, checked as `replicated_batches` says, for `begin_as_follower`."""
+        """Return the checked batches of a leader for `begin_as_follower`; KafkaError as `replicated_batches`."""
         self._make_ready()
         return replicated_batches(records, self.log_end_offset)
 
     def begin_as_follower(self, batches: Sequence[ProducedBatch], now_ms: int) -> Append:
-        """Begin to append the first of some batches, and those behind it that go into its segment with one write."""
+        """Check the first batches that one write can append to one segment: the first half of an append."""
         if not self._is_ready:
             self._make_changeable()
         first = batches[0].header
@@ -180,7 +180,7 @@ class PartitionLog:
         self._count(append, segment)
 
     def begin_write(self, append: Append) -> SegmentWrite:
-        """Return the write for a worker thread. Nothing else may change the log before `end_append`."""
+        """Return the write of `append` for a worker thread. Nothing else may change the log before `end_append`."""
         assert append.segment is not None
         self.require_idle()
         with self.storage():
@@ -190,7 +190,7 @@ class PartitionLog:
         return write
 
     def end_append(self, append: Append, write: SegmentWrite) -> None:
-        """Count what was written. KafkaError if the disk failed, or if the log was closed meanwhile."""
+        """Count the written batches. KafkaError if the disk failed, or if the log was closed meanwhile."""
         if self._on_its_way is not append:
             raise _closed_error(self.topic_partition)
         self.cancel_append()
@@ -201,7 +201,7 @@ class PartitionLog:
         self._count(append, append.segment)
 
     def cancel_append(self) -> None:
-        """Forget an append that was on its way; no thread may be writing it."""
+        """Forget the append that is on its way; no thread may be writing it."""
         self._on_its_way = None
         self._is_ready = not self._is_closed
 
@@ -221,7 +221,7 @@ class PartitionLog:
             append.info.log_start_offset = self.log_start_offset
 
     def require_idle(self) -> None:
-        """RuntimeError while an append is on its way: whoever changes the log has to wait for its end."""
+        """RuntimeError while an append is on its way, because the log must not change before its end."""
         if self._on_its_way is not None:
             raise RuntimeError(f"an append to {self.topic_partition} is on its way")
 
@@ -255,7 +255,7 @@ class PartitionLog:
         )
 
     def roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
-        """Begin a new active segment, at the log end unless the next records start behind it."""
+        """Begin a new active segment at `base_offset` (default: the log end), and return the active segment."""
         self.require_idle()
         base_offset = self.log_end_offset if base_offset is None else base_offset
         old = self.segments.active
@@ -279,7 +279,7 @@ class PartitionLog:
         return segment
 
     def _make_ready(self) -> None:
-        """Make the files of a new log, where nobody did yet; KafkaError if it is closed."""
+        """Create the files of a new log, unless they exist; KafkaError if the log is closed."""
         if self._is_closed:
             raise _closed_error(self.topic_partition)
         if self._new is not None:
@@ -288,7 +288,7 @@ class PartitionLog:
             self.made()
 
     def made(self) -> None:
-        """The files of a new log are there now."""
+        """Note that the files of a new log exist."""
         if self._new is not None:
             new, self._new = self._new, None
             self._is_ready = not self._is_closed
@@ -300,11 +300,11 @@ class PartitionLog:
     def read(
         self, offset: int, max_bytes: int, end_offset_exclusive: int, min_one_message: bool, may_copy: bool = True
     ) -> FileRegion | bytes | bytearray:
-        """Batches from the one with `offset` on, of one segment, the last one possibly cut by `max_bytes`.
+        """Return batches of one segment, from the batch with `offset` on; `max_bytes` may cut the last batch.
 
-        What is small may come as bytes, if no disk has to be waited for; all else is a region of a file. With
-        `min_one_message` the first batch is there as a whole however large; without, a first batch larger than
-        `max_bytes` is left out. Nothing at or behind `end_offset_exclusive` is there. KafkaError OFFSET_OUT_OF_RANGE.
+        A small result in the page cache is returned as bytes (`may_copy`), any other as a region of a file. With
+        `min_one_message` the first batch is whole, whatever its size; without, a first batch larger than `max_bytes`
+        is left out. The result ends before `end_offset_exclusive`. KafkaError OFFSET_OUT_OF_RANGE.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise KafkaError(
@@ -316,20 +316,20 @@ class PartitionLog:
             return b""
         self._make_ready()
         try:
-            # What is not below the end of the log need not be looked for: segments end there.
+            # No search for the end of the log, because the last segment ends there.
             end_offset = None if end_offset_exclusive >= self.log_end_offset else end_offset_exclusive
             return self.segments.read(offset, max_bytes, end_offset, min_one_message, may_copy, self.disk_error)
         except OSError as error:
             raise self.disk_error(error) from error
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
-        """The first record that is not older, None if there is none."""
+        """Return the first record that is not older than `timestamp_ms`, None if there is none."""
         self._make_ready()
         with self.storage():
             return self.segments.offset_for_timestamp(timestamp_ms, self.log_start_offset)
 
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
-        """The first record with the largest timestamp of all, None in a log without timestamps."""
+        """Return the first record with the largest timestamp, None in a log without timestamps."""
         self._make_ready()
         with self.storage():
             return self.segments.offset_of_max_timestamp()
@@ -337,16 +337,16 @@ class PartitionLog:
     # Leader epochs and identity
 
     def assign_epoch(self, leader_epoch: int) -> None:
-        """A leader of this epoch writes from here on."""
+        """Note that `leader_epoch` begins at the log end."""
         self.require_idle()
         self.leader_epochs.assign_unsaved(leader_epoch, self.log_end_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
-        """Where an epoch ends in this replica."""
+        """Return the end offset of `epoch` in this replica."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     def set_topic_id(self, topic_id: bytes) -> None:
-        """Keep the id of the topic; KafkaError INCONSISTENT_TOPIC_ID if it is another one's log."""
+        """Write the id of the topic; KafkaError INCONSISTENT_TOPIC_ID if the log has another id."""
         if self.topic_id is None:
             self._make_ready()
             with self.storage():
@@ -362,7 +362,7 @@ class PartitionLog:
         self.leader_epochs.unsynced |= bool(self.leader_epochs.entries)
 
     def moved_to(self, directory: Path) -> None:
-        """Its directory has another name now. No flush may be on its way."""
+        """Note the new name of the directory. No flush may be on its way."""
         self.require_idle()
         self.directory = directory
         for each in (self._flushes, self.leader_epochs, self.producers, *self.segments):
@@ -371,12 +371,12 @@ class PartitionLog:
     # Truncating
 
     def truncate_to(self, offset: int) -> None:
-        """Drop all from `offset` on; a batch that spans it goes as a whole."""
+        """Drop all records from `offset` on, and the whole batch that contains `offset`."""
         if offset < 0:
             raise ValueError(f"Cannot truncate {self.topic_partition} to {offset}")
         self.require_idle()
         if offset >= self.log_end_offset:
-            # An epoch that began here without a record may conflict with the new leader's.
+            # An epoch without a record may contradict the epochs of the new leader.
             self.leader_epochs.truncate_from_end(self.log_end_offset)
             return
         if self.segments.first_base_offset > offset:
@@ -392,7 +392,7 @@ class PartitionLog:
             rebuild_producers(self.producers, self.segments, self.log_start_offset, offset, self._now_ms)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """Drop all; the next record gets `offset`."""
+        """Drop all records; the next record gets `offset`."""
         self._make_changeable()
         with self.storage():
             self.segments.delete_from(0)
@@ -411,7 +411,7 @@ class PartitionLog:
         self._discard_flushes()
 
     def increment_log_start_offset(self, offset: int) -> None:
-        """Records below `offset` do not count any more, even where they share a segment with others."""
+        """Hide records below `offset`, even in a segment that keeps later records."""
         self._make_ready()
         if offset > self.log_start_offset:
             self.log_start_offset = offset
@@ -421,13 +421,13 @@ class PartitionLog:
     # Flushing and closing
 
     def flush_job(self, up_to: int | None = None) -> FlushJob | None:
-        """What must be synced so that all below `up_to` (default: everything) is safe; None if it is."""
+        """Return the flush of all records below `up_to` (default: all); None if nothing is to be flushed."""
         end_offset = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
         if end_offset <= self.recovery_point:
             return None
         files: list[OpenFile] = []
         try:
-            # The indexes of one that ends at the recovery point got their last entries when it was rolled.
+            # The segment that ends at the recovery point counts too: rolling it wrote the last entries of its indexes.
             for segment in self.segments.reaching(self.recovery_point - 1):
                 if segment.base_offset < end_offset:
                     files += segment.unsynced_files()
@@ -440,13 +440,13 @@ class PartitionLog:
         return self._flushes.begin(end_offset, files, self.directory)
 
     def flushed(self, job: FlushJob) -> None:
-        """A job has run. The recovery point moves once the jobs before it have, too."""
+        """Note that a job has run. The recovery point moves when all jobs before it have run."""
         end_offset = self._flushes.done(job)
         if end_offset is not None:
             self.recovery_point = max(self.recovery_point, end_offset)
 
     def flush_failed(self, job: FlushJob, error: Exception) -> None:
-        """A job failed: nobody knows what is on the disk, and the next one has to sync everything again."""
+        """Note that a job failed. The next job syncs everything again, because the disk may have kept nothing."""
         self._discard_flushes()
         if isinstance(error, OSError):
             self.on_disk_error(self.directory.parent, error)
@@ -457,7 +457,7 @@ class PartitionLog:
             segment.mark_unsynced()
 
     def flush(self, up_to: int | None = None) -> None:
-        """Sync, and wait for it, here."""
+        """Flush all records below `up_to` (default: all), and wait."""
         job = self.flush_job(up_to)
         if job is not None:
             try:
@@ -468,7 +468,7 @@ class PartitionLog:
             self.flushed(job)
 
     def close(self) -> None:
-        """Leave files from which a start needs no recovery, and sync them."""
+        """Complete and sync the files, so that the next start needs no recovery."""
         if self._is_closed:
             return
         self._make_changeable()
@@ -481,9 +481,9 @@ class PartitionLog:
         self.release()
 
     def release(self) -> None:
-        """Let go of all files as they are: a crash, or a log that is deleted. Regions of open ones stay readable.
+        """Close all files as they are, for a log that is deleted or abandoned. Regions of open files stay readable.
 
-        An append on its way does not count any more: its write has a descriptor of its own.
+        An append on its way is forgotten; its write goes on, because it has a descriptor of its own.
         """
         self._is_closed = True
         self.cancel_append()

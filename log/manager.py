@@ -1,6 +1,6 @@
-"""All logs of a broker: the log directories, what is in them, and the checkpoints that span them.
+"""All logs of a broker: the log directories, the logs in them, and the checkpoints for all logs of a directory.
 
-Owns the directories from lock to clean-shutdown marker. Must not know who leads what, nor when anything is due.
+Owns the directories from lock to clean-shutdown marker. Must not know leaders, nor when a task is due.
 Counterpart in Kafka: LogManager.
 """
 
@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -35,14 +35,14 @@ from ottla.log.state.checkpoint import (
     write_checkpoints,
     write_clean_shutdown,
 )
-from ottla.log.state.directory_failures import DirectoryFailures, NoLogDirectoryError, metadata_failed, storage_error
+from ottla.log.state.directory_failures import DirectoryFailures, NoLogDirectoryError, metadata_failed
 from ottla.log.state.meta_properties import DirectoryLocks, check_meta_properties
 from ottla.log.write_pace import WritePace
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 
 DELETE_SUFFIX = "-delete"
-# What KRaft brokers keep beside their logs.
+# KRaft brokers keep this log beside the logs of partitions.
 KRAFT_METADATA_TOPIC = "__cluster_metadata"
 FUTURE_SUFFIX = "-future"
 STRAY_SUFFIX = "-stray"
@@ -65,27 +65,27 @@ class DuplicateLogError(Exception):
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:
-    """The partition whose log a directory holds by its name, None if it is no such directory."""
+    """Return the partition that the name of a directory tells, None if the directory holds no log."""
     topic, _, partition = name.rpartition("-")
     return TopicPartition(topic, int(partition)) if topic and partition.isascii() and partition.isdigit() else None
 
 
 class Renaming(NamedTuple):
-    """The directory of a log that is no partition's any more, and the name by which it is known as that."""
+    """The directory of a log that is deleted or set aside, and the new name of the directory."""
 
     old: Path
     new: Path
 
 
 def renaming(log: PartitionLog, suffix: str = DELETE_SUFFIX) -> Renaming:
-    """How the directory of a log is renamed that is to be deleted, or, with STRAY_SUFFIX, set aside."""
+    """Return the new name for the directory of a log that is to be deleted, or set aside with STRAY_SUFFIX."""
     topic, partition = log.topic_partition
     suffix = f"-{partition}.{uuid4().hex}{suffix}"
     return Renaming(log.directory, log.directory.with_name(topic[: LONGEST_NAME - len(suffix)] + suffix))
 
 
 def rename_directories(renamings: Iterable[Renaming]) -> list[OSError | None]:
-    """Give the directories of deleted logs their new names; may run in a worker thread."""
+    """Rename the directories of deleted logs; return an error or None for each. May run in a worker thread."""
     outcomes: list[OSError | None] = []
     for old, new in renamings:
         try:
@@ -97,7 +97,7 @@ def rename_directories(renamings: Iterable[Renaming]) -> list[OSError | None]:
 
 
 def remove_directories(directories: Iterable[Path]) -> None:
-    """Remove the files of deleted logs; for a worker thread."""
+    """Remove the directories of deleted logs; for a worker thread."""
     for directory in directories:
         shutil.rmtree(directory, ignore_errors=True)
 
@@ -112,11 +112,10 @@ class LogManager:
         broker_id: int,
         cluster_id: str,
         default_config: LogConfig | None = None,
-        topic_config: Callable[[str], LogConfig] | None = None,
         producer_id_expiration_ms: int = 86_400_000,
         locks: DirectoryLocks | None = None,
     ) -> None:
-        """`topic_config` answers for logs that `load` finds. `locks`: of the directories, where they are held already.
+        """`default_config`: of the logs that `load` finds. `locks`: of the directories, if the caller holds them.
 
         DirectoryInUse or InconsistentMetaPropertiesError if a directory is another one's, NoLogDirectoryError if none
         can be used.
@@ -124,11 +123,10 @@ class LogManager:
         self.directories = list(directories)
         self.files = OpenFiles()
         self.logs: dict[TopicPartition, PartitionLog] = {}
-        self.futures: dict[TopicPartition, PartitionLog] = {}  # which take the place of logs in other directories
-        self.preferred: dict[TopicPartition, Path] = {}  # where to make the logs of partitions that are not here yet
-        self.strays: dict[str, set[int]] = {}  # by topic, the partitions that the metadata did not have at the start
+        self.futures: dict[TopicPartition, PartitionLog] = {}  # logs on their way into another directory
+        self.preferred: dict[TopicPartition, Path] = {}  # the directory for logs that do not exist yet
+        self.strays: dict[str, set[int]] = {}  # by topic, the partitions that the metadata lacked at the start
         self._default_config = default_config or LogConfig()
-        self._topic_config = topic_config or (lambda _: self._default_config)
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._deleted: list[Path] = []
         self._unmade: list[NewLog] = []
@@ -150,7 +148,7 @@ class LogManager:
         return [each for each in self.directories if each not in self.failures.offline]
 
     def log_directory(self, path: str) -> Path:
-        """The directory by its absolute path; KafkaError if there is no such, or if it failed."""
+        """Return the log directory with this absolute path; KafkaError if there is none, or if it failed."""
         for directory in self.directories:
             if str(directory.absolute()) == path:
                 if directory in self.failures.offline:
@@ -159,7 +157,7 @@ class LogManager:
         raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"Log dir {path} is not found in the config.")
 
     def close_failed(self, directory: Path) -> None:
-        """Let go of all that is in a directory that failed; NoLogDirectoryError if it was the last one."""
+        """Close all logs of a failed directory; NoLogDirectoryError if it was the last one, or `failures.vital`."""
         logger.warning("Stopping serving logs in dir %s", directory)
         gone = [log for log in self.everything() if log.directory.parent == directory]
         for log in gone:
@@ -181,9 +179,9 @@ class LogManager:
     # Loading
 
     def load(self, now_ms: int, recovery_processes: int = 1) -> None:
-        """Open all logs; recover those of directories that were not shut down cleanly. Takes its time.
+        """Open all logs. Recover the logs of directories without a clean shutdown, which may take minutes.
 
-        `recovery_processes`: how many logs of a directory are recovered at a time; a single one is, here.
+        `recovery_processes`: how many processes recover logs of one directory; with 1 this process does.
         """
         started = time.monotonic()
         found: dict[Path, dict[Path, LoadOptions]] = {}
@@ -203,7 +201,7 @@ class LogManager:
 
     @contextmanager
     def _loading(self, directory: Path) -> Iterator[None]:
-        """A disk that fails meanwhile ends its directory."""
+        """Report an OSError as the failure of `directory`."""
         try:
             yield
         except OSError as error:
@@ -224,7 +222,7 @@ class LogManager:
             topic_partition = self._identify(path)
             if topic_partition is not None:
                 found[path] = LoadOptions(
-                    self._topic_config(topic_partition.topic),
+                    self._default_config,
                     now_ms,
                     log_start_offsets.get(topic_partition, 0),
                     recovery_points.get(topic_partition, 0),
@@ -262,25 +260,25 @@ class LogManager:
             )
 
     def _end_replacements(self) -> None:
-        """A crash came when the old log had lost its name already."""
+        """Complete replacements that a crash interrupted after the old log was renamed: rename the future log."""
         renamed = {path.name.rpartition(".")[0] for path in self._deleted}
         for topic_partition in self.futures.keys() - self.logs.keys():
             if renaming(self.futures[topic_partition]).new.name.rpartition(".")[0] not in renamed:
                 continue
             log = self.logs[topic_partition] = self.futures.pop(topic_partition)
             path = log.directory.rename(log.directory.with_name(str(topic_partition)))
-            logger.warning("%s is the log of %s now, which has no other", path, topic_partition)
+            logger.warning("Completed an interrupted replacement: %s is the log of %s", path, topic_partition)
             log.moved_to(path)
 
     def open(self, topic_partition: TopicPartition, path: Path, options: LoadOptions) -> PartitionLog:
-        """Open a log, whose disk errors count as its directory's; OSError if that cannot be."""
+        """Open a log and connect it to the failures and the pace of its directory; OSError if the disk fails."""
         log = PartitionLog(topic_partition, path, self.files, options)
         log.on_disk_error = self.failures.failed
         log.pace = self._paces[path.parent]
         return log
 
     def _identify(self, path: Path) -> TopicPartition | None:
-        """Whose log a directory is; those on their way out, and strangers, are nobody's."""
+        """Return the partition whose log `path` is; None for a deleted or stray log, or no log at all."""
         if path.name.endswith(DELETE_SUFFIX):
             self._deleted.append(path)
             return None
@@ -290,22 +288,22 @@ class LogManager:
             return None
         if topic_partition is None or path.name.endswith(STRAY_SUFFIX):
             kind = "a stray log" if path.name.endswith(STRAY_SUFFIX) else "no log of a partition"
-            logger.warning("%s is %s and is left alone", path, kind)
+            logger.warning("%s is %s: the broker leaves it alone", path, kind)
             return None
         return topic_partition
 
     # One log
 
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
-        """The log of a partition, if this broker has it."""
+        """Return the log of a partition, None if this broker has none."""
         return self.logs.get(topic_partition)
 
     def everything(self) -> Iterator[PartitionLog]:
-        """All logs, those that are to take the place of others too."""
+        """Return all logs, future logs too."""
         return chain(self.logs.values(), self.futures.values())
 
     def take_unmade(self) -> list[NewLog]:
-        """Return the logs that are new, for `make_logs`; each is told once."""
+        """Return the new logs for `make_logs`; each is returned once."""
         unmade, self._unmade = self._unmade, []
         return unmade
 
@@ -320,15 +318,15 @@ class LogManager:
         is_new: bool = True,
         log_level: int = logging.INFO,
     ) -> PartitionLog:
-        """The log of a partition; a new one goes into the directory that has the fewest, and is told by `take_unmade`.
+        """Return the log of a partition; create it in the online directory with the fewest logs if there is none.
 
-        `leader_epoch`: of this broker, if it leads. Where a partition is not new, its log may be in a directory that
-        failed: no other is made then. KafkaError INCONSISTENT_TOPIC_ID if there is one of a topic of the same name,
-        INVALID_TOPIC_EXCEPTION for a name that could lead out of the directory, or is too long for one.
+        `take_unmade` returns a new log. `leader_epoch`: -1 if this broker does not lead. Without `is_new` no log is
+        created while a directory is offline, because the log may be there. KafkaError INCONSISTENT_TOPIC_ID if the log
+        belongs to another topic of this name, INVALID_TOPIC_EXCEPTION for a name that no directory may have.
         """
         log = self.logs.get(topic_partition)
         if log is None:
-            is_too_long = len(str(topic_partition)) > LONGEST_NAME  # for any file system, which would fail like a disk
+            is_too_long = len(str(topic_partition)) > LONGEST_NAME  # the file system would fail like a broken disk
             if is_too_long or not _LEGAL_NAME.fullmatch(topic_partition.topic) or topic_partition.partition < 0:
                 raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"no log can be named {topic_partition}")
             if not is_new or not self.online:
@@ -339,15 +337,12 @@ class LogManager:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, detail)
             path = directory / str(topic_partition)
             new = None
-            try:
+            with self.failures.storage(directory, "creating a log in"):
                 if not os.path.exists(path):  # noqa: PTH110 - thousands of times
                     new = NewLog(topic_partition, path, topic_id, leader_epoch, config.segment_index_bytes)
                 expiration_ms = self._producer_id_expiration_ms
                 options = LoadOptions(config, now_ms, producer_id_expiration_ms=expiration_ms, new=new)
                 log = self.open(topic_partition, path, options)
-            except OSError as error:
-                self.failures.failed(directory, error, "creating a log in")
-                raise storage_error(error) from error
             if new is not None:
                 self._unmade.append(new)
             self.log_counts[directory] += 1
@@ -359,47 +354,52 @@ class LogManager:
         return log
 
     def delete(self, topic_partition: TopicPartition) -> Renaming | None:
-        """Give up a log. Its directory is to be renamed next, lest it be found again, and that be told to `renamed`."""
+        """Release a log; None if there is none. The caller renames its directory, then calls `renamed`."""
         log = self.logs.pop(topic_partition, None)
         return None if log is None else self.give_up(log)
 
     def give_up(self, log: PartitionLog) -> Renaming:
-        """Let go of a log that is in no list any more, and say how its directory is renamed."""
+        """Release a log that is in no list any more; return how its directory is to be renamed."""
         log.release()
         self.log_counts[log.directory.parent] -= 1
         return renaming(log)
 
     def check_none_offline(self, topic_partition: TopicPartition) -> None:
-        """KafkaError if the log that is to be made may be there already, in a directory that failed."""
+        """KafkaError if a directory is offline, because the log may exist there."""
         if self.failures.offline:
             offline = ",".join(map(str, self.failures.offline))
             detail = f"Can not create log for {topic_partition} because log directories {offline} are offline"
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, detail)
 
+    def rename(self, renaming: Renaming) -> None:
+        """Rename the directory of a log; KafkaError if the disk fails."""
+        with self.failures.storage(renaming.old.parent, "renaming a log of"):
+            renaming.old.rename(renaming.new)
+
     def renamed(self, renaming: Renaming) -> None:
-        """Leave a renamed directory to be removed by whoever asks `take_deleted`."""
+        """Note a renamed directory for `take_deleted`."""
         logger.info("%s is renamed to %s, to be deleted", renaming.old, renaming.new.name)
         self._deleted.append(renaming.new)
 
     def take_deleted(self) -> list[Path]:
-        """Directories of deleted logs, for `remove_directories`; each is told once."""
+        """Return the directories of deleted logs for `remove_directories`; each is returned once."""
         deleted, self._deleted = self._deleted, []
         return deleted
 
     def expire_producers_after(self, milliseconds: int) -> None:
-        """Have all logs forget producers that are silent for so long."""
+        """Set `producer.id.expiration.ms` of all logs."""
         self._producer_id_expiration_ms = milliseconds
         for log in self.everything():
             log.producers.expiration_ms = milliseconds
 
-    # Checkpoints: planned here, written wherever the disk may be waited for
+    # Checkpoints: planned here, written by `write_checkpoints` where the disk may block
 
     def recovery_points(self) -> OffsetsByFile:
-        """What `checkpoint_recovery_points` writes."""
+        """Return the recovery points of all logs by checkpoint file."""
         return self._by_file(RECOVERY_POINT_FILE, ((log, log.recovery_point) for log in self.everything()))
 
     def log_start_offsets(self) -> OffsetsByFile:
-        """What `checkpoint_log_start_offsets` writes: only those that the segments do not tell."""
+        """Return the log start offsets by checkpoint file, but for logs that start where their first segment does."""
         offsets = (
             (log, log.log_start_offset)
             for log in self.everything()
@@ -408,40 +408,28 @@ class LogManager:
         return self._by_file(LOG_START_OFFSET_FILE, offsets)
 
     def high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> OffsetsByFile:
-        """What `write_high_watermarks` writes."""
+        """Return high watermarks by checkpoint file, without partitions that have no log here."""
         return self._by_file(HIGH_WATERMARK_FILE, self._with_log(offsets))
 
     def cleaner_offsets(self, offsets: Mapping[TopicPartition, int]) -> OffsetsByFile:
-        """Up to where logs are compacted, to be written."""
+        """Return the ends of the compacted parts by checkpoint file."""
         return self._by_file(CLEANER_OFFSET_FILE, self._with_log(offsets))
 
-    def checkpoint_recovery_points(self) -> None:
-        """Note up to where each log is flushed."""
-        self.not_written(write_checkpoints(self.recovery_points()))
-
-    def checkpoint_log_start_offsets(self) -> None:
-        """Note where logs start, after records were deleted."""
-        self.not_written(write_checkpoints(self.log_start_offsets()))
-
-    def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Note the high watermarks of partitions; those without a log here are left out."""
-        self.not_written(write_checkpoints(self.high_watermarks(offsets)))
-
     def not_written(self, failed: Mapping[Path, OSError]) -> None:
-        """Take in what `write_checkpoints` says."""
+        """Report the failures that `write_checkpoints` returned."""
         for path, error in failed.items():
             self.failures.failed(path.parent, error, f"writing {path.name} of")
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
-        """As they were last noted, for all partitions."""
+        """Return the high watermarks of the checkpoint files."""
         return self._read(HIGH_WATERMARK_FILE)
 
     def read_cleaner_offsets(self) -> dict[TopicPartition, int]:
-        """As they were last noted, for all logs that were ever compacted."""
+        """Return the ends of the compacted parts of the checkpoint files."""
         return self._read(CLEANER_OFFSET_FILE)
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
-        """What is noted beside another directory's log is of old."""
+        """Return the offsets of all checkpoint files; a file counts only for logs of its own directory."""
         found: dict[TopicPartition, int] = {}
         for directory in self.online:
             for topic_partition, offset in _read_or_none(directory / name).items():
@@ -463,20 +451,20 @@ class LogManager:
     # The end
 
     def shutdown(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
-        """Flush and close all logs and mark the directories as clean. Those where that fails will be recovered."""
-        self.failures.listener = lambda directory: None  # nothing is served any more
+        """Flush and close all logs; mark each directory as clean if all its logs closed."""
+        self.failures.listener = lambda directory: None  # the broker serves nothing any more
         unclean = set()
         for log in self.everything():
             try:
                 log.close()
             except KafkaError as error:
-                logger.error("Cannot close %s: %s", log, error)
+                logger.error("Cannot close %s, the next start recovers its directory: %s", log, error)
                 unclean.add(log.directory.parent)
         try:
-            self.checkpoint_recovery_points()
-            self.checkpoint_log_start_offsets()
+            self.not_written(write_checkpoints(self.recovery_points()))
+            self.not_written(write_checkpoints(self.log_start_offsets()))
             if high_watermarks is not None:
-                self.write_high_watermarks(high_watermarks)
+                self.not_written(write_checkpoints(self.high_watermarks(high_watermarks)))
             for directory in self.online:
                 if directory not in unclean:
                     write_clean_shutdown(directory)
@@ -485,7 +473,7 @@ class LogManager:
             self._locks.release()
 
     def abandon(self) -> None:
-        """Let go of everything as a crash would: no flush, no marker. For a start that failed."""
+        """Release all logs and locks after a failed start, without a flush or a marker."""
         for log in self.everything():
             log.release()
         self._locks.release()
@@ -495,5 +483,5 @@ def _read_or_none(path: Path) -> dict[TopicPartition, int]:
     try:
         return read_offsets(path)
     except CorruptCheckpointError as error:
-        logger.warning("%s; it is taken as empty", error)
+        logger.warning("%s; the broker takes the checkpoint as empty", error)
         return {}

@@ -1,11 +1,11 @@
-"""Making the files of a log that did not exist.
+"""The files of a new log.
 
-Owns what a new log consists of on the disk. Must not know how logs are used, nor when a file is opened.
+Owns which files a new log consists of. Must not know how logs are used, nor when a file is opened.
 Counterpart in Kafka: the creating half of LogManager.getOrCreateLog.
 
-A new log serves before its files are there: who created the topic need not wait for thousands of files. They are made
-right after, in a worker; a log that is written to before that makes its own. Either may come first, or both at once:
-what is there is left as it is.
+A new log serves before its files exist, because creating a topic must not wait for thousands of files. A worker thread
+creates the files right after; the first append creates them if it comes earlier. Both may run at once, because `make`
+leaves existing files alone.
 """
 
 import os
@@ -27,7 +27,7 @@ from ottla.wire.types import TopicPartition
 
 
 class NewLog(NamedTuple):
-    """What a new log is to be. An epoch of -1: nobody leads it here."""
+    """Everything that the files of a new log depend on. `leader_epoch` is -1 if this broker does not lead."""
 
     topic_partition: TopicPartition
     directory: Path
@@ -37,13 +37,12 @@ class NewLog(NamedTuple):
 
     @property
     def epochs(self) -> list[EpochEntry]:
-        """What its file says of leader epochs."""
+        """The entries of the leader-epoch file."""
         return [EpochEntry(self.leader_epoch, 0)] if self.leader_epoch >= 0 else []
 
     def make(self) -> None:
-        """Make its directory and files; OSError where that fails."""
-        # Each call of the system costs a worker the interpreter's lock, for which it may have to wait: no call is made
-        # that is not needed.
+        """Create the directory and the files; OSError if the disk fails."""
+        # As few system calls as possible, because after each of them the thread waits for the interpreter's lock.
         prefix = f"{self.directory}/"
         with suppress(FileExistsError):
             os.mkdir(self.directory)  # noqa: PTH102
@@ -57,7 +56,7 @@ class NewLog(NamedTuple):
 
 
 def make_logs(new_logs: Iterable[NewLog]) -> list[OSError | None]:
-    """Make many; may run in a worker thread. Returns how that ended for each."""
+    """Create the files of many logs; return an error or None for each. May run in a worker thread."""
     outcomes: list[OSError | None] = []
     for new in new_logs:
         try:

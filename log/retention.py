@@ -1,6 +1,6 @@
-"""Which segments a log needs no more: those below its start, and the oldest where it is too large or they are too old.
+"""Which segments are to be deleted: below the log start offset, beyond `retention.bytes`, or past `retention.ms`.
 
-Pure: owns the rules and what is said about them. Must not know files, nor how segments are removed.
+Pure: owns the rules and the reasons for the log. Must not know files, nor how segments are removed.
 Counterpart in Kafka: UnifiedLog.deleteOldSegments, SegmentDeletionReason.
 """
 
@@ -11,17 +11,17 @@ from ottla.log.config import LogConfig
 
 
 class Aging(Protocol):
-    """What is asked of a segment."""
+    """What retention reads of a segment."""
 
     base_offset: int
     size: int
     max_timestamp: int
 
     def largest_timestamp(self) -> int:
-        """Of its records; where they have none, when it was last written to."""
+        """The largest timestamp of its records; without timestamps, `last_modified_ms`."""
 
     def last_modified_ms(self) -> int:
-        """When it was last written to."""
+        """When the log file was last written to."""
 
 
 S = TypeVar("S", bound=Aging)
@@ -36,10 +36,10 @@ def old_segments(
     log_end_offset: int,
     now_ms: int,
 ) -> Iterator[tuple[S, str]]:
-    """The segments that may go, oldest first, and why.
+    """Return the segments to delete, oldest first, each with the reason.
 
-    None reaches above the high watermark. The active one, the last, is among them only if it holds records: another
-    one is to begin first.
+    No segment reaches above the high watermark. The active segment counts only if it holds records; the caller rolls
+    the log first.
     """
     retention_bytes: int = config.values["retention.bytes"]
     retention_ms: int = config.values["retention.ms"] if config.delete else -1

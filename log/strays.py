@@ -1,6 +1,6 @@
-"""Stray logs: their topics are not in the cluster's metadata. They are kept, and make way for topics of their names.
+"""Stray logs: logs of topics that the cluster's metadata lacks. A new topic of the same name sets them aside.
 
-Owns the name under which a stray log is set aside. Must not know where the metadata is, nor who finds a log stray.
+Owns the name under which a stray log is set aside. Must not know the metadata, nor when a log is stray.
 Counterparts in Kafka: LogManager.addStrayLog, UnifiedLog.logStrayDirName.
 """
 
@@ -8,17 +8,15 @@ import logging
 
 from ottla.log.log import PartitionLog
 from ottla.log.manager import STRAY_SUFFIX, LogManager, renaming
-from ottla.log.state.directory_failures import storage_error
 from ottla.wire.types import TopicPartition
 
 logger = logging.getLogger("kafka.log.LogManager")
 
 
 def make_way(logs: LogManager, topic: str, topic_id: bytes) -> None:
-    """Set aside the stray logs of all other topics of this name; KafkaError if the disk fails.
+    """Set aside the stray logs of other topics of this name, but keep logs with `topic_id`; KafkaError if a disk fails.
 
-    All partitions go at once, because an import refuses a topic whose logs have several ids. A stray log with this id
-    is the topic's own.
+    All partitions go at once, because an import refuses a topic whose logs have several ids.
     """
     strays = logs.strays[topic]
     for partition in sorted(strays):
@@ -33,15 +31,11 @@ def make_way(logs: LogManager, topic: str, topic_id: bytes) -> None:
 
 def _set_aside(logs: LogManager, log: PartitionLog) -> None:
     logs.give_up(log)
-    old, new = renaming(log, STRAY_SUFFIX)
-    try:
-        old.rename(new)
-    except OSError as error:
-        logs.failures.failed(old.parent, error, "renaming a log of")
-        raise storage_error(error) from error
+    stray = renaming(log, STRAY_SUFFIX)
+    logs.rename(stray)
     logger.warning(
         "Log for partition %s is marked as stray and renamed to %s, because a new topic has its name. "
         "It is not served, and not deleted",
         log.topic_partition,
-        new,
+        stray.new,
     )

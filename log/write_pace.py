@@ -1,7 +1,7 @@
-"""Whether the writes of one log directory are quick enough to be made on the loop.
+"""Whether the writes of one log directory are quick enough for the loop.
 
-Owns the answer, from what the writes took and how many appends wait for their turn. Must not know logs, threads or who
-waits. Counterpart in Kafka: none, because its appends have threads of their own.
+Owns the decision, from the seconds of the last writes and the number of waiting appends. Must not know logs or threads.
+Counterpart in Kafka: none, because its appends have threads of their own.
 """
 
 import time
@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Final
 
 SLOW_SECONDS: Final = 0.005
-"""Writes that take longer on average make their directory slow: everybody waits while the loop waits for a disk."""
+"""A directory is slow if its writes take longer on average, because all clients wait while the loop writes."""
 WRITES: Final = 16
-"""So many of the last writes count, so that one of a process that lost its processor for a moment does not."""
+"""How many writes the average spans, so that one write that lost its processor does not make the directory slow."""
 QUIET_FACTOR: Final = 10
-"""A directory stays slow this many times as long as the slow writes took. So slow writes that come now and then take a
-tenth of the loop's time at most."""
+"""A directory stays slow this many times as long as the slow writes took. So slow writes that come now and then take
+at most a tenth of the loop's time."""
 
 
 class WritePace:
@@ -30,12 +30,12 @@ class WritePace:
         self._waiting = 0
 
     def took(self, seconds: float) -> None:
-        """Note what a write took."""
+        """Note how many seconds a write took."""
         self._average += (seconds - self._average) / WRITES
         if self._average > SLOW_SECONDS:
             self.is_slow = True
             self._slow_until = max(self._slow_until, self.clock() + QUIET_FACTOR * WRITES * self._average)
-            # Only what comes from now on can make the time longer.
+            # Only later writes can extend the slow time.
             self._average = 0.0
 
     def enter(self) -> None:
@@ -43,7 +43,7 @@ class WritePace:
         self._waiting += 1
 
     def leave(self) -> None:
-        """Note that an append that waited is done. The last one ends the slow time, if that is over."""
+        """Note that a waiting append is done. The last one clears `is_slow`, if the slow time is over."""
         self._waiting -= 1
         if not self._waiting and self.clock() >= self._slow_until:
             self.is_slow = False

@@ -1,7 +1,7 @@
 """Ottla: a Kafka broker in Python.
 
-`Broker` runs one in a child process, for tests; `Cluster` runs several. They are imported when they are first asked
-for, so that `import ottla` costs nothing.
+`Broker` runs a broker in a child process, for tests; `Cluster` runs several. Both are imported at first use, so
+`import ottla` costs nothing.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,13 +1,13 @@
-"""The command `ottla`, which `python -m ottla` is too.
+"""The command `ottla`, also `python -m ottla`.
 
-Owns what a signal does while the command is imported: nothing has begun then that would have to be ended in order.
+Owns the signal handlers during the import of the command: a signal exits at once, because nothing has started yet.
 """
 
 import os
 import signal
 import sys
 
-# These run until a signal. One that comes before they look out for it is a clean stop all the same.
+# These commands run until a signal. A signal before their own handler is installed is a clean stop, too.
 _UNTIL_A_SIGNAL = (["serve"], ["cluster", "up"], ["pipeline", "run"], ["pipeline", "serve"])
 _INTERRUPTED = 128 + signal.SIGINT
 
@@ -19,7 +19,7 @@ def run() -> None:
             signal.signal(number, lambda *_: os._exit(0))
         from ottla.cli import main
     else:
-        # KeyboardInterrupt in the middle of an import is a traceback, or is passed over.
+        # KeyboardInterrupt in the middle of an import prints a traceback, or is ignored.
         usual = signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
         from ottla.cli import main
 

@@ -2,9 +2,9 @@
 
 Owns: the build. Must not know: why these modules, nor when their compiled form is used. Counterpart in Kafka: none.
 
-The build compiles a copy of the package in a temporary folder, where no other configuration applies and nothing is left
-behind. The result is named after the sources and renamed into place as a whole. So a broker may run while its sources
-are compiled: a running process never changes its form, and the next one finds the compiled form.
+The build compiles a copy of the package in a temporary folder, where no other configuration applies. The result has the
+digest of the sources as its name and is renamed into place as a whole. A broker may run during the build: a running
+process keeps its form, and the next process loads the compiled form.
 """
 
 import argparse
@@ -23,8 +23,8 @@ from pathlib import Path
 
 from ottla.native import FOLDER, GROUPS, LIBRARIES, MODULES, PACKAGE, SUFFIX, digest, source
 
-# Nothing but our own modules is gone into: what others declare makes no difference to the code, and their types take
-# most of the time. At a higher level the compiler takes twice as long for two per cent.
+# Only our own modules are followed: foreign types change nothing in the code, and take most of the time. A higher
+# opt_level takes twice as long for two per cent.
 _CONFIG = "[mypy]\nignore_missing_imports = True\nfollow_imports = skip\n"
 _CONFIG += "[mypy-ottla.*,librt.*]\nfollow_imports = silent\n"
 _SETUP = """
@@ -51,9 +51,9 @@ Tell = Callable[[str], None]
 
 
 def build(target: Path = FOLDER, tell: Tell = lambda line: None) -> Path:
-    """Compile into the folder `target` and return the result's folder; `tell` is called with each step.
+    """Compile into the folder `target` and return the result's folder; call `tell` with each step.
 
-    RuntimeError with the compiler's words if that fails.
+    RuntimeError with the compiler's output if the build fails.
     """
     wanted = target / digest()
     with _one_at_a_time(), tempfile.TemporaryDirectory() as name:
@@ -78,7 +78,7 @@ def build(target: Path = FOLDER, tell: Tell = lambda line: None) -> Path:
 
 @contextmanager
 def _one_at_a_time() -> Iterator[None]:
-    """A second build of the same package waits, because it then finds what the first one compiled."""
+    """Hold the lock of the package: a second build waits, because it can use the result of the first."""
     descriptor = os.open(PACKAGE, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -88,7 +88,7 @@ def _one_at_a_time() -> Iterator[None]:
 
 
 def _compile(copy: Path, tell: Tell) -> None:
-    """Compile in a folder that holds the package."""
+    """Compile the package in the folder `copy`."""
     if find_spec("mypyc") is None:
         raise RuntimeError("mypyc is missing: pip install 'ottla[native]'")
     groups = {group: [str(_in_copy(module)) for module in of_group] for group, of_group in GROUPS.items()}
@@ -115,10 +115,10 @@ def _in_copy(module: str) -> Path:
 
 
 def main() -> int:
-    """Build, and say on stderr how that goes."""
+    """Build, and report each step on stderr; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m ottla.build_native", description="Compile the hot path of Ottla.")
-    parser.add_argument("--if-possible", action="store_true", help="exit 0 without mypyc or a C compiler, too")
-    parser.add_argument("--quiet", action="store_true", help="say only how it ended")
+    parser.add_argument("--if-possible", action="store_true", help="exit 0 also without mypyc or a C compiler")
+    parser.add_argument("--quiet", action="store_true", help="print only the result")
     parser.add_argument("--background", action="store_true", help="return at once, and compile with a low priority")
     arguments = parser.parse_args()
     if (FOLDER / digest()).is_dir():

@@ -1,6 +1,6 @@
-"""The command `ottla`: reads its arguments and hands them on.
+"""The command `ottla`: reads its arguments and calls a function of `commands`, `scripts` or `serving`.
 
-Knows no broker: whatever is heavy is imported by the subcommand that needs it. Counterpart: kafka-server-start.sh.
+Must not know the broker: each subcommand imports its heavy modules itself. Counterpart in Kafka: kafka-server-start.sh.
 """
 
 import os
@@ -35,7 +35,7 @@ _ZOOKEEPER = click.option(
 
 
 def _script(name: str, text: str) -> Late:
-    """Return the command that the file `scripts/NAME.py` holds under its own name."""
+    """Return the command `name` of the module `scripts/NAME.py`, imported at its first use."""
     module = name.replace("-", "_")
     return Late(f"ottla.scripts.{module}", module, text)
 
@@ -94,8 +94,8 @@ def main() -> None:
 @click.option(
     "--listen",
     metavar="HOST[:PORT]",
-    help="Listen on this address, whatever listeners says; 0.0.0.0 stands for every address, and clients are then told "
-    "the name of this machine. Without a file the default is localhost.",
+    help="Listen on this address, whatever listeners says. 0.0.0.0 means every address; clients then get the name of "
+    "this machine. Without a file the default is localhost.",
 )
 @click.option(
     "--data",
@@ -116,8 +116,8 @@ def main() -> None:
     "levels",
     multiple=True,
     metavar="[LOGGER=]LEVEL",
-    help=f"Leave out lines below this level, which is one of {', '.join(LEVELS)}; with a logger's name, those of this "
-    "logger alone. The default is INFO. May be given several times.",
+    help=f"Leave out lines below this level: {', '.join(LEVELS)}. With a logger's name, leave out lines of this logger "
+    "alone. The default is INFO. May be given several times.",
 )
 def serve(
     properties: Path | None,
@@ -130,12 +130,12 @@ def serve(
 ) -> None:
     """Serve Kafka clients until SIGTERM or SIGINT.
 
-    SERVER.PROPERTIES is a broker's configuration in Kafka's format. Its keys are Kafka's, and so are the defaults of
-    those that it leaves out. Without a file the broker is one for this machine: it listens on localhost:9092 and keeps
-    its data in $XDG_DATA_HOME/ottla, which is ~/.local/share/ottla unless set.
+    SERVER.PROPERTIES is a broker's configuration in Kafka's format, with Kafka's keys and Kafka's defaults. Without a
+    file the broker serves this machine alone: it listens on localhost:9092 and keeps its data in $XDG_DATA_HOME/ottla,
+    which is ~/.local/share/ottla unless set.
 
-    What is said more than once counts in this order: --port, --listen and --data, then --override, then KAFKA_*
-    environment variables as Kafka's container image maps them, then the file.
+    If a key is set more than once, the first of these counts: --port, --listen and --data, then --override, then
+    KAFKA_* environment variables as Kafka's container image maps them, then the file.
     """
     pairs = settings(overrides, data)
     host, port = address(listen, port)
@@ -176,13 +176,13 @@ def completion(shell: str) -> None:
 @click.option(
     "--repair",
     is_flag=True,
-    help="Write again what can be derived from the batches, and cut off what was damaged before it was ever flushed.",
+    help="Write indexes, snapshots and epochs again from the batches, and cut off damage that was never flushed.",
 )
 def verify(directories: tuple[Path, ...], repair: bool) -> None:
     """Check the data of a broker that does not run.
 
-    Each DIR is a log directory or the directory of a partition, of Ottla or of Kafka. Whatever is wrong is a line, and
-    the exit code is 1 then, otherwise 0.
+    Each DIR is a log directory or the directory of a partition, of Ottla or of Kafka. Each defect is one line. The exit
+    code is 1 if there is a defect, otherwise 0.
     """
     from ottla.commands import verifying
 
@@ -240,7 +240,7 @@ def write_example(name: str | None) -> None:
 
 @pipeline.command("run")
 @_JOB
-@click.option("--once", is_flag=True, help="End when all that there is now has been processed.")
+@click.option("--once", is_flag=True, help="End when all records that exist now are processed.")
 @_JOB_OVERRIDES
 @click.option("--bootstrap-server", metavar="HOST:PORT", help="Use these brokers for a job whose file names none.")
 @_CHECKPOINT
@@ -291,9 +291,9 @@ def validate_job(file: Path, overrides: tuple[str, ...]) -> None:
 @_JOB_OVERRIDES
 @_CHECKPOINT
 def status_of_jobs(files: tuple[Path, ...], overrides: tuple[str, ...], checkpoint: Path | None) -> None:
-    """Say how far jobs are, and how far behind.
+    """Show the progress and the lag of jobs.
 
-    A line for each JOB tells how many batches are done, and how many records of its topics are not.
+    A line for each JOB has the number of batches that are done, and of records in its topics that are not read.
     """
     pairs = dict(map(pair, overrides))
     from ottla.commands import pipelines
@@ -307,7 +307,7 @@ def status_of_jobs(files: tuple[Path, ...], overrides: tuple[str, ...], checkpoi
     "--to",
     required=True,
     metavar="earliest|latest|TIME",
-    help="Begin with the earliest records, with those that come from now on, or with those of a time such as "
+    help="Begin with the earliest records, with new records, or with the records of a time such as "
     "2026-01-31T12:00:00Z.",
 )
 @_JOB_OVERRIDES
@@ -359,7 +359,7 @@ def serve_jobs(
 ) -> None:
     """Run many jobs, with Connect's REST interface.
 
-    The jobs are those of the files in DIR, and those that clients create. They run until SIGTERM or SIGINT.
+    The server runs the jobs of the files in DIR, and the jobs that clients create, until SIGTERM or SIGINT.
     """
     keys = dict(pair(each, "--conf") for each in conf)
     from ottla.commands import pipelines
@@ -372,7 +372,7 @@ def serve_jobs(
 def metadata() -> None:
     """Export or import the metadata of a cluster.
 
-    Topics, configs and ids are in a ZooKeeper, or in the first log directory of a broker, which must not run then. A
+    Topics, configs and ids are in a ZooKeeper, or in the first log directory of a broker that does not run. The
     broker's configuration says where, as for `ottla serve`.
     """
 
@@ -388,7 +388,7 @@ def export_command(
 ) -> None:
     """Write the metadata of a cluster into FILE.
 
-    Unless something says which cluster, it is that of `ottla serve` without a file.
+    Without a configuration it is the cluster of `ottla serve` without a file.
     """
     pairs = settings(overrides, data, zookeeper)
     from ottla.commands.metadata import export_metadata
@@ -416,10 +416,10 @@ def import_command(
 ) -> None:
     """Import the metadata of a cluster.
 
-    FILE is what `ottla metadata export` wrote; DIR is a log directory of a Kafka broker. In KRaft mode DIR tells
-    everything, in ZooKeeper mode everything but configs. A DIR that is one of the target's log.dirs stands for all of
-    them, and belongs to Ottla from then on. Say what the target is, by --data, --zookeeper, a properties file, or the
-    keys log.dirs or zookeeper.connect.
+    FILE is the output of `ottla metadata export`; DIR is a log directory of a Kafka broker. In KRaft mode DIR has all
+    metadata, in ZooKeeper mode all but configs. A DIR that is one of the target's log.dirs stands for all of them, and
+    belongs to Ottla from then on. Name the target by --data, --zookeeper, a properties file, or the keys log.dirs or
+    zookeeper.connect.
     """
     pairs = settings(overrides, data, zookeeper)
     from ottla.commands.metadata import import_metadata

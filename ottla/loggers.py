@@ -1,12 +1,12 @@
-"""What the process says about itself: lines in Kafka's console format or as JSON, written by a thread of their own.
+"""Log lines: in Kafka's console format or as JSON, written to stderr by a thread of their own.
 
-Owns the form of a line, the levels, and the way to stderr. Must not know what is said: who speaks takes the name of
-Kafka's logger for it. Counterpart in Kafka: log4j.properties, with its PatternLayout and ConsoleAppender.
+Owns the form of a line, the levels, and the way to stderr. Must not know the messages: each module takes the name of
+Kafka's logger. Counterpart in Kafka: log4j.properties, with its PatternLayout and ConsoleAppender.
 
-Nothing that a client sends can look like a line of ours: characters that do not print are escaped, and the lines of a
-traceback are indented. Nobody waits for stderr: who speaks makes the line and leaves it in a bounded queue; what
-finds the queue full is lost, and how much that was is said. The queue and listener of the standard library wait for
-ever at the end for a reader who is stuck, and hand over what cannot be formatted as JSON any more.
+Nothing that a client sends can look like a line of ours: unprintable characters are escaped, and the lines of a
+traceback are indented. No caller waits for stderr: `LineWriter.emit` formats the line and puts it into a bounded queue.
+A line that finds the queue full is lost, and a warning counts the lost lines. At the end the standard library's
+QueueListener would wait forever for a stuck reader, and its QueueHandler removes the fields that JSON needs.
 """
 
 import json
@@ -27,12 +27,12 @@ LEVELS: Final = {
     "FATAL": logging.CRITICAL,
 }
 ROOT: Final = ""
-# A level of the root does not begin to log requests: that has to be said of their logger, as in Kafka.
+# The root's level does not turn on the log of requests: as in Kafka, only the level of their own logger does.
 DEFAULT_LEVELS: Final = {ROOT: logging.INFO, "kafka.request.logger": logging.WARNING}
 
-# The most that one line says, tracebacks apart.
+# The longest message of one line; a traceback may be longer.
 MOST_CHARACTERS: Final = 16_384
-# What may wait for a stderr that takes nothing: some 10,000 lines.
+# Characters that may wait for a stderr that takes nothing: some 10,000 lines.
 MOST_WAITING: Final = 1 << 20
 PATIENCE_SECONDS: Final = 1.0
 GATHER_SECONDS: Final = 0.01
@@ -43,14 +43,14 @@ _LEVEL_NAMES: Final = {number: name for name, number in LEVELS.items()}
 
 
 def said(record: logging.LogRecord) -> str:
-    """What a record says, cut where it is endless: names of thousands of topics, or one name of a client's."""
+    """Return a record's message, cut at MOST_CHARACTERS, because a client may send thousands of names or a huge one."""
     message = record.getMessage()
     left = len(message) - MOST_CHARACTERS
     return message if left <= 0 else f"{message[:MOST_CHARACTERS]}... and {left} characters more"
 
 
 def printable(text: str) -> str:
-    """The text as one line, with escapes for what does not print."""
+    """Return the text as one line, with escapes for unprintable characters."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
@@ -68,14 +68,14 @@ class TextFormatter(logging.Formatter):
 
 
 class TerminalFormatter(TextFormatter):
-    """The same for eyes: a record with a `share` of something that takes its time is a bar, which the next replaces."""
+    """The same for a terminal: a record with a `share`, progress from 0 to 1, is a bar that the next line replaces."""
 
     def __init__(self) -> None:
         super().__init__()
         self._is_below_a_bar = False
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, after what removes a bar."""
+        """Return the line, with REPLACE_LINE before it if a bar stands above."""
         share = getattr(record, "share", None)
         line = (
             super().format(record) if share is None else f"[{'#' * int(share * BAR):{BAR}}] {printable(said(record))}"
@@ -90,7 +90,7 @@ class JsonFormatter(logging.Formatter):
 
     def __init__(self) -> None:
         super().__init__()
-        # Not above: the command line imports this module, and has to be quick.
+        # Not at the top: the command line imports this module, and has to be quick.
         from trio import lowlevel
 
         self._trio = lowlevel
@@ -111,7 +111,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str | None:
-    """The traceback, or the stack of another thread, that belongs to a record."""
+    """Return the traceback of a record, or the stack of another thread, or None."""
     if record.exc_info:
         return formatter.formatException(record.exc_info)
     return record.stack_info.rstrip("\n") if record.stack_info else None
@@ -121,7 +121,7 @@ FORMATS: Final[Mapping[str, Callable[[], logging.Formatter]]] = {"text": TextFor
 
 
 class LineWriter(logging.Handler):
-    """Writes lines to a descriptor, in a thread that may be kept waiting there."""
+    """Writes lines to a descriptor, in a thread of its own, because the write may block."""
 
     def __init__(self, fd: int, formatter: logging.Formatter) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class LineWriter(logging.Handler):
         threading.Thread(target=self._run, name="line-writer", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Leave a line in the queue."""
+        """Put a line into the queue, or count it as lost."""
         try:
             line = self.format(record)
         except Exception:
@@ -150,12 +150,12 @@ class LineWriter(logging.Handler):
             self._changed.notify_all()
 
     def flush(self) -> None:
-        """Return when all is written, or when that takes too long."""
+        """Return when the queue is empty, or after PATIENCE_SECONDS."""
         with self._changed:
             self._changed.wait_for(lambda: not self._waiting, PATIENCE_SECONDS)
 
     def close(self) -> None:
-        """Write what is left, and end."""
+        """Write the rest of the queue, and end the thread."""
         self.flush()
         with self._changed:
             self._is_closed = True
@@ -163,7 +163,7 @@ class LineWriter(logging.Handler):
         super().close()
 
     def _run(self) -> None:
-        """Write until closed. Whatever fails on the way, such as memory, costs the lines that it happened to."""
+        """Write until closed. A failure on the way, such as MemoryError, loses the lines of that round only."""
         goes_on = True
         while goes_on:
             lines: list[str] = []
@@ -171,7 +171,7 @@ class LineWriter(logging.Handler):
             try:
                 with self._changed:
                     self._changed.wait_for(lambda: self._lines or self._lost or self._is_closed)
-                # Lines come in bursts; a thread that woke for each would take the interpreter from the loop every time.
+                # Lines come in bursts; a thread that woke for each would take the interpreter's lock every time.
                 time.sleep(GATHER_SECONDS)
                 with self._changed:
                     lines, self._lines = self._lines, []
@@ -197,12 +197,12 @@ class LineWriter(logging.Handler):
             while data:
                 data = data[os.write(self._fd, data) :]
         except OSError:
-            pass  # Nobody reads any more, and there is nobody else to tell.
+            pass  # Nobody reads stderr any more, and there is no other place for this error.
 
 
 def set_up(fd: int, form: str, levels: Mapping[str, int]) -> LineWriter:
-    """Have all that the process says about itself written to `fd`; `levels` are by logger, over the defaults."""
-    # What no line tells, and takes as long as all the rest of a line: who called, and from which process.
+    """Add a `LineWriter` for `fd` to the root logger, and set `levels`, by logger, over DEFAULT_LEVELS; return it."""
+    # No line shows the caller and the process, and to find them takes as long as the rest of a line.
     logging._srcfile = None
     logging.logProcesses = logging.logMultiprocessing = False
     for name, level in {**DEFAULT_LEVELS, **levels}.items():

@@ -1,11 +1,11 @@
-"""The modules that run as native code where a compiler was at hand, and the way Python finds them in that form.
+"""The modules that run as native code if a compiler was available, and the finder that loads their compiled form.
 
-Owns: which modules these are, and when their compiled form stands for them. Must not know: what they do, nor how they
-are compiled (`build_native`). Counterpart in Kafka: none; the JVM compiles what is hot.
+Owns: the list of modules, and when Python loads their compiled form. Must not know: what the modules do, nor how they
+are compiled (`build_native`). Counterpart in Kafka: none; the JVM compiles hot code itself.
 
-They are plain Python, and run as such unless there is a form of exactly these sources: one that was made of others is
-passed over, so that what is edited is what runs. All are compiled together, since they call each other without Python
-in between; so they are used together, or none of them.
+The modules are plain Python, and run as such unless a compiled form of exactly these sources exists. A form of other
+sources is ignored, so an edited module is the running module. All modules are compiled and used together, because they
+call each other without Python in between.
 """
 
 import os
@@ -20,20 +20,21 @@ from types import ModuleType
 from typing import Final
 
 PLAIN: Final = "OTTLA_PLAIN"
-"""With this in the environment the plain form runs."""
+"""If this environment variable is set, the plain form runs."""
 SUFFIX: Final = EXTENSION_SUFFIXES[0]
 PACKAGE: Final = Path(__file__).parent
 FOLDER: Final = PACKAGE / "_native" / SUFFIX.split(".")[1]
-"""Each Python has its own: one cannot load what another one compiled."""
+"""Each Python has its own folder, because a Python cannot load another Python's libraries."""
 
-# What a record meets on its way in and out, a commit on its way into a group, and what goes through a log at a start or
-# before it is read. Not what declares messages: those are classes that are looked into, and their compiled form does
-# not tell what they were declared with.
+# The modules on the way of a record in and out, on the way of a commit into a group, and of recovery and the check of
+# segments. Not the declarations of messages, because a compiled class does not keep its annotations.
 MODULES: Final = (
+    "broker.fetch.long_poll",
     "broker.fetch.responses",
     "broker.fetch.sessions",
     "broker.groups.group_requests",
-    "broker.groups.offsets_log",
+    "broker.groups.internal_topic_log",
+    "broker.groups.loader",
     "broker.handlers.fetch",
     "broker.handlers.offset_commit",
     "broker.handlers.produce",
@@ -55,6 +56,7 @@ MODULES: Final = (
     "broker.requests.dispatch",
     "coordinator.effects",
     "coordinator.group",
+    "coordinator.group_coordinator",
     "coordinator.group_shard",
     "coordinator.offsets",
     "coordinator.runtime",
@@ -87,7 +89,7 @@ MODULES: Final = (
     "wire.record_scan",
     "wire.record_validation",
 )
-# A library holds all modules of a room; each of them has a small one beside it, by which Python enters.
+# One library holds all modules of a room; beside it each module has a small library, which Python imports.
 GROUPS: Final = {
     f"ottla_{room}": list(of_room) for room, of_room in groupby(MODULES, lambda name: name.partition(".")[0])
 }
@@ -96,18 +98,18 @@ _NAMES: Final = frozenset([*LIBRARIES, *(f"ottla.{module}" for module in MODULES
 
 
 def source(module: str) -> Path:
-    """The file of one of MODULES."""
+    """Return the source file of one of MODULES."""
     return PACKAGE / f"{module.replace('.', '/')}.py"
 
 
 def digest() -> str:
-    """What tells these sources, as they are now, from others."""
+    """Return the digest of the sources of MODULES as they are now."""
     return source_hash(b"\0".join(source(module).read_bytes() for module in MODULES)).hex()
 
 
 @cache
 def folder() -> Path | None:
-    """Where the compiled form is that fits; None where there is none, or where it is not wanted."""
+    """Return the folder of the compiled form of these sources; None if it does not exist or PLAIN is set."""
     if os.environ.get(PLAIN) or not FOLDER.is_dir():
         return None
     fitting = FOLDER / digest()
@@ -115,12 +117,12 @@ def folder() -> Path | None:
 
 
 def is_used() -> bool:
-    """Whether the compiled form runs in this process."""
+    """Return whether the compiled form runs in this process."""
     return folder() is not None
 
 
 class _Finder:
-    """Leads to the compiled form of a module, where there is one."""
+    """Finds the compiled form of a module, if it exists."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -132,5 +134,5 @@ class _Finder:
 
 
 def install() -> None:
-    """Have Python look here first; before any of the modules is imported."""
+    """Put the finder first in sys.meta_path; call this before any of MODULES is imported."""
     sys.meta_path.insert(0, _Finder())

@@ -1,6 +1,6 @@
 """The pytest fixtures: a broker, a cluster, their settings, and a topic for each test.
 
-Imported at the start of every pytest run, so it imports a broker's code only where a fixture is used.
+pytest imports this module at the start of every run, so each fixture imports the broker's code itself.
 """
 
 import os
@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse an ini option that cannot be read before any test runs."""
+    """Raise a UsageError for a malformed ini option, before any test runs."""
     for line in config.getini("ottla_settings"):
         if "=" not in line:
             raise pytest.UsageError(f"ottla_settings takes KEY=VALUE lines, not {line!r}")
@@ -35,9 +35,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def ottla_settings(pytestconfig: pytest.Config) -> dict[str, Any]:
-    """Settings of `kafka_broker` and `kafka_cluster`, from the ini option of this name.
+    """Return the settings of `kafka_broker` and `kafka_cluster`, from the ini option of this name.
 
-    A conftest.py may override this fixture, for the whole session, by one that returns the keywords of a `Broker`.
+    A conftest.py may override this fixture, with `scope="session"`, and return the keywords of a `Broker`.
     """
     pairs = (line.partition("=") for line in pytestconfig.getini("ottla_settings"))
     return {name.strip(): value.strip() for name, _, value in pairs}
@@ -61,8 +61,8 @@ def kafka_cluster(ottla_settings: Mapping[str, Any]) -> "Iterator[Cluster]":
 
 @pytest.fixture
 def kafka_topic(kafka_broker: "Broker", request: pytest.FixtureRequest) -> str:
-    """Return the name of a new topic of `kafka_broker`: that of the test, and what makes it unique."""
-    # No dots: Kafka refuses a topic whose name differs from that of another by them and by underscores alone.
+    """Return the name of a new topic of `kafka_broker`: the test's name and a random suffix."""
+    # No dots: Kafka refuses a topic whose name differs from another topic's only in dots and underscores.
     test = re.sub(r"[^a-zA-Z0-9_-]+", "-", request.node.name)[:_LONGEST_TEST_NAME]
     name = f"{test}-{os.urandom(4).hex()}"
     kafka_broker.create_topic(name)
@@ -70,7 +70,7 @@ def kafka_topic(kafka_broker: "Broker", request: pytest.FixtureRequest) -> str:
 
 
 def _running(kind: "type[Child]", settings: Mapping[str, Any]) -> "Iterator[Child]":
-    """Run a broker or a cluster; one that does not start or stop is a line of its own, without a traceback."""
+    """Run a broker or a cluster; fail with one line, without a traceback, if it does not start or stop."""
     from ottla.embedded.broker import BrokerError
 
     try:

@@ -1,7 +1,7 @@
 """Runs a broker, or several, in this process: for the command line, and for the children of `Broker` and `Cluster`.
 
-Owns what is said on the way: one line on stdout when it serves, one line on stderr why it cannot. Must not know how the
-broker works. Counterpart: Kafka.scala, the main class.
+Owns two lines: on stdout when the broker serves, on stderr when it cannot. Must not know how the broker works.
+Counterpart in Kafka: Kafka.scala, the main class.
 """
 
 import logging
@@ -48,15 +48,15 @@ def run(
     host: str | None = None,
     port: int | None = None,
 ) -> int:
-    """Serve as one broker until a signal says to stop; return the exit code of the process.
+    """Serve as one broker until SIGTERM or SIGINT; return the exit code of the process.
 
-    `host` and `port` count before every configuration, `defaults` after.
+    `host` and `port` override every configuration; every configuration overrides `defaults`.
     """
 
     def configured() -> Callable[[], Server]:
         address = Address(host, port)
         config, warnings = BrokerConfig.load(properties, overrides, environ, defaults=defaults, address=address)
-        tell_config(config, warnings)
+        log_config(config, warnings)
         return lambda: Node(config)
 
     return run_server(configured, log_format, levels)
@@ -67,7 +67,7 @@ def run_server(
     log_format: str = "text",
     levels: Mapping[str, int] = MappingProxyType({}),
 ) -> int:
-    """Serve, once it is known with which configuration, until a signal says to stop; return the exit code."""
+    """Call `configured`, then serve with the server that it returns until SIGTERM or SIGINT; return the exit code."""
     writer = loggers.set_up(sys.stderr.fileno(), log_format, levels)
     served: list[str] = []
     try:
@@ -75,7 +75,7 @@ def run_server(
     except _REFUSALS as error:
         return refuse(str(error), writer)
     except (OSError, StoreError, ZnodeError) as error:
-        # What the system or ZooKeeper refuses at the start: its reason is the one clear line. Later it is a bug.
+        # At the start the system or ZooKeeper refused something: its reason is the one line. Later it is a bug.
         if not served:
             return refuse(_reason(error), writer)
         logger.critical("the broker ends because of a bug", exc_info=error)
@@ -92,11 +92,11 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-def tell_config(config: BrokerConfig, warnings: Iterable[str]) -> None:
-    """Tell the operator what was understood of the configuration."""
+def log_config(config: BrokerConfig, warnings: Iterable[str]) -> None:
+    """Log the warnings, the keys that are set, the keys without effect, and the form of the hot path."""
     for warning in warnings:
         config_logger.warning("%s", warning)
-    # Beside log.dirs nothing reads log.dir.
+    # log.dirs hides log.dir.
     unread = {"log.dir"} if "log.dirs" in config.texts else set()
     names = sorted(config.values.keys() & config.texts.keys() - unread)
     texts = {name: render(config.values[name]) for name in names}
@@ -109,7 +109,7 @@ def tell_config(config: BrokerConfig, warnings: Iterable[str]) -> None:
 
 
 def announce(bootstrap: str) -> str:
-    """Tell whoever started this process where clients may connect; return the line."""
+    """Print the line that names the bootstrap address; return it. The parent of this process waits for it."""
     line = f"ottla ready bootstrap={bootstrap}"
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
@@ -117,7 +117,7 @@ def announce(bootstrap: str) -> str:
 
 
 def refuse(reason: str, writer: logging.Handler) -> int:
-    """Say why no broker serves here, after all else that was said."""
+    """Print on stderr why no broker serves, after all log lines; return the exit code."""
     writer.flush()
     sys.stderr.write(f"ottla: {' '.join(reason.split())}\n")
     return 1

@@ -41,15 +41,15 @@ _OF_FILTERS: Final = (AclOperation.UNKNOWN, AclOperation.ANY)
 _WORDS: Final = {each.name.lower().replace("_", "-"): each for each in AclOperation if each not in _OF_FILTERS}
 
 _RESOURCES: Final = (
-    ("topic", AclResource.TOPIC, TOPIC_NAME, "Name a topic; '*' stands for all of them."),
-    ("group", AclResource.GROUP, GROUP_NAME, "Name a group; '*' stands for all of them."),
+    ("topic", AclResource.TOPIC, TOPIC_NAME, "Name a topic; '*' stands for all topics."),
+    ("group", AclResource.GROUP, GROUP_NAME, "Name a group; '*' stands for all groups."),
     ("transactional-id", AclResource.TRANSACTIONAL_ID, click.STRING, "Name a transactional id."),
     ("delegation-token", AclResource.DELEGATION_TOKEN, click.STRING, "Name a delegation token by its id."),
-    ("user", AclResource.USER, click.STRING, "Name a user, such as User:alice, whose tokens are meant."),
+    ("user", AclResource.USER, click.STRING, "Name a user whose tokens the entry is for, such as User:alice."),
 )
 _CLUSTER: Final = click.option("--cluster", is_flag=True, help="Name the cluster itself.")
 _HOST: Final = click.option(
-    "--host", "hosts", multiple=True, metavar="ADDRESS", help="Only for this address of clients. The default is any."
+    "--host", "hosts", multiple=True, metavar="ADDRESS", help="Only for clients at this address. The default is any."
 )
 _OPERATION: Final = click.option(
     "--operation",
@@ -60,15 +60,17 @@ _OPERATION: Final = click.option(
     help="Only for this operation, such as read or alter-configs.",
 )
 _PRODUCER: Final = click.option(
-    "--producer", is_flag=True, help="All that a producer needs, on --topic and --transactional-id."
+    "--producer", is_flag=True, help="All operations that a producer needs, on --topic and --transactional-id."
 )
-_CONSUMER: Final = click.option("--consumer", is_flag=True, help="All that a consumer needs, on --topic and --group.")
+_CONSUMER: Final = click.option(
+    "--consumer", is_flag=True, help="All operations that a consumer needs, on --topic and --group."
+)
 _MATCHING: Final = click.option(
     "--pattern",
     type=click.Choice(["any", "match", "literal", "prefixed"]),
     default="any",
     show_default=True,
-    help="Find entries with exactly this name, of one pattern or any; match: all entries that the name falls under.",
+    help="literal, prefixed or any: entries with exactly this name; match: entries that apply to this name.",
 )
 
 
@@ -77,7 +79,7 @@ _ANYTHING: Final[_Name] = (AclResource.ANY, None, AclPattern.ANY)
 
 
 class _Criteria(NamedTuple):
-    """What the options say about entries."""
+    """The options that choose or describe entries."""
 
     resources: Sequence[tuple[AclResource, str]]
     allowed: Sequence[str]
@@ -90,7 +92,7 @@ class _Criteria(NamedTuple):
 
     @property
     def targets(self) -> list[AclTarget]:
-        """Return the resources with the pattern; the cluster is always literal."""
+        """Return the resources with their pattern; the cluster is always literal."""
         return [
             AclTarget(kind, name, AclPattern.LITERAL if kind is AclResource.CLUSTER else self.pattern)
             for kind, name in self.resources
@@ -98,7 +100,7 @@ class _Criteria(NamedTuple):
 
     @property
     def pairs(self) -> list[tuple[str, AclPermission]]:
-        """Return principals with what is said about them."""
+        """Return principals with their permission."""
         allowed = [(each, AclPermission.ALLOW) for each in self.allowed]
         return allowed + [(each, AclPermission.DENY) for each in self.denied]
 
@@ -147,12 +149,12 @@ def acls() -> None:
     metavar="TYPE:NAME",
     help="Only for this principal.",
 )
-@click.option("--permission", type=click.Choice(["allow", "deny"]), help="Only what is allowed, or denied.")
+@click.option("--permission", type=click.Choice(["allow", "deny"]), help="Only entries that allow, or that deny.")
 @_MATCHING
 @_takes_criteria
 @asks_cluster
 def list_command(session: Session, criteria: _Criteria, principals: Sequence[str], permission: str | None) -> None:
-    """List entries: all of them, or those that match every option that is given."""
+    """List entries: all, or those that match every given option."""
     wanted = AclPermission.ANY if permission is None else AclPermission[permission.upper()]
     named: Sequence[str | None] = principals or [None]
     pairs = [(each, wanted) for each in named]
@@ -166,14 +168,14 @@ async def _list(client: Client, session: Session, filters: Sequence[AclFilter]) 
 
 
 async def _found(client: Client, filters: Sequence[AclFilter]) -> list[Acl]:
-    """Return the entries that match any of the filters, in an order that is the same each time."""
+    """Return the entries that match any of the filters, sorted."""
     return sorted({acl for each in filters for acl in await describe_acls(client, each)})
 
 
 def _filters(
     criteria: _Criteria, pairs: Sequence[tuple[str | None, AclPermission]] = ((None, AclPermission.ANY),)
 ) -> list[AclFilter]:
-    """Return one filter for each combination of what the options list."""
+    """Return one filter for each combination of resources, hosts, operations and principals."""
     hosts: Sequence[str | None] = criteria.hosts or [None]
     found = []
     for (kind, name, pattern), operations in _operations(criteria):
@@ -183,7 +185,7 @@ def _filters(
 
 
 def _operations(criteria: _Criteria) -> Iterable[tuple[_Name, Sequence[AclOperation]]]:
-    """Return the operations that are meant for each resource, and for any resource if none is named."""
+    """Return the operations for each named resource, or for any resource if none is named."""
     if not criteria.is_producer and not criteria.is_consumer:
         operations = criteria.operations or [AclOperation.ANY]
         named: Sequence[_Name] = criteria.targets or [_ANYTHING]
@@ -202,8 +204,8 @@ def _operations(criteria: _Criteria) -> Iterable[tuple[_Name, Sequence[AclOperat
         topics = topics if groups else []
     if criteria.operations or by_type or not topics:
         raise click.UsageError(
-            "--producer takes --topic and may take --transactional-id, --consumer takes --topic and --group: there is "
-            "no other resource and no --operation beside them"
+            "--producer needs --topic and may have --transactional-id, --consumer needs --topic and --group; no other "
+            "resource and no --operation may stand beside them"
         )
     return found
 
@@ -221,10 +223,10 @@ def _as_row(acl: Acl) -> dict[str, str]:
 
 
 _ALLOW: Final = click.option(
-    "--allow", "allowed", multiple=True, type=read_principal, metavar="TYPE:NAME", help="Allow it to a principal."
+    "--allow", "allowed", multiple=True, type=read_principal, metavar="TYPE:NAME", help="Allow this principal."
 )
 _DENY: Final = click.option(
-    "--deny", "denied", multiple=True, type=read_principal, metavar="TYPE:NAME", help="Deny it to a principal."
+    "--deny", "denied", multiple=True, type=read_principal, metavar="TYPE:NAME", help="Deny this principal."
 )
 
 
@@ -238,7 +240,7 @@ _DENY: Final = click.option(
     type=click.Choice(["literal", "prefixed"]),
     default="literal",
     show_default=True,
-    help="Mean the resource of this name, or all whose names begin so.",
+    help="literal: the resource of this name; prefixed: all resources whose names begin with it.",
 )
 @_takes_criteria
 @DRY_RUN
@@ -246,11 +248,11 @@ _DENY: Final = click.option(
 def add(session: Session, criteria: _Criteria, is_dry_run: bool) -> None:
     """Allow or deny operations on resources to principals."""
     if not criteria.pairs:
-        raise click.UsageError("say whom with --allow or --deny, such as --allow User:alice")
+        raise click.UsageError("name a principal with --allow or --deny, such as --allow User:alice")
     if not criteria.resources:
         raise click.UsageError("name at least one resource, such as --topic orders")
     if not (criteria.operations or criteria.is_producer or criteria.is_consumer):
-        raise click.UsageError("say what with --operation, --producer or --consumer; --operation all is everything")
+        raise click.UsageError("name an operation with --operation, --producer or --consumer; --operation all is all")
     for kind, _ in criteria.resources:
         _check_operations(kind, criteria.operations)
     wanted = _filters(criteria._replace(hosts=criteria.hosts or [ANY_HOST]), criteria.pairs)
@@ -258,12 +260,12 @@ def add(session: Session, criteria: _Criteria, is_dry_run: bool) -> None:
 
 
 def _check_operations(kind: AclResource, operations: Iterable[AclOperation]) -> None:
-    """Refuse an operation that resources of a type do not have, because brokers take such entries in silence."""
+    """Raise UsageError for an operation that a resource type does not have, because brokers accept such entries."""
     valid = (AclOperation.ALL, *OPERATIONS[kind])
     for word, each in _WORDS.items():
         if each in operations and each not in valid:
             known = ", ".join(word for word, operation in _WORDS.items() if operation in valid)
-            raise click.UsageError(f"--operation {word} means nothing for {kind.name}, which has {known}")
+            raise click.UsageError(f"--operation {word}: {kind.name} has only {known}")
 
 
 def _entry(wanted: AclFilter) -> Acl:
@@ -293,7 +295,7 @@ async def _add(client: Client, session: Session, wanted: Sequence[Acl], is_dry_r
     multiple=True,
     type=read_principal,
     metavar="TYPE:NAME",
-    help="Whatever is said of a principal.",
+    help="Only entries of this principal, those that allow and those that deny.",
 )
 @_ALLOW
 @_DENY
@@ -305,11 +307,11 @@ async def _add(client: Client, session: Session, wanted: Sequence[Acl], is_dry_r
 @YES
 @asks_cluster
 def remove(session: Session, criteria: _Criteria, principals: Sequence[str], is_dry_run: bool, yes: bool) -> None:
-    """Remove the entries that match every option that is given."""
+    """Remove the entries that match every given option."""
     pairs: list[tuple[str | None, AclPermission]] = [(each, AclPermission.ANY) for each in principals]
     pairs += criteria.pairs
     if not pairs and not criteria.resources:
-        raise click.UsageError("say which: name a resource, or a principal")
+        raise click.UsageError("name a resource or a principal, such as --topic orders")
     session.run(_remove, _filters(criteria, pairs or [(None, AclPermission.ANY)]), is_dry_run, yes)
 
 
@@ -330,7 +332,7 @@ async def _remove(client: Client, session: Session, filters: Sequence[AclFilter]
 
 
 def _counted(found: Sequence[Acl]) -> str:
-    """Return the only entry in words, or how many there are."""
+    """Return the only entry in words, or the count of several."""
     if len(found) > 1:
         principals = ", ".join(sorted({each.principal for each in found})[:5])
         return f"{len(found)} entries, for {principals}"

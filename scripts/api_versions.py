@@ -1,4 +1,4 @@
-"""`ottla api-versions`: the requests that each broker understands, in which versions, and where brokers differ.
+"""`ottla api-versions`: the request versions of each broker, and the differences between brokers.
 
 Counterpart in Kafka: kafka-broker-api-versions.sh.
 """
@@ -19,7 +19,9 @@ Offered = Mapping[int, VersionRange]
 
 
 @click.command("api-versions")
-@click.option("--diff", "shows_differences", is_flag=True, help="List only requests in which brokers differ.")
+@click.option(
+    "--diff", "shows_differences", is_flag=True, help="List only requests whose versions differ between brokers."
+)
 @asks_cluster
 def api_versions(session: Session, shows_differences: bool) -> None:
     """List the requests that brokers understand, or where brokers differ."""
@@ -27,7 +29,7 @@ def api_versions(session: Session, shows_differences: bool) -> None:
 
 
 async def _offered(client: Client, session: Session) -> dict[int, Offered]:
-    """Return what each broker offers; a broker that cannot be asked gets a row that says why."""
+    """Return the versions of each broker; a broker that cannot be reached gets a row with the error."""
     await client.metadata(())
     found: dict[int, Offered] = {}
     for broker_id in sorted(client.nodes):

@@ -1,4 +1,4 @@
-"""`ottla apply`: topics as a file wants them.
+"""`ottla apply`: create and change topics as a file describes them.
 
 Counterpart in Kafka: none.
 """
@@ -26,8 +26,8 @@ from ottla.scripts.terminal.session import Session
 def apply(session: Session, file: Path, prune: bool, is_dry_run: bool, yes: bool) -> None:
     """Create and change topics as FILE describes them.
 
-    FILE is TOML; `ottla topics export` writes one of a cluster. What FILE leaves open stays as it is, and nothing is
-    removed without --prune.
+    FILE is TOML; `ottla topics export` writes a cluster's topics as such a file. Values that FILE does not name stay as
+    they are. Only --prune removes topics and configs.
 
     \b
     [topics.orders]
@@ -36,7 +36,7 @@ def apply(session: Session, file: Path, prune: bool, is_dry_run: bool, yes: bool
     [topics.orders.configs]
     "retention.ms" = 604800000
 
-    The changes are listed before they are made, and --dry-run has the cluster check them.
+    The changes are listed before they are made. With --dry-run the cluster only checks them.
     """
     try:
         wanted = read_topics(read_text(file))
@@ -62,11 +62,11 @@ async def _apply(
             after=change.after,
         )
     if not changes:
-        session.say("all topics are as the file wants them: nothing is changed")
+        session.say("all topics are as the file describes them: nothing is changed")
 
 
 def _confirm(session: Session, changes: Sequence[Change], *, yes: bool) -> None:
-    """List the changes on stderr and ask, if topics are deleted."""
+    """List the changes on stderr, and ask if topics are deleted."""
     deleted = names_of(changes, Action.DELETE)
     if not deleted or yes:
         return
@@ -76,7 +76,7 @@ def _confirm(session: Session, changes: Sequence[Change], *, yes: bool) -> None:
 
 
 def described(change: Change) -> str:
-    """Return one line about a change."""
+    """Return a change as one line."""
     key = f" {change.key}" if change.key else ""
     values = (
         "" if change.after is None else f": {'unset' if change.before is None else change.before} -> {change.after}"

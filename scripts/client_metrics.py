@@ -1,4 +1,4 @@
-"""`ottla client-metrics`: which metrics clients are asked to push, and which clients.
+"""`ottla client-metrics`: the subscriptions by which brokers request metrics from clients.
 
 Counterpart in Kafka: kafka-client-metrics.sh.
 """
@@ -57,7 +57,7 @@ async def _all_names(client: Client) -> list[str]:
 @click.argument("patterns", nargs=-1, metavar="[NAME]...")
 @asks_cluster
 def describe(session: Session, patterns: Sequence[str]) -> None:
-    """Describe subscriptions: all of them, or those that match."""
+    """Describe subscriptions: all, or those that match."""
     session.run(_describe, patterns)
 
 
@@ -94,9 +94,11 @@ def _items(text: str | None) -> list[str]:
 @client_metrics.command("set")
 @click.argument("name")
 @click.option(
-    "--interval-ms", type=click.IntRange(min=1), metavar="MILLISECONDS", help="How often a client pushes its metrics."
+    "--interval-ms", type=click.IntRange(min=1), metavar="MILLISECONDS", help="The time between two pushes of a client."
 )
-@click.option("--metric", "metrics", multiple=True, metavar="PREFIX", help="Metrics whose names begin so; '*' is all.")
+@click.option(
+    "--metric", "metrics", multiple=True, metavar="PREFIX", help="Metrics whose names begin with this; '*' is all."
+)
 @click.option(
     "--match",
     "matches",
@@ -114,7 +116,7 @@ def set_command(
     matches: tuple[str, ...],
     is_dry_run: bool,
 ) -> None:
-    """Change the subscription NAME, or make it. What no option names stays as it is."""
+    """Change the subscription NAME, or create it. Without its option a value stays as it is."""
     pairs(matches, "--match")
     wanted = {
         _INTERVAL: "" if interval_ms is None else str(interval_ms),
@@ -138,7 +140,7 @@ async def _set(client: Client, session: Session, name: str, changes: Sequence[Ch
 @YES
 @asks_cluster
 def delete(session: Session, patterns: Sequence[str], is_dry_run: bool, yes: bool) -> None:
-    """Delete subscriptions: those with these names, or that match."""
+    """Delete subscriptions, by name or by pattern."""
     session.run(_delete, patterns, is_dry_run, yes)
 
 

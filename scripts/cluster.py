@@ -1,4 +1,4 @@
-"""`ottla cluster`: a cluster's id and its brokers, and brokers that it is to forget; `up` runs one on this machine.
+"""`ottla cluster`: a cluster's id and brokers, and unregistering brokers; `up` runs a cluster on this machine.
 
 Counterpart in Kafka: kafka-cluster.sh.
 """
@@ -38,10 +38,10 @@ async def _id(client: Client, session: Session) -> None:
 @cluster.command()
 @asks_cluster
 def brokers(session: Session) -> None:
-    """List the brokers, fenced ones too where the cluster tells of them.
+    """List the brokers, and fenced ones if the cluster returns them.
 
-    A fenced broker is registered, and serves nobody: it starts, it stops, or it is gone. Without ZooKeeper, the
-    controller is the broker that hands requests on to the controllers.
+    A fenced broker is registered but does not serve: it is starting, stopping, or gone. Without ZooKeeper, the
+    controller is the broker that forwards requests to the controllers.
     """
     session.run(_brokers)
 
@@ -66,9 +66,9 @@ async def _brokers(client: Client, session: Session) -> None:
 @YES
 @asks_cluster
 def unregister(session: Session, broker: int, is_dry_run: bool, yes: bool) -> None:
-    """Make the cluster forget the broker with the id BROKER, which is gone for good.
+    """Unregister the broker with the id BROKER, which is gone for good.
 
-    Only a cluster without ZooKeeper remembers brokers that are gone.
+    Only a cluster without ZooKeeper keeps the registrations of brokers that are gone.
     """
     session.run(_unregister, broker, is_dry_run, yes)
 
@@ -79,7 +79,7 @@ async def _unregister(client: Client, session: Session, broker: int, is_dry_run:
         if session.dry_run(is_dry_run):
             await _check_registered(client, broker)
         else:
-            session.confirm(f"Unregister broker {broker}? Its replicas stay assigned to it, and are lost.", yes=yes)
+            session.confirm(f"Unregister broker {broker}? Its replicas stay assigned to it and are lost.", yes=yes)
             await unregister_broker(client, broker)
     except KafkaError as refused:
         error = refused
@@ -88,7 +88,7 @@ async def _unregister(client: Client, session: Session, broker: int, is_dry_run:
 
 
 async def _check_registered(client: Client, broker: int) -> None:
-    """Raise KafkaError for a broker that the cluster does not know, UnsupportedRequestError if it cannot forget any."""
+    """Raise KafkaError for an unknown broker, UnsupportedRequestError if the cluster has no such request."""
     (await client.connection()).version_of(UnregisterBrokerRequest)
     found = await describe_cluster(client, fenced=await knows_fenced(client))
     if broker not in {each.id for each in found.brokers}:

@@ -1,6 +1,6 @@
 """`ottla configs`: describe, change and compare the configs of topics, brokers, groups and client metrics.
 
-Owns the names of resources on the command line: TYPE/NAME. Counterpart in Kafka: kafka-configs.sh.
+Owns the notation of resources: TYPE/NAME. Counterpart in Kafka: kafka-configs.sh.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,14 +51,14 @@ def configs() -> None:
 
 
 def _resource(text: str) -> Resource:
-    """Return the resource that a word names."""
+    """Return the resource of a TYPE/NAME. UsageError for any other text."""
     if text == _BROKER_DEFAULTS:
         return Resource(ResourceType.BROKER, "")
     kind, slash, name = text.partition("/")
     if not slash or not name or kind not in _TYPES:
         raise click.UsageError(f"{text}: a resource is {_FORMS}")
     if kind == "broker" and not name.isdigit() and not is_pattern(name):
-        raise click.UsageError(f"{text}: the id of a broker is a number")
+        raise click.UsageError(f"{text}: a broker's id is a number")
     return Resource(_TYPES[kind], name)
 
 
@@ -74,14 +74,14 @@ def _text(resource: Resource) -> str:
 @configs.command()
 @click.argument("resources", nargs=-1, required=True, metavar="RESOURCE...", type=RESOURCE_NAME)
 @click.option("--changed", is_flag=True, help="Only values that were set and differ from the default.")
-@click.option("--synonyms", is_flag=True, help="Add the values that count where those before them are not set.")
+@click.option("--synonyms", is_flag=True, help="Add the values that apply if those before them are not set.")
 @click.option("--doc", is_flag=True, help="Add the broker's documentation of each key.")
 @asks_cluster
 def describe(session: Session, resources: Sequence[str], changed: bool, synonyms: bool, doc: bool) -> None:
     """Describe the configs of resources; NAME may be a pattern, such as 'topic/orders-*'.
 
-    The default is the value that a resource has without any that was set for it: for a topic the brokers' value, for a
-    broker Kafka's own.
+    The default is the value that applies if none is set for the resource: for a topic the brokers' value, for a broker
+    Kafka's default.
     """
     session.run(_describe, list(map(_resource, resources)), changed, synonyms, doc)
 
@@ -117,7 +117,7 @@ def _as_row(entry: ConfigEntry, resource: Resource) -> dict[str, Any]:
 
 
 async def _expanded(client: Client, resources: Iterable[Resource]) -> list[Resource]:
-    """Return resources with the names that match in place of a pattern."""
+    """Return resources with each pattern replaced by the matching names."""
     found: dict[Resource, None] = {}
     for each in resources:
         if is_pattern(each.name):
@@ -147,7 +147,7 @@ async def _all_names(client: Client, type: ResourceType) -> list[str]:
     "--file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Read keys and values from this properties file, as secrets must be.",
+    help="Read keys and values from this properties file. Secrets must be in a file.",
 )
 @DRY_RUN
 @asks_cluster
@@ -156,7 +156,7 @@ def set_command(session: Session, resource: str, values: tuple[str, ...], file: 
     given = pairs(values, "set")
     secret = next(filter(is_secret, given), None)
     if secret is not None:
-        raise click.UsageError(f"{secret} is a secret, and other users see command lines: give it by --file")
+        raise click.UsageError(f"{secret} is a secret, but other users can see command lines: give it by --file")
     if file is not None:
         try:
             given = {**read_properties(file), **given}
@@ -171,7 +171,7 @@ def set_command(session: Session, resource: str, values: tuple[str, ...], file: 
 @DRY_RUN
 @asks_cluster
 def unset(session: Session, resource: str, keys: Sequence[str], is_dry_run: bool) -> None:
-    """Unset configs of a resource, so that its defaults count."""
+    """Unset configs of a resource, so that their defaults apply."""
     _change(session, resource, [Change(key, Operation.DELETE) for key in keys], is_dry_run)
 
 
@@ -200,7 +200,7 @@ def subtract(session: Session, resource: str, items: tuple[str, ...], is_dry_run
 def _change(session: Session, text: str, changes: Sequence[Change], is_dry_run: bool) -> None:
     resource = _resource(text)
     if is_pattern(resource.name):
-        raise click.UsageError(f"{text}: a change is of one resource, not of a pattern")
+        raise click.UsageError(f"{text}: only one resource can be changed, not a pattern")
     if not changes:
         raise click.UsageError("name at least one key")
     session.run(_carry_out, resource, changes, is_dry_run)
@@ -228,16 +228,14 @@ def diff(
 ) -> None:
     """Compare the configs of two resources, or of one resource on two clusters.
 
-    In place of the second resource, `defaults` stands for the values that the first one would have if nothing was set
-    for it. Secrets are not compared. The exit code is 0 if all values are equal, and 1 if any differ.
+    In place of the second resource, `defaults` stands for the values that apply if none is set for the first one.
+    Secrets are not compared. The exit code is 0 if all values are equal, and 1 if any differ.
     """
     other = Reach(other_bootstrap, other_profile) if other_bootstrap or other_profile else None
     if right is None and other is None:
-        raise click.UsageError(
-            "say what to compare with: a second resource, defaults, or another cluster by --with-..."
-        )
+        raise click.UsageError("name a second resource, defaults, or another cluster by --with-...")
     if right == _DEFAULTS and other is not None:
-        raise click.UsageError("defaults are those of the same cluster: leave out --with-...")
+        raise click.UsageError("defaults and --with-... exclude each other")
     first = _resource(left)
     second = None if right == _DEFAULTS else first if right is None else _resource(right)
     session.run(_diff, first, second, other)
@@ -267,7 +265,7 @@ def _values(entries: Mapping[str, ConfigEntry]) -> dict[str, str | None]:
 
 
 async def _entries(client: Client, resource: Resource) -> dict[str, ConfigEntry]:
-    """Return the configs of a resource by key. KafkaError if it has none to describe."""
+    """Return the configs of a resource by key. KafkaError if it cannot be described."""
     found = (await describe_with_defaults(client, [resource]))[resource]
     if isinstance(found, KafkaError):
         raise KafkaError(found.code, f"{_text(resource)}: {found.detail}".removesuffix(": "))

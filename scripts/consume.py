@@ -28,7 +28,7 @@ _RESETS: Final = {BEGINNING: "earliest", END: "latest"}
 
 
 class _Options(NamedTuple):
-    """What the options say."""
+    """The parsed options."""
 
     topics: Sequence[str]
     regex: bool
@@ -47,23 +47,25 @@ class _Options(NamedTuple):
 @click.option("--regex", is_flag=True, help="TOPIC is a regular expression, not a shell pattern.")
 @click.option("-p", "--partition", "partitions", metavar="N[,N...]", help="Only these partitions.")
 @click.option("--from", "first", metavar="PLACE", help="Begin here. The default is `beginning`.")
-@click.option("--until", metavar="PLACE", help="End before this place: `end` is the end as it is now.")
-@click.option("--offset", metavar="RANGE", help="Both in one, as rpk has it: 10:20, :end, @-1h, @T1:T2.")
+@click.option("--until", metavar="PLACE", help="End before this place: `end` is the current end.")
+@click.option("--offset", metavar="RANGE", help="--from and --until in one, as in rpk: 10:20, :end, @-1h, @T1:T2.")
 @click.option("--last", type=click.IntRange(1), metavar="N", help="The last N records of each partition, by time.")
-@click.option(
-    "-n", "--count", "most", type=click.IntRange(1), metavar="N", help="End after N records that were printed."
-)
-@click.option("-e", "--exit-at-end", is_flag=True, help="End at the end of all partitions as it is now.")
-@click.option("--follow", is_flag=True, help="Go on after --last.")
-@click.option("-g", "--group", metavar="GROUP", type=GROUP_NAME, help="Read as a member of a group, and commit.")
+@click.option("-n", "--count", "most", type=click.IntRange(1), metavar="N", help="End after N printed records.")
+@click.option("-e", "--exit-at-end", is_flag=True, help="End at the current end of all partitions.")
+@click.option("--follow", is_flag=True, help="Continue with new records after --last.")
+@click.option("-g", "--group", metavar="GROUP", type=GROUP_NAME, help="Read as a member of this group, and commit.")
 @click.option("--read-committed", is_flag=True, help="Leave out records of open and aborted transactions.")
-@click.option("-f", "--format", "text", metavar="FORMAT", help="Print each record so. The default is '%v\\n'.")
+@click.option(
+    "-f", "--format", "text", metavar="FORMAT", help="Print each record in this format. The default is '%v\\n'."
+)
 @click.option("--hex", "is_hex", is_flag=True, help="Print values in hexadecimal: short for --format '%v{hex}\\n'.")
 @click.option("--decode", type=click.Choice(["avro"]), help="Decode values, and print them as JSON.")
 @click.option("--schema", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Avro's schema.")
-@click.option("--key", "keys", multiple=True, metavar="PATTERN", help="Only records with such a key.")
-@click.option("--value", "values", multiple=True, metavar="PATTERN", help="Only records with such a value.")
-@click.option("--header", "headers", multiple=True, metavar="NAME[:PATTERN]", help="Only records with such a header.")
+@click.option("--key", "keys", multiple=True, metavar="PATTERN", help="Only records whose key matches.")
+@click.option("--value", "values", multiple=True, metavar="PATTERN", help="Only records whose value matches.")
+@click.option(
+    "--header", "headers", multiple=True, metavar="NAME[:PATTERN]", help="Only records with a matching header."
+)
 @asks_cluster
 def consume(
     session: Session,
@@ -76,11 +78,10 @@ def consume(
 ) -> None:
     """Print the records of topics.
 
-    All records from the beginning on are printed, and then those that come, until Ctrl-C. With --until, --count,
-    --last or --exit-at-end the command ends by itself. Without --output each record is printed by --format.
+    All records from the beginning are printed, and then new records, until Ctrl-C. With --until, --count, --last or
+    --exit-at-end the command ends by itself. Without --output each record is printed by --format.
 
-    A member of a group begins where the group has committed, and where there is no commit at --from (`beginning` or
-    `end`).
+    A member of a group begins at the committed offset, and without one at --from (`beginning` or `end`).
 
     \b
     PLACE  beginning, end, an offset, +N or -N from either, @TIME
@@ -95,18 +96,18 @@ def consume(
     and takes a modifier in braces:
       %v{hex} {base64} {base64raw}, %o{big32} {little64} {hex16} {byte},
       %d{strftime[%F %T]} {go[15:04:05]}, %h{%k=%v{hex};}
-    as rpk has it. kcat's %s and %S (value), %R and %T (timestamp) work, too;
-    so %T is not the length of the topic's name, as it is in rpk.
+    as in rpk. kcat's %s and %S (value), %R and %T (timestamp) work, too; so
+    %T is not the length of the topic's name, as in rpk.
 
-    PATTERN is a glob for the whole text, or /a regular expression/ for a part of it; !PATTERN is its opposite. Of
-    several patterns of one option one must fit. A key or value that is null fits no pattern.
+    PATTERN is a glob for the whole text, or /a regular expression/ for a part of it; !PATTERN excludes. If an option is
+    given several times, one pattern must match. A key or value that is null matches no pattern.
 
-    --output ndjson prints what `ottla produce --input ndjson` reads, exactly. On a terminal, characters of records
-    that would steer it are shown as \\xNN.
+    --output ndjson prints records so that `ottla produce --input ndjson` restores them exactly. On a terminal, control
+    characters are shown as \\xNN.
     """
     form = click.get_current_context().params["form"]
     if text is not None and (form is not None or is_hex):
-        raise click.UsageError("--format stands alone: without --output and --hex")
+        raise click.UsageError("--format excludes --output and --hex")
     if (decode is None) != (schema is None):
         raise click.UsageError("--decode and --schema need each other")
     decoder = None
@@ -128,13 +129,13 @@ def _read_options(
     headers: Sequence[str],
     **options: Any,
 ) -> _Options:
-    """Return the options with their texts read. UsageError for those that contradict each other."""
+    """Return the parsed options. UsageError for options that contradict each other."""
     places = {"--from": first, "--until": until, "--offset": offset}
     given = next((name for name, value in places.items() if value is not None), None)
     if options["last"] and given is not None:
         raise click.UsageError(f"{given} and --last contradict each other")
     if options["follow"] and not options["last"]:
-        raise click.UsageError("--follow goes with --last: without it, consume goes on anyway")
+        raise click.UsageError("--follow needs --last: without it, consume does not end anyway")
     span = read_bounds(first, until, offset)
     if options["last"]:
         span = Range(Point(END.base, -options["last"]), END)
@@ -142,7 +143,7 @@ def _read_options(
         span = span._replace(stop=END)
     has_range = until or options["last"] or options["partitions"] or span.start not in _RESETS or (offset and span.stop)
     if options["group"] and has_range:
-        raise click.UsageError("a member of a group has no --partition and no range but --from beginning or end")
+        raise click.UsageError("--group excludes --partition and all ranges but --from beginning or end")
     numbers = read_numbers(options.pop("partitions"))
     return _Options(range=span, wanted=wanted(keys, values, headers), partitions=numbers, **options)
 
@@ -157,7 +158,7 @@ def _properties(options: _Options, read_committed: bool) -> dict[str, str]:
 
 
 class _Printing:
-    """Prints the records that are wanted, as many as are."""
+    """Prints the records that match the options, up to --count."""
 
     def __init__(self, options: _Options, output: RecordOutput) -> None:
         self._wanted = options.wanted
@@ -166,7 +167,7 @@ class _Printing:
         self._number = 0
 
     def take(self, shown: Shown) -> bool:
-        """Print a record if it is wanted; return whether more are."""
+        """Print a record if it matches; return whether more are wanted."""
         if self._wanted is None or self._wanted(shown.record):
             self._number += 1
             self._output.write(shown._replace(number=self._number))
@@ -192,13 +193,13 @@ async def _consume(client: Client, session: Session, options: _Options, output: 
 
 
 def _subscription(options: _Options) -> tuple[Sequence[str], re.Pattern[str] | None]:
-    """Return the topics by name, or the pattern of their names."""
+    """Return the names of topics, or the pattern for their names."""
     if not options.regex and not any(map(is_pattern, options.topics)):
         return options.topics, None
     try:
         return (), re.compile("|".join(each if options.regex else translate(each) for each in options.topics))
     except re.error as error:
-        raise click.UsageError(f"a regular expression that cannot be read: {error}") from None
+        raise click.UsageError(f"the regular expression is invalid: {error}") from None
 
 
 async def _partitions(client: Client, options: _Options) -> list[TopicPartition]:
@@ -209,5 +210,5 @@ async def _partitions(client: Client, options: _Options) -> list[TopicPartition]
     for name in options.topics if plain else chosen(found, options.topics, regex=options.regex):
         partitions += some_partitions(found[name], options.partitions)
     if not partitions:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic fits {' '.join(options.topics)}")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic matches {' '.join(options.topics)}")
     return partitions

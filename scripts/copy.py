@@ -41,11 +41,11 @@ _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _LOOK_SECONDS: Final = 0.2
 _FAREWELL_SECONDS: Final = 5.0
 _MOST_REQUEST_BYTES: Final = 100 << 20
-"""The largest request that a broker takes by default: whether a record is too large is for the target to say."""
+"""A broker's default for its largest request, because the target decides whether a record is too large."""
 
 
 class _Options(NamedTuple):
-    """What the options say."""
+    """The parsed options."""
 
     topic: str
     name: str
@@ -73,19 +73,23 @@ class _Options(NamedTuple):
     metavar="FILE",
     help="Kafka's client properties for the cluster to copy to.",
 )
-@click.option("--as", "name", metavar="NAME", help="The topic to write to. The default is the same name.")
+@click.option("--as", "name", metavar="NAME", help="The target topic. The default is the same name.")
 @click.option("-p", "--partition", "partitions", metavar="N[,N...]", help="Only these partitions.")
 @click.option("--from", "first", metavar="PLACE", help="Begin here. The default is `beginning`.")
-@click.option("--until", metavar="PLACE", help="End before this place. The default is the end as it is now.")
-@click.option("--offset", metavar="RANGE", help="Both in one: 10:20, :end, @-1h, @T1:T2.")
-@click.option("-n", "--count", "most", type=click.IntRange(1), metavar="N", help="End after N records were copied.")
-@click.option("--follow", is_flag=True, help="Go on with the records that come, until Ctrl-C.")
-@click.option("-g", "--group", metavar="GROUP", type=GROUP_NAME, help="Go on where this group has committed.")
+@click.option("--until", metavar="PLACE", help="End before this place. The default is the current end.")
+@click.option("--offset", metavar="RANGE", help="--from and --until in one: 10:20, :end, @-1h, @T1:T2.")
+@click.option("-n", "--count", "most", type=click.IntRange(1), metavar="N", help="End after N copied records.")
+@click.option("--follow", is_flag=True, help="Continue with new records, until Ctrl-C.")
+@click.option(
+    "-g", "--group", metavar="GROUP", type=GROUP_NAME, help="Continue at the committed offsets of this group."
+)
 @click.option("--read-uncommitted", is_flag=True, help="Copy records of open and aborted transactions, too.")
-@click.option("--key", "keys", multiple=True, metavar="PATTERN", help="Only records with such a key.")
-@click.option("--value", "values", multiple=True, metavar="PATTERN", help="Only records with such a value.")
-@click.option("--header", "headers", multiple=True, metavar="NAME[:PATTERN]", help="Only records with such a header.")
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Records a second at most.")
+@click.option("--key", "keys", multiple=True, metavar="PATTERN", help="Only records whose key matches.")
+@click.option("--value", "values", multiple=True, metavar="PATTERN", help="Only records whose value matches.")
+@click.option(
+    "--header", "headers", multiple=True, metavar="NAME[:PATTERN]", help="Only records with a matching header."
+)
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="The most records a second.")
 @click.option("-z", "--compression", type=click.Choice(_CODECS), help="Compress batches.")
 @DRY_RUN
 @asks_cluster
@@ -93,21 +97,21 @@ def copy(session: Session, read_uncommitted: bool, **options: Any) -> None:
     """Copy a topic, also to another cluster.
 
     --to, --to-profile or --to-config name another cluster; --as alone names another topic of the same cluster. The
-    topic to write to must exist. Keys, values, headers and timestamps stay as they are, and null stays null.
+    target topic must exist. Keys, values, headers and timestamps stay as they are, and null stays null.
 
     A record keeps its partition if both topics have the same number of partitions. If not, its key chooses the
     partition, as it does for a producer; a record without a key goes to any partition.
 
-    The copy ends at the end of the topic as it is now, or goes on with --follow. Records of open and aborted
-    transactions are left out. A record that the target refuses ends the copy.
+    The copy ends at the current end of the topic, or continues with --follow. Records of open and aborted transactions
+    are left out. A record that the target refuses ends the copy.
 
-    With --group the copy begins where the group has committed. A partition without a commit begins at --from. Every
-    few seconds and at the end the copy commits what the target has acknowledged, so that the next run goes on there.
-    After a run that was killed, the next one may copy some records again, and leaves none out. The group must have no
-    members, and one copy at a time may use it.
+    With --group the copy begins at the group's committed offsets. A partition without a commit begins at --from. Every
+    few seconds and at the end the copy commits the offsets that the target has acknowledged, so that the next run
+    continues there. After a run that was killed, the next one may copy some records again, but leaves none out. The
+    group must have no members, and only one copy at a time may use it.
 
-    PLACE, RANGE and PATTERN are those of `ottla consume`. A dry run reads the records up to the end as it is now, and
-    counts those that would be copied.
+    PLACE, RANGE and PATTERN are those of `ottla consume`. A dry run reads the records up to the current end, and counts
+    those that would be copied.
     """
     found = _read_options(**options)
     isolation = "read_uncommitted" if read_uncommitted else "read_committed"
@@ -130,18 +134,18 @@ def _read_options(
     headers: Sequence[str],
     **options: Any,
 ) -> _Options:
-    """Return the options with their texts read. UsageError for those that contradict each other."""
+    """Return the parsed options. UsageError for options that contradict each other."""
     timeout_seconds = click.get_current_context().params["timeout_seconds"]
     target = None
     if any(each is not None for each in (to_bootstrap, to_profile, to_config)):
         target = Reach(to_bootstrap, to_profile, to_config, timeout_seconds)
     elif name is None:
-        raise click.UsageError("say where to: --to, --to-profile or --to-config, or --as for the same cluster")
+        raise click.UsageError("name a target: --to, --to-profile or --to-config, or --as for the same cluster")
     if target is None and name == topic:
         raise _onto_itself(topic)
     span = read_bounds(first, until, offset)
     if options["follow"] and span.stop is not None:
-        raise click.UsageError("--follow has no end: leave out --until, and the end in --offset")
+        raise click.UsageError("--follow excludes --until, and an end in --offset")
     if span.stop is None and (options["is_dry_run"] or not options["follow"]):
         span = span._replace(stop=END)
     return _Options(
@@ -157,10 +161,10 @@ def _read_options(
 
 
 def _onto_itself(topic: str) -> click.UsageError:
-    return click.UsageError(f"{topic} would be copied onto itself: give another cluster, or another name by --as")
+    return click.UsageError(f"{topic} is source and target: give another cluster, or another name by --as")
 
 
-# From where to where
+# Source and target
 
 
 async def _copy(client: Client, session: Session, options: _Options) -> None:
@@ -178,7 +182,7 @@ async def _copy(client: Client, session: Session, options: _Options) -> None:
 
 
 def _target_config(client: Client, options: _Options) -> ClientConfig:
-    """Return the properties of the client that writes; acks=all, because what is acknowledged is committed."""
+    """Return the properties of the writing client; with acks=all, because acknowledged offsets are committed."""
     config = client.config if options.target is None else options.target.config()
     found = {"max.request.size": str(_MOST_REQUEST_BYTES), **config.texts, "acks": "all"}
     if options.compression is not None:
@@ -189,7 +193,7 @@ def _target_config(client: Client, options: _Options) -> ClientConfig:
 
 
 def _are_one(source: Client, target: Client) -> bool:
-    """Whether both are clients of the same cluster."""
+    """Whether both clients have the same cluster."""
     if source.cluster_id is not None and target.cluster_id is not None:
         return source.cluster_id == target.cluster_id
     return source.nodes == target.nodes
@@ -197,7 +201,7 @@ def _are_one(source: Client, target: Client) -> bool:
 
 def _check_target(topic: MetadataResponseTopic, name: str) -> None:
     if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        text = f"there is no topic {name} to copy to: make it by `ottla topics create`"
+        text = f"the target topic {name} does not exist: create it by `ottla topics create`"
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
     check(topic.error_code, name)
 
@@ -205,7 +209,7 @@ def _check_target(topic: MetadataResponseTopic, name: str) -> None:
 async def _bounds(
     client: Client, session: Session, options: _Options, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, Bounds]:
-    """Return what to read of each partition. KafkaError if the group cannot be used."""
+    """Return the offsets to read of each partition. KafkaError if the group cannot be used."""
     is_committed = client.config["isolation.level"] == "read_committed"
     bounds = await resolve(client, partitions, options.range, is_committed=is_committed)
     if options.group is None:
@@ -221,7 +225,9 @@ async def _bounds(
             raise log
         offset = committed[each]
         if offset > log.end:
-            text = f"group {options.group} has committed {offset} for {each}, which ends at {log.end}: reset the group"
+            text = (
+                f"group {options.group} committed {offset} for {each}, but the log ends at {log.end}: reset the group"
+            )
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
         if offset < log.start:
             _say_gap(session, each, offset, log.start)
@@ -230,14 +236,14 @@ async def _bounds(
 
 
 def _say_gap(session: Session, partition: TopicPartition, first: int, behind: int) -> None:
-    session.say(f"{partition}: the offsets {first} to {behind - 1} are gone, and are not copied")
+    session.say(f"{partition}: the offsets {first} to {behind - 1} were deleted, and are not copied")
 
 
 # Copying
 
 
 class _Copying:
-    """One run: reads, sends, and commits what was acknowledged."""
+    """One run: it reads, sends, and commits acknowledged offsets."""
 
     def __init__(
         self,
@@ -259,7 +265,7 @@ class _Copying:
         self._scope = trio.CancelScope()
 
     async def run(self, target: Client) -> None:
-        """Copy, and print a row for each partition, also if Ctrl-C comes in between."""
+        """Copy, and print a row for each partition, also after Ctrl-C."""
         async with ending_by_signal() as ending:
             with Progress("counting" if self._options.is_dry_run else "copying") as progress:
                 async with background() as nursery:
@@ -278,7 +284,7 @@ class _Copying:
             raise self._failure
 
     def _stop(self) -> None:
-        """End the reading, because something failed."""
+        """End the reading after a failure."""
         self._scope.cancel()
 
     async def _count(self, ending: Ending) -> None:
@@ -296,7 +302,7 @@ class _Copying:
                     else:
                         await producer.flush()
                         return
-                # What is under way has a while to arrive.
+                # Records in flight get some time to arrive.
                 with trio.move_on_after(_FAREWELL_SECONDS):
                     await producer.flush()
                 producing.cancel()
@@ -317,16 +323,16 @@ class _Copying:
                     del left[chunk.partition]
 
     def _check_order(self, chunk: Chunk) -> None:
-        """Say which offsets were deleted before they were read. KafkaError for a log that begins anew."""
+        """Report offsets that were deleted before they were read. KafkaError for a log that begins anew."""
         reached = self._tracks[chunk.partition].reached
         if chunk.start > reached:
             _say_gap(self._session, chunk.partition, reached, chunk.start)
         if chunk.start < reached:
-            text = f"{chunk.partition} goes back from offset {reached} to {chunk.start}: was it created anew?"
+            text = f"{chunk.partition} went back from offset {reached} to {chunk.start}: was the topic created anew?"
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
 
     async def _take(self, chunk: Chunk, stop: int | None, producer: Producer | None, pace: Pace) -> bool:
-        """Copy the records of a chunk before an offset; return whether more are wanted."""
+        """Copy the records of a chunk before `stop`; return whether more are wanted."""
         track, fits = self._tracks[chunk.partition], self._options.wanted
         for _, record in chunk.records():
             if stop is not None and record.offset >= stop:
@@ -360,7 +366,7 @@ class _Copying:
             track.fail(record.offset, error)
             await trio.lowlevel.checkpoint()
 
-    # What was copied, for the group
+    # The group's offsets
 
     async def _commit_forever(self) -> None:
         while self._options.group is not None:
@@ -382,7 +388,7 @@ class _Copying:
                 self._failure = self._failure or error
 
     async def _commit(self) -> None:
-        """Commit what is new since the last time. KafkaError if the group does not take it."""
+        """Commit the offsets that changed since the last commit. KafkaError if the group refuses them."""
         group = self._options.group
         news = {each: track.position for each, track in self._tracks.items()}
         news = {each: offset for each, offset in news.items() if self._committed.get(each) != offset}
@@ -394,7 +400,7 @@ class _Copying:
                 raise KafkaError(error.code, f"group {group}, {each}: {explained(error) or ''}".rstrip(": "))
         self._committed.update(news)
 
-    # What is shown
+    # Output
 
     async def _show_forever(self, progress: Progress) -> None:
         total = self._options.most

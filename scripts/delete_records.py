@@ -23,14 +23,14 @@ from ottla.wire.types import TopicPartition
 
 
 class _Cut(NamedTuple):
-    """Where the log of a partition begins, and before which offset its records are to go."""
+    """The start of a partition's log, and the offset before which its records are deleted."""
 
     start: int
     before: int
 
     @property
     def records(self) -> int:
-        """Return how many offsets go; of a log with gaps, that is more than the records."""
+        """Return how many offsets are deleted; in a log with gaps there are fewer records."""
         return max(0, self.before - self.start)
 
 
@@ -40,7 +40,7 @@ class _Cut(NamedTuple):
     "--before",
     required=True,
     metavar="OFFSET|TIME|latest",
-    help="Keep records from here on. A TIME is a date, @ with milliseconds, or @ with a duration ago such as @7d.",
+    help="Keep records from here on. TIME is a date, @ with milliseconds, or @ with a duration ago, such as @7d.",
 )
 @DRY_RUN
 @YES
@@ -48,8 +48,8 @@ class _Cut(NamedTuple):
 def delete_records(session: Session, partitions: Sequence[str], before: str, is_dry_run: bool, yes: bool) -> None:
     """Delete the first records of partitions.
 
-    Records before an offset or a time go from all replicas, for all readers. Segments that become empty are removed
-    from the disk.
+    Records before an offset or a time are deleted on all replicas. Segments without other records are removed from the
+    disk.
     """
     session.run(_delete, read_partitions(partitions), _point(before), is_dry_run, yes)
 
@@ -99,7 +99,7 @@ def _counted(cuts: Mapping[TopicPartition, _Cut]) -> str:
 async def _cuts(
     client: Client, partitions: Sequence[TopicPartition], point: Point
 ) -> dict[TopicPartition, _Cut | KafkaError]:
-    """Return what is to go of each partition, no more than there is."""
+    """Return the cut of each partition, within its log."""
     ranges = await log_ranges(client, partitions)
     found: dict[TopicPartition, _Cut | KafkaError] = {}
     at_time = {}

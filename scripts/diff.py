@@ -1,4 +1,4 @@
-"""`ottla diff`: what the topics of two clusters, or of a cluster and a file, have not in common.
+"""`ottla diff`: the differences between the topics of two clusters, or of a cluster and a file.
 
 Counterpart in Kafka: none.
 """
@@ -36,7 +36,7 @@ _WHAT = {
     "file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Compare with the topics that this file describes, as `ottla topics export` writes it.",
+    help="Compare with the topics of this file, in the form that `ottla topics export` writes.",
 )
 @asks_cluster
 def diff(
@@ -44,11 +44,11 @@ def diff(
 ) -> None:
     """Compare topics of two clusters, or of a cluster and a file.
 
-    Partitions, replication factors and configs that were set are compared, of all topics or of those that match. The
+    It compares partitions, replication factors and configs that were set, of all topics or of those that match. The
     exit code is 1 if anything differs.
     """
     if sum(each is not None for each in (other_bootstrap or other_profile, file)) != 1:
-        raise click.UsageError("say what to compare with: --with-bootstrap-server, --with-profile or --with-file")
+        raise click.UsageError("name the other side: --with-bootstrap-server, --with-profile or --with-file")
     if file is not None:
         try:
             wanted = read_topics(read_text(file))
@@ -59,7 +59,7 @@ def diff(
 
 
 async def _diff_with_file(client: Client, session: Session, file: dict[str, Topic], patterns: Sequence[str]) -> None:
-    # The file is what is wanted: what it leaves open is no difference.
+    # The file is on the left, because a value that it does not name is no difference.
     _print(session, _compared(file, await actual_topics(client), patterns), wanted_is_left=False)
 
 

@@ -1,6 +1,6 @@
-"""`ottla dump-log`: print what the files of a log directory hold.
+"""`ottla dump-log`: print the contents of files in a log directory.
 
-Owns the reading of files, for both faces of the command; it alone knows `ottla.log`. Must not change anything, nor ask
+Owns the reading of files, for both faces; no other command imports `ottla.log`. Must not change a file, nor connect to
 a broker. Counterpart in Kafka: kafka-dump-log.sh.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from ottla.log.segments.index_check import OFFSET_ENTRY, TIME_ENTRY
+from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.log.state.checkpoint import CorruptCheckpointError, read_epochs, read_offsets, read_partition_metadata
 from ottla.log.state.producer_snapshot import CorruptSnapshotError, SnapshotEntry, decode_snapshot
 from ottla.scripts.terminal.options import prints_rows
@@ -35,7 +35,7 @@ from ottla.wire.uuids import uuid_text
 
 _OFFSET_AND_SIZE: Final = Struct(">qi")
 _LEAST_SIZE: Final = 14
-"""Of the oldest format, of which a batch is a single record without key and value."""
+"""The size of a record without key and value in the oldest format, in which a batch is one record."""
 _ABORTED: Final = Struct(">hqqqq")
 
 
@@ -43,7 +43,7 @@ _ABORTED: Final = Struct(">hqqqq")
 
 
 class OldFormatError(KafkaError):
-    """A batch that releases before 0.11 wrote."""
+    """A batch in a format of Kafka before 0.11."""
 
     def __init__(self, magic: int) -> None:
         super().__init__(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"magic {magic} cannot be read, only magic {MAGIC}")
@@ -58,21 +58,21 @@ class Batch(NamedTuple):
 
     @property
     def computed_crc(self) -> int:
-        """Return the checksum that the bytes have."""
+        """Return the checksum of the bytes."""
         return checksum(self.data)
 
     @property
     def is_valid(self) -> bool:
-        """Whether the checksum in the header is that of the bytes."""
+        """Whether the header has the checksum of the bytes."""
         return self.header.crc == self.computed_crc
 
     def records(self) -> Iterator[Record]:
-        """Yield the records. CorruptBatch when it comes to one that is not sound."""
+        """Yield the records. CorruptBatch at the first invalid one."""
         return iter_records(self.data)
 
 
 class Aborted(NamedTuple):
-    """An aborted transaction of a transaction index."""
+    """An entry of a transaction index."""
 
     version: int
     producer_id: int
@@ -82,7 +82,7 @@ class Aborted(NamedTuple):
 
 
 def content(path: Path) -> memoryview:
-    """Return the bytes of a file, read when they are looked at."""
+    """Return the bytes of a file, mapped and not read yet."""
     with path.open("rb") as file:
         try:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
@@ -91,12 +91,12 @@ def content(path: Path) -> memoryview:
 
 
 def base_offset(path: Path) -> int:
-    """Return the offset with which the segment of a file begins. ValueError if its name does not say."""
+    """Return the base offset in a file's name. ValueError if there is none."""
     return int(path.name.partition(".")[0])
 
 
 def batches(path: Path, data: memoryview, start: int = 0) -> Iterator[Batch]:
-    """Yield the whole batches from a position on. CorruptBatch for what can be none."""
+    """Yield the whole batches from a position on. CorruptBatch for bytes that cannot be a batch."""
     position, end = start, len(data)
     while end - position > MAGIC_POSITION:
         size = _OFFSET_AND_SIZE.unpack_from(data, position)[1]
@@ -115,21 +115,21 @@ def batches(path: Path, data: memoryview, start: int = 0) -> Iterator[Batch]:
 
 
 def offset_entries(path: Path) -> list[tuple[int, int]]:
-    """Return offsets and positions; behind the last entry of an active segment are zeros."""
+    """Return offsets and positions, without the zeros after the last entry of an active segment."""
     data, base = content(path), base_offset(path)
     whole = data[: len(data) // OFFSET_ENTRY.size * OFFSET_ENTRY.size]
     return [(base + relative, position) for relative, position in OFFSET_ENTRY.iter_unpack(whole)]
 
 
 def time_entries(path: Path) -> list[tuple[int, int]]:
-    """Return timestamps and offsets; behind the last entry of an active segment are zeros."""
+    """Return timestamps and offsets, without the zeros after the last entry of an active segment."""
     data, base = content(path), base_offset(path)
     whole = data[: len(data) // TIME_ENTRY.size * TIME_ENTRY.size]
     return [(timestamp, base + relative) for timestamp, relative in TIME_ENTRY.iter_unpack(whole)]
 
 
 def snapshot_entries(path: Path) -> list[SnapshotEntry]:
-    """Return the producers of a snapshot. KafkaError if any byte is not as it was."""
+    """Return the producers of a snapshot. KafkaError if its checksum is wrong."""
     try:
         return decode_snapshot(path.read_bytes())
     except CorruptSnapshotError as error:
@@ -143,7 +143,7 @@ def aborted_transactions(path: Path) -> list[Aborted]:
 
 
 def control_type(record: Record) -> tuple[ControlType, int]:
-    """Return what a control record marks, and the number of that. CorruptBatch if it has no such key."""
+    """Return the type of a control record, and its number. CorruptBatch for an invalid key."""
     if record.key is None or len(record.key) < CONTROL_KEY.size:
         raise CorruptBatch("The key of a control record is too short")
     number = CONTROL_KEY.unpack_from(record.key)[1]
@@ -151,7 +151,7 @@ def control_type(record: Record) -> tuple[ControlType, int]:
 
 
 def coordinator_epoch(record: Record) -> int:
-    """Return the epoch in the marker that ends a transaction."""
+    """Return the coordinator epoch in a transaction marker."""
     if record.value is None or len(record.value) < MARKER_VALUE.size:
         raise CorruptBatch("The value of a transaction marker is too short")
     epoch: int = MARKER_VALUE.unpack_from(record.value)[1]
@@ -162,7 +162,7 @@ def coordinator_epoch(record: Record) -> int:
 
 
 class _Options(NamedTuple):
-    """How records are shown."""
+    """The options for records."""
 
     encoding: str
     decoder: str | None
@@ -205,7 +205,7 @@ _ENCODINGS: Final[Mapping[str, Callable[[bytes], str]]] = {
     type=click.Choice(list(_ENCODINGS)),
     default="text",
     show_default=True,
-    help="Print keys, values and headers of records so.",
+    help="Print keys, values and headers of records in this encoding.",
 )
 @click.option(
     "--decode", type=click.Choice(list(DECODERS)), help="Print the records of Kafka's internal topics decoded."
@@ -214,12 +214,12 @@ _ENCODINGS: Final[Mapping[str, Callable[[bytes], str]]] = {
 def dump_log(session: Session, files: Sequence[Path], with_records: bool, encoding: str, decode: str | None) -> None:
     """Print what files of a log directory hold.
 
-    A FILE is a segment (.log), one of its indexes (.index, .timeindex, .txnindex), a snapshot of producers (.snapshot),
-    a checkpoint of offsets or of leader epochs, or partition.metadata. All of them are of one kind. The broker may run.
+    FILE is a segment (.log), one of its indexes (.index, .timeindex, .txnindex), a snapshot of producers (.snapshot), a
+    checkpoint of offsets or of leader epochs, or partition.metadata. All files must be of one kind. The broker may run.
     """
     kinds = {_kind(path, with_records or decode is not None) for path in files}
     if len(kinds) > 1:
-        raise click.UsageError(f"all files are of one kind, and these are: {', '.join(sorted(kinds))}")
+        raise click.UsageError(f"all files must be of one kind, but these are: {', '.join(sorted(kinds))}")
     session.run_local(_dump, files, kinds.pop(), _Options(encoding, decode))
 
 
@@ -229,9 +229,9 @@ def _kind(path: Path, with_records: bool) -> str:
     if path.name.endswith("-offset-checkpoint"):
         kind = "-offset-checkpoint"
     if kind not in _KINDS:
-        raise click.UsageError(f"{path} is no file of a log directory that can be dumped")
+        raise click.UsageError(f"{path}: this file cannot be dumped; --help names those that can")
     if path.suffix == kind and not path.name.partition(".")[0].isdigit():
-        raise click.UsageError(f"{path}: the name of such a file begins with an offset")
+        raise click.UsageError(f"{path}: the name of a segment, index or snapshot must be an offset")
     return "records of .log" if kind == ".log" and with_records else kind
 
 
@@ -252,7 +252,7 @@ def _batches(session: Session, path: Path, options: _Options) -> None:
         header = batch.header
         error = None
         if not batch.is_valid:
-            text = f"the checksum is {header.crc}, and that of the bytes is {batch.computed_crc}"
+            text = f"the header has checksum {header.crc}, but the bytes have {batch.computed_crc}"
             error = KafkaError(ErrorCode.CORRUPT_MESSAGE, text)
         session.out.item(
             error,
@@ -282,14 +282,14 @@ def _known(number: int) -> int | None:
 
 
 def _whole(session: Session, path: Path) -> Iterator[Batch]:
-    """Yield the batches of a segment, and print an error for bytes behind them."""
+    """Yield the batches of a segment, and print an error for bytes after them."""
     data = content(path)
     end = 0
     for batch in batches(path, data):
         yield batch
         end = batch.position + batch.header.size
     if end < len(data):
-        text = f"the last {len(data) - end} bytes, from position {end} on, are no whole batch"
+        text = f"the last {len(data) - end} bytes, from position {end} on, are not a whole batch"
         session.out.item(KafkaError(ErrorCode.CORRUPT_MESSAGE, text), file=str(path), position=end)
 
 
@@ -328,7 +328,7 @@ def _record(session: Session, path: Path, options: _Options, header: BatchHeader
 
 
 def _decode(decoder: str, record: Record, row: dict[str, Any]) -> KafkaError | None:
-    """Replace key and value by what they mean. Return an error, and leave them, if they mean nothing."""
+    """Replace key and value by their decoded forms; if they cannot be decoded, leave them and return the error."""
     try:
         found = DECODERS[decoder](record.key or b"", record.value)
     except (UnknownRecordTypeError, DecodeError) as error:

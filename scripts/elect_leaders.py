@@ -33,7 +33,7 @@ from ottla.wire.types import TopicPartition
 def elect_leaders(session: Session, partitions: Sequence[str], unclean: bool, is_dry_run: bool, yes: bool) -> None:
     """Elect leaders of partitions.
 
-    Each partition gets its first replica as its leader, if that is in sync. Without TOPIC all partitions do.
+    The first replica of each partition becomes its leader, if it is in sync. Without TOPIC all partitions are elected.
     """
     kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
     session.run(_elect, read_partitions(partitions), kind, is_dry_run, yes)
@@ -68,7 +68,7 @@ def _failure(error: KafkaError | None) -> KafkaError | None:
 async def _leader(
     client: Client, partition: TopicPartition, before: MetadataResponsePartition, elected: bool, kind: ElectionType
 ) -> int | None:
-    """Return who leads a partition now."""
+    """Return the leader of a partition after the election."""
     if not elected:
         return None if before.leader_id < 0 else before.leader_id
     if kind is ElectionType.PREFERRED:

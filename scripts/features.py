@@ -1,4 +1,4 @@
-"""`ottla features`: the levels that a cluster's brokers support, and those that the cluster has settled on.
+"""`ottla features`: the levels that a cluster's brokers support, and the finalized levels.
 
 Counterpart in Kafka: kafka-features.sh.
 """
@@ -61,7 +61,7 @@ def _parsed(levels: tuple[str, ...]) -> dict[str, int]:
     for each in levels:
         name, _, level = each.partition("=")
         if not name or not level.isdecimal():
-            raise click.UsageError(f"{each}: it is FEATURE=LEVEL, such as group.version=1")
+            raise click.UsageError(f"{each}: a level is FEATURE=LEVEL, such as group.version=1")
         found[name] = int(level)
     return found
 

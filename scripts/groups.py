@@ -57,7 +57,7 @@ def groups() -> None:
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only groups of this type, such as consumer.")
 @asks_cluster
 def list_command(session: Session, patterns: Sequence[str], states: Sequence[str], types: Sequence[str]) -> None:
-    """List groups of all types: all of them, or those that match a pattern such as 'orders-*'."""
+    """List groups of all types: all, or those that match a pattern such as 'orders-*'."""
     session.run(_list, patterns, states, types)
 
 
@@ -101,7 +101,7 @@ async def _describe(
 
 
 async def _matching(client: Client, patterns: Sequence[str]) -> list[str]:
-    """Return the names among patterns, and the groups that match the others."""
+    """Return the given names, and the groups that match the given patterns."""
     if not any(map(is_pattern, patterns)):
         return list(dict.fromkeys(patterns))
     known = [each.group_id for each in await list_groups(client)]
@@ -112,7 +112,7 @@ async def _matching(client: Client, patterns: Sequence[str]) -> list[str]:
 async def _described(
     client: Client, names: Sequence[str], out: Output, moment: Mapping[str, str]
 ) -> dict[str, GroupDescription]:
-    """Return groups; those that cannot be described get a row each."""
+    """Return descriptions of groups; add a row for each group that cannot be described."""
     found: dict[str, GroupDescription] = {}
     for name, group in (await describe_groups(client, names)).items():
         if isinstance(group, KafkaError):
@@ -144,7 +144,7 @@ async def _show_offsets(client: Client, names: Sequence[str], out: Output, momen
 
 
 async def _offsets(client: Client, names: Sequence[str], out: Output, moment: Mapping[str, str]) -> dict[str, Offsets]:
-    """Return the committed offsets of groups; a group that cannot be asked gets a row."""
+    """Return the committed offsets of groups; add a row for each group whose offsets cannot be read."""
     found: dict[str, Offsets] = {}
     for name, offsets in (await committed_offsets(client, names) if names else {}).items():
         if isinstance(offsets, KafkaError):
@@ -295,7 +295,7 @@ async def _delete(client: Client, session: Session, patterns: Sequence[str], is_
 
 
 async def _deletable(client: Client, names: Sequence[str]) -> dict[str, KafkaError | None]:
-    """Return why groups, of any type, cannot be deleted."""
+    """Return an error for each group that cannot be deleted, and None for each other one."""
     states = {each.group_id: each.state for each in await list_groups(client)}
     results: dict[str, KafkaError | None] = {}
     for name in names:
@@ -305,7 +305,7 @@ async def _deletable(client: Client, names: Sequence[str]) -> dict[str, KafkaErr
 
 
 async def _missing(client: Client, names: Sequence[str]) -> dict[str, KafkaError]:
-    """Return errors for groups that are not listed: they do not exist, are none of consumers, or nobody may know."""
+    """Return errors for groups that are not listed: not found, not a group of consumers, or not authorized."""
     results: dict[str, KafkaError] = {}
     for name, group in (await describe_groups(client, names) if names else {}).items():
         if isinstance(group, KafkaError):
@@ -313,7 +313,7 @@ async def _missing(client: Client, names: Sequence[str]) -> dict[str, KafkaError
         elif group.state == DEAD:
             results[name] = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {name} not found.")
         else:
-            results[name] = KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "it is no group of consumers")
+            results[name] = KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "it is not a group of consumers")
     return results
 
 
@@ -332,7 +332,7 @@ async def _missing(client: Client, names: Sequence[str]) -> dict[str, KafkaError
 @YES
 @asks_cluster
 def delete_offsets_command(session: Session, group: str, topics: Sequence[str], is_dry_run: bool, yes: bool) -> None:
-    """Delete offsets of topics that no member is subscribed to. `ottla groups undo` gives them back."""
+    """Delete offsets of topics without a subscribed member. `ottla groups undo` restores them."""
     from ottla.scripts.terminal.partitions import read_partitions
 
     session.run(_delete_offsets, group, read_partitions(topics), is_dry_run, yes)
@@ -359,26 +359,33 @@ async def _delete_offsets(
     multiple=True,
     metavar="TOPIC[:0,3-5]",
     type=TOPIC_NAME,
-    help="A topic, or some of its partitions. May be given several times. The default is all that the group has.",
+    help="A topic, or some of its partitions. May be given several times. The default is all partitions of the group.",
 )
-@click.option("--to-earliest", is_flag=True, help="Go to the starts of the logs.")
-@click.option("--to-latest", is_flag=True, help="Go to the ends of the logs.")
-@click.option("--to-current", is_flag=True, help="Stay; where nothing is committed, go to the end.")
-@click.option("--to-offset", type=int, metavar="OFFSET", help="Go to this offset.")
-@click.option("--to-datetime", metavar="TIME", help="Go to the first record since, such as 2026-11-20T08:00:00Z.")
-@click.option("--by-duration", metavar="DURATION", help="Go to the first record of the last 1h30m, or PT1H30M.")
-@click.option("--shift-by", type=int, metavar="COUNT", help="Go so many offsets on, or back if it is negative.")
+@click.option("--to-earliest", is_flag=True, help="Reset to the starts of the logs.")
+@click.option("--to-latest", is_flag=True, help="Reset to the ends of the logs.")
+@click.option("--to-current", is_flag=True, help="Keep committed offsets; without one, reset to the end of the log.")
+@click.option("--to-offset", type=int, metavar="OFFSET", help="Reset to this offset.")
+@click.option(
+    "--to-datetime",
+    metavar="TIME",
+    help="Reset to the first record at or after this time, such as 2026-11-20T08:00:00Z.",
+)
+@click.option("--by-duration", metavar="DURATION", help="Reset to the first record of the last 1h30m, or PT1H30M.")
+@click.option("--shift-by", type=int, metavar="COUNT", help="Shift by so many offsets, backwards if negative.")
 @click.option(
     "--from-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Go to the offsets in a file of lines [group,]topic,partition,offset.",
+    help="Reset to the offsets in a file of lines [group,]topic,partition,offset.",
 )
-@click.option("--as", "as_group", type=GROUP_NAME, metavar="GROUP", help="Go where this group is.")
+@click.option(
+    "--as", "as_group", type=GROUP_NAME, metavar="GROUP", help="Reset to the committed offsets of this group."
+)
 @click.option(
     "--to-record",
     metavar="key=PATTERN",
-    help="Go to the next record with such a key, value=PATTERN or header=NAME:PATTERN. /.../ is a regular expression.",
+    help="Reset to the next record with a matching key, value=PATTERN or header=NAME:PATTERN. /.../ is a regular "
+    "expression.",
 )
 @click.option(
     "--most-records",
@@ -386,7 +393,7 @@ async def _delete_offsets(
     default=1_000_000,
     show_default=True,
     metavar="COUNT",
-    help="With --to-record, how many records of a partition to read.",
+    help="With --to-record, the most records to read of a partition.",
 )
 @DRY_RUN
 @YES
@@ -401,7 +408,7 @@ def reset(
     yes: bool,
     **modes: Any,
 ) -> None:
-    """Reset the offsets of groups without members. `ottla groups undo` gives the old ones back."""
+    """Reset the offsets of groups without members. `ottla groups undo` restores the old ones."""
     from ottla.scripts.terminal.offsets.targets import mode_of
     from ottla.scripts.terminal.partitions import read_partitions
 
@@ -431,12 +438,12 @@ async def _reset(
 
 @groups.command()
 @click.argument("name", required=False, metavar="[NAME]")
-@click.option("--force", is_flag=True, help="Give the offsets back even where somebody has committed since.")
+@click.option("--force", is_flag=True, help="Restore the offsets also of partitions with a later commit.")
 @DRY_RUN
 @YES
 @asks_cluster
 def undo(session: Session, name: str | None, force: bool, is_dry_run: bool, yes: bool) -> None:
-    """Give back the offsets that a reset overwrote; without NAME, list the resets."""
+    """Restore the offsets that a reset overwrote; without NAME, list the resets."""
     if name is None:
         session.run_local(_list_undos)
     session.run(_undo, name, force, is_dry_run, yes)

@@ -1,6 +1,6 @@
-"""`ottla install-shims`: scripts with the names of Kafka's own, so that what calls those runs unchanged.
+"""`ottla install-shims`: scripts with the names of Kafka's tools, so that scripts that call those run unchanged.
 
-Counterpart in Kafka: bin/kafka-topics.sh and its sisters.
+Counterpart in Kafka: bin/*.sh.
 """
 
 import os
@@ -35,14 +35,14 @@ exec {python} -P -m ottla.scripts.kafka --as {release} {tool} "$@"
     show_default=True,
     help="Imitate the tools of this release of Kafka.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace scripts of these names that something else wrote.")
+@click.option("--overwrite", is_flag=True, help="Replace scripts of these names that another program wrote.")
 @prints_rows
 def install_shims(session: Session, directory: Path, release: str, overwrite: bool) -> None:
     """Write kafka-topics.sh and its sisters to DIR.
 
-    Each script takes the flags of Kafka's tool, prints its lines and ends with its codes, without Java. Put DIR first
-    on the PATH, and scripts that call Kafka's tools run unchanged. Each tool has its script under both of its names,
-    kafka-topics and kafka-topics.sh. Tools that are not imitated say so, and end with 1.
+    Each script takes the flags of Kafka's tool, prints its lines and ends with its exit codes, without Java. Put DIR
+    first on the PATH, and scripts that call Kafka's tools run unchanged. Each tool has a script under both of its
+    names, kafka-topics and kafka-topics.sh. The script of a tool that is not imitated prints an error and ends with 1.
     """
     session.run_local(_install, directory, release, overwrite)
 
@@ -52,7 +52,9 @@ def _install(session: Session, directory: Path, release: str, overwrite: bool) -
     foreign = [path for path in _paths(directory) if path.exists() and not _is_ours(path)]
     if foreign and not overwrite:
         names = ", ".join(path.name for path in foreign[:3])
-        raise click.UsageError(f"{directory} holds {names}, which something else wrote: choose another, or --overwrite")
+        raise click.UsageError(
+            f"{directory} holds {names} of another program: choose another directory, or --overwrite"
+        )
     session.out.begin("tool", "script")
     for path in _paths(directory):
         tool = path.name.removesuffix(".sh")

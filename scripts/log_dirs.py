@@ -1,4 +1,4 @@
-"""`ottla log-dirs`: the log directories of brokers, and what is in them.
+"""`ottla log-dirs`: the log directories of brokers, and their replicas.
 
 Counterpart in Kafka: kafka-log-dirs.sh.
 """
@@ -28,9 +28,8 @@ from ottla.wire.errors import KafkaError
 def log_dirs(session: Session, patterns: Sequence[str], brokers: str | None, shows_replicas: bool) -> None:
     """Describe the log directories of brokers.
 
-    A row says how large the replicas in a directory are, and how many are on their way into it: a future replica
-    replaces one of another directory of its broker when it has no lag any more. With TOPIC only the replicas of topics
-    that match count.
+    A row has the size of the replicas in a directory, and the count of its future replicas. A future replica replaces
+    one of another directory of the same broker when its lag is 0. With TOPIC only replicas of matching topics count.
     """
     session.run(_log_dirs, patterns, None if brokers is None else read_brokers(brokers), shows_replicas)
 

@@ -65,7 +65,7 @@ def set_command(session: Session, broker: int, levels: tuple[str, ...], is_dry_r
 @DRY_RUN
 @asks_cluster
 def unset(session: Session, broker: int, names: Sequence[str], is_dry_run: bool) -> None:
-    """Unset the levels of loggers, so that the root logger's level counts."""
+    """Unset the levels of loggers, so that the root logger's level applies."""
     session.run(_change, broker, [Change(name, Operation.DELETE) for name in names], is_dry_run)
 
 

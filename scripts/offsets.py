@@ -1,4 +1,4 @@
-"""`ottla offsets`: the first and the next offset of partitions, or that of a time.
+"""`ottla offsets`: the first and the next offset of partitions, or the offset of a time.
 
 Counterpart in Kafka: kafka-get-offsets.sh.
 """
@@ -29,8 +29,8 @@ _NAMED: Final = {"earliest": EARLIEST, "latest": LATEST, "max-timestamp": MAX_TI
     default="latest",
     show_default=True,
     metavar="earliest|latest|max-timestamp|TIME",
-    help="Where to look. A TIME is a date, milliseconds or a duration ago such as 1h30m, and means the first record "
-    "at or after it.",
+    help="The offset to print. TIME is a date, milliseconds, or a duration ago such as 1h30m, and stands for the first "
+    "record at or after it.",
 )
 @asks_cluster
 def offsets(session: Session, partitions: Sequence[str], at: str) -> None:
@@ -48,7 +48,7 @@ def offsets(session: Session, partitions: Sequence[str], at: str) -> None:
 
 async def _offsets(client: Client, session: Session, wanted: Sequence[Chosen], timestamp: int) -> None:
     known = await find_partitions(client, wanted)
-    # Whoever asked for a partition without leader would wait for one.
+    # Partitions without a leader are left out, because their requests would wait for one.
     asked, refused = await led(client, [each for each, it in known.items() if not isinstance(it, KafkaError)])
     found = await list_offsets(client, dict.fromkeys(asked, timestamp))
     session.out.begin("topic", "partition", "offset", "timestamp", "leader_epoch", *ERROR)

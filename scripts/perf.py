@@ -1,4 +1,4 @@
-"""`ottla perf`: throughput and latency of a topic, as a client of Ottla's sees them.
+"""`ottla perf`: throughput and latency of a topic, measured by Ottla's client.
 
 Counterparts in Kafka: kafka-producer-perf-test.sh, kafka-consumer-perf-test.sh, kafka-e2e-latency.sh.
 """
@@ -42,15 +42,15 @@ _DEFAULT_SIZE: Final = 100
 
 _TOPIC = click.argument("topic", type=TOPIC_NAME)
 _RECORDS = click.option("-n", "--records", type=click.IntRange(1), metavar="N", help="End after N records.")
-_DURATION = click.option("--duration", type=duration_ms, metavar="DURATION", help="End after so long, such as 30s.")
+_DURATION = click.option("--duration", type=duration_ms, metavar="DURATION", help="End after this time, such as 30s.")
 _WARM_UP = click.option(
-    "--warm-up", type=click.IntRange(0), default=0, metavar="N", help="N records first that are not measured."
+    "--warm-up", type=click.IntRange(0), default=0, metavar="N", help="The first N records are not measured."
 )
 _SIZE = click.option(
     "--size",
     type=click.IntRange(0),
     metavar="BYTES",
-    help=f"Values are so many random letters. The default is {_DEFAULT_SIZE}.",
+    help=f"Values are this many random letters. The default is {_DEFAULT_SIZE}.",
 )
 _PAYLOAD_FILE = click.option(
     "--payload-file",
@@ -60,13 +60,13 @@ _PAYLOAD_FILE = click.option(
 )
 _KEY = click.option("-k", "--key", metavar="TEXT", help="The key of all records.")
 _RATE = click.option(
-    "--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Records a second at most."
+    "--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="The most records a second."
 )
 _COMPRESSION = click.option("-z", "--compression", type=click.Choice(_CODECS), help="Compress batches.")
 
 
 class _Plan(NamedTuple):
-    """What all three commands are told."""
+    """The options of all three commands."""
 
     topic: str
     most: int | None
@@ -75,7 +75,7 @@ class _Plan(NamedTuple):
 
 
 class _Writing(NamedTuple):
-    """What records to write, and how fast."""
+    """The records to write, and their rate."""
 
     payloads: Payloads
     key: bytes | None
@@ -99,10 +99,10 @@ def perf() -> None:
 @_SIZE
 @_PAYLOAD_FILE
 @_KEY
-@click.option("--keys", type=click.IntRange(1), metavar="N", help="Keys are numbers below N, which take turns.")
+@click.option("--keys", type=click.IntRange(1), metavar="N", help="Keys are the numbers below N, in turn.")
 @_RATE
 @_COMPRESSION
-@click.option("--acks", type=click.Choice(["all", "1", "0"]), help="Who must have a record. The default is `all`.")
+@click.option("--acks", type=click.Choice(["all", "1", "0"]), help="Replicas that must have a record; default: `all`.")
 @PROPERTIES
 @asks_cluster
 def produce(
@@ -111,8 +111,8 @@ def produce(
     """Write records, and measure how fast they are acknowledged.
 
     The run ends after --records, after --duration, or after 10 seconds. Latency is the time from sending a record to
-    its acknowledgement. Bytes are those of keys and values before compression; a megabyte has 1,000,000 of them.
-    Records that failed are in rows of their own, one for each error, and make the exit code 1.
+    its acknowledgement. Bytes are those of keys and values before compression; a megabyte has 1,000,000 bytes. Failed
+    records are in rows of their own, one for each error, and make the exit code 1.
     """
     if key is not None and keys is not None:
         raise click.UsageError("--key and --keys contradict each other")
@@ -123,7 +123,7 @@ def produce(
 
 
 def _writing(key: str | None, keys: int | None, options: dict[str, Any]) -> _Writing:
-    """Return what to write, and take its options away. UsageError for those that contradict each other."""
+    """Return the records to write, and remove their options. UsageError for options that contradict each other."""
     size, file, rate = options.pop("size"), options.pop("payload_file"), options.pop("rate")
     if size is not None and file is not None:
         raise click.UsageError("--size and --payload-file contradict each other")
@@ -136,17 +136,17 @@ def _lines(file: Path) -> list[bytes]:
     if not lines[-1]:
         lines.pop()
     if not lines:
-        raise click.UsageError(f"--payload-file {file}: it has no line")
+        raise click.UsageError(f"--payload-file {file}: the file is empty")
     return lines
 
 
 def _properties(given: tuple[str, ...], own: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the properties of the client, which creates no topics."""
+    """Return the properties of a client that creates no topics."""
     return {"allow.auto.create.topics": "false", **read_properties(given, own)}
 
 
 def _plan(options: dict[str, Any], default_seconds: float) -> _Plan:
-    """Return what the options say; without --records and --duration the end is after `default_seconds`."""
+    """Return the plan of the options; without --records and --duration it ends after `default_seconds`."""
     most, milliseconds = options["records"], options["duration"]
     seconds = math.inf if milliseconds is None else milliseconds / 1000
     if most is None and milliseconds is None:
@@ -155,7 +155,7 @@ def _plan(options: dict[str, Any], default_seconds: float) -> _Plan:
 
 
 class _Run:
-    """A run as it is measured: what is shown while it lasts, and what it prints at its end."""
+    """A measured run: its progress, and the rows at its end."""
 
     def __init__(self, plan: _Plan, what: str) -> None:
         self.measured = Measurement()
@@ -197,7 +197,7 @@ class _Run:
 async def _measure(
     client: Client, session: Session, plan: _Plan, what: str, work: Callable[[Client, _Run], Awaitable[None]]
 ) -> None:
-    """Do the work and print what was measured, also if Ctrl-C comes in between, or an error."""
+    """Do the work and print the measurement, also after Ctrl-C or an error."""
     run = _Run(plan, what)
     failure: Exception | None = None
     async with ending_by_signal() as ending:
@@ -244,7 +244,7 @@ class _Sending:
         self._number = 0
 
     async def send(self) -> None:
-        """Send the next record. KafkaError for one that no batch takes: all others would be refused, too."""
+        """Send the next record. KafkaError for a record that fits no batch, because all others would fail, too."""
         writing = self._writing
         key = writing.key if writing.keys is None else b"%d" % (self._number % writing.keys)
         value = writing.payloads()
@@ -276,9 +276,9 @@ class _Sending:
 def consume(session: Session, partitions: str | None, first: str | None, read_committed: bool, **options: Any) -> None:
     """Read records, and measure how fast they come.
 
-    The run ends after --records or after --duration; without either, at the end of the topic as it is now. Nothing is
-    committed. Latency is the time from the timestamp of a record to its arrival. It is measured for records that are
-    written while the command runs: try --from end --duration 30s.
+    The run ends after --records or after --duration; without either, at the current end of the topic. Nothing is
+    committed. Latency is the time from a record's timestamp to its arrival, for records that are written while the
+    command runs: try --from end --duration 30s.
 
     PLACE is that of `ottla consume`: beginning, end, an offset, +N or -N from either, @TIME.
     """
@@ -313,7 +313,7 @@ async def _consume(client: Client, run: _Run, *, plan: _Plan, numbers: Sequence[
 
 
 class _Reading:
-    """Counts records as they come."""
+    """Counts records as they arrive."""
 
     def __init__(self, plan: _Plan, run: _Run) -> None:
         self._most = plan.most
@@ -329,11 +329,11 @@ class _Reading:
 
     @property
     def is_finished(self) -> bool:
-        """Whether there are as many records as are wanted."""
+        """Whether --records have arrived."""
         return self._run.measured.records == self._most
 
     def take(self, chunk: Chunk, stop: int | None) -> None:
-        """Count the records of a chunk before an offset."""
+        """Count the records of a chunk before `stop`."""
         run, now_ms = self._run, time.time_ns() / 1_000_000
         for _, record in chunk.records():
             if self.is_finished or (stop is not None and record.offset >= stop):
@@ -360,20 +360,20 @@ class _Reading:
 @_KEY
 @_RATE
 @_COMPRESSION
-@click.option("--acks", type=click.Choice(["all", "1"]), help="Who must have a record. The default is `all`.")
+@click.option("--acks", type=click.Choice(["all", "1"]), help="Replicas that must have a record; default: `all`.")
 @PROPERTIES
 @asks_cluster
 def latency(session: Session, key: str | None, acks: str | None, compression: str | None, **options: Any) -> None:
     """Measure round trips, one after the other.
 
-    A record is written when the one before has been acknowledged and read. The run ends after --records, after
+    Each record is written after the one before was acknowledged and read. The run ends after --records, after
     --duration, or after 10 seconds.
     """
     writing = _writing(key, None, options)
     own = {"acks": acks, "compression.type": compression}
     properties = {"acks": "all", **AT_ONCE, **_properties(options.pop("properties"), own)}
     if properties["acks"] == "0":
-        raise click.UsageError("--property acks=0: nobody would know whether a record was written")
+        raise click.UsageError("--property acks=0: a latency needs acknowledgements")
     plan = _plan(options, default_seconds=_DEFAULT_SECONDS)
     session.run(_measure, plan, "round trips", partial(_make_trips, plan=plan, writing=writing), properties=properties)
 

@@ -30,13 +30,13 @@ from ottla.wire.errors import ErrorCode, KafkaError
 
 _LOOK_SECONDS: Final = 0.2
 _FAREWELL_SECONDS: Final = 5.0
-"""How long records that were read may take to arrive after Ctrl-C."""
+"""How long unsent records may take to arrive after Ctrl-C."""
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-"""Choices of --compression."""
+"""The choices of --compression."""
 
 
 class _Options(NamedTuple):
-    """What the options say of every record."""
+    """The options for all records."""
 
     topic: str
     files: Sequence[Path]
@@ -52,15 +52,15 @@ class _Options(NamedTuple):
 @click.argument("topic", type=TOPIC_NAME)
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("-k", "--key", help="The key of all records.")
-@click.option("--key-separator", metavar="TEXT", help="The key stands before this text in each line.")
+@click.option("--key-separator", metavar="TEXT", help="The key is the part of each line before this text.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="KEY=VALUE", help="A header of all records.")
-@click.option("-p", "--partition", metavar="N|any", help="The partition of all records; `any` goes by the key.")
-@click.option("--tombstone", is_flag=True, help="An empty value is null: it deletes the key in a compacted topic.")
+@click.option("-p", "--partition", metavar="N|any", help="The partition of all records; `any`: by the key.")
+@click.option("--tombstone", is_flag=True, help="An empty value is null, which deletes the key in a compacted topic.")
 @click.option("-z", "--compression", type=click.Choice(_CODECS), help="Compress batches.")
-@click.option("--acks", type=click.Choice(["all", "1", "0"]), help="Who must have a record. The default is `all`.")
-@click.option("-f", "--format", "text", metavar="FORMAT", help="Read records so, such as '%k\\t%v\\n'.")
+@click.option("--acks", type=click.Choice(["all", "1", "0"]), help="Replicas that must have a record; default: `all`.")
+@click.option("-f", "--format", "text", metavar="FORMAT", help="Read records in this format, such as '%k\\t%v\\n'.")
 @click.option("--input", "source", type=click.Choice(["lines", "ndjson"]), default="lines", show_default=True)
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Records a second at most.")
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="The most records a second.")
 @asks_cluster
 def produce(
     session: Session,
@@ -76,24 +76,24 @@ def produce(
 ) -> None:
     """Write records to a topic.
 
-    They come from FILES or from stdin, and are lines unless the options say otherwise.
+    The input is FILES or stdin. Each line is a value unless the options name another form.
 
     \b
     FORMAT has the verbs of `ottla consume --format`, for input:
       %k key  %v value  %p partition  %d timestamp in ms
-      a text ends before the literal behind it: '%k\\t%v\\n'
+      a text ends before the literal after it: '%k\\t%v\\n'
       or has the size before it: '%K{big32}%k%V{big32}%v'
       headers have their count before them: '%H %h{%k=%v }%v\\n'
-      what a record does not keep (%t %o and others) is passed over
+      fields that a record does not keep (%t %o and others) are skipped
 
-    --input ndjson reads what `ottla consume --output ndjson` prints. Records keep key, value, headers and timestamp
-    exactly, and their partition, unless --partition says another one or `any`.
+    --input ndjson reads the output of `ottla consume --output ndjson`. Records keep key, value, headers and timestamp
+    exactly, and their partition, unless --partition names another one or `any`.
 
-    The rows name each partition that got records, and each error with the count of records that it kept out; any
-    error makes the exit code 1. After Ctrl-C what was read until then is written.
+    There is a row for each partition that got records, and for each error with its count of failed records. An error
+    makes the exit code 1. After Ctrl-C the records read before are still written.
     """
     if sum((key_separator is not None, text is not None, source == "ndjson")) > 1:
-        raise click.UsageError("--key-separator, --format and --input ndjson are three ways to read: choose one")
+        raise click.UsageError("--key-separator, --format and --input ndjson exclude each other")
     found = _Options(
         key=None if key is None else key.encode(),
         headers=[_header(each) for each in headers],
@@ -113,14 +113,14 @@ def _partition(text: str | None) -> int | None:
     if text is None or text == "any":
         return None
     if not (text.isascii() and text.isdigit()):
-        raise click.UsageError(f"--partition {text}: it is a number, or `any`")
+        raise click.UsageError(f"--partition {text}: a partition is a number, or `any`")
     return int(text)
 
 
 def _header(text: str) -> tuple[str, bytes | None]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise click.UsageError(f"--header {text}: it is KEY=VALUE")
+        raise click.UsageError(f"--header {text}: a header is KEY=VALUE")
     return name, value.encode()
 
 
@@ -133,7 +133,7 @@ def _reader(text: str | None, separator: str | None, source: str) -> Reader:
 
 
 class _Results:
-    """What became of the records: by partition, and by error."""
+    """Counts of records by partition and by error."""
 
     def __init__(self, session: Session, topic: str) -> None:
         self._session = session
@@ -143,7 +143,7 @@ class _Results:
         self.written = 0
 
     def add(self, delivery: Delivery) -> None:
-        """Count a record."""
+        """Count a written record."""
         if delivery.error is not None:
             self.fail(delivery.error, delivery.partition)
             return
@@ -183,7 +183,7 @@ async def _produce(client: Client, session: Session, options: _Options, reader: 
             with ending.interruptible():
                 await _send_all(producer, options, reader, results, count)
         except InputError as error:
-            # What was read before is written.
+            # The records read before are written.
             wrong = error
         with trio.move_on_after(_FAREWELL_SECONDS if ending.signal else math.inf):
             await producer.flush()
@@ -195,7 +195,7 @@ async def _produce(client: Client, session: Session, options: _Options, reader: 
 
 
 async def _partition_count(client: Client, options: _Options) -> int | None:
-    """Return how many partitions the topic has; None if it does not exist yet. ConfigError if --partition is none."""
+    """Return the topic's partition count; None if it does not exist yet. ConfigError if it lacks --partition."""
     topic = (await client.metadata([options.topic])).topics[0]
     count = len(topic.partitions) or None
     if count is not None and options.partition is not None and options.partition >= count:
@@ -223,7 +223,7 @@ async def _send(
     if options.partition is not None:
         partition = options.partition
     if count is not None and partition is not None and partition >= count:
-        detail = f"{options.topic} has no partition {partition}: --partition any goes by the key"
+        detail = f"{options.topic} has no partition {partition}: --partition any chooses it by the key"
         results.fail(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail), partition)
         return
     try:

@@ -1,6 +1,6 @@
-"""`ottla quotas`: how much users, client ids and addresses may ask of brokers.
+"""`ottla quotas`: list, set and apply quotas of users, client ids and addresses.
 
-Owns how an entity stands in rows: a name, `<default>` for all that have no quota of their own, or nothing.
+Owns the form of an entity in rows: a name, `<default>` for all without quotas of their own, or nothing.
 Counterpart in Kafka: kafka-configs.sh for users, clients and ips.
 """
 
@@ -52,9 +52,9 @@ def _of_entity(command: F) -> F:
             if name is not None or is_default:
                 parts.append(Part(type, name))
         if not parts:
-            raise click.UsageError("say whose quotas: --user, --client-id, --ip, or --user-default and its sisters")
+            raise click.UsageError("name an entity: --user, --client-id or --ip, or one of these with -default")
         if len(parts) > 1 and any(each.type == IP for each in parts):
-            raise click.UsageError("quotas of an address are for the address alone")
+            raise click.UsageError("--ip excludes --user and --client-id")
         command(entity=frozenset(parts), **given)
 
     wrapped: Any = with_entity
@@ -77,12 +77,12 @@ def quotas() -> None:
 
 
 @quotas.command("list")
-@click.option("--user", metavar="NAME", help="Only quotas of this user, whatever the client id.")
-@click.option("--client-id", metavar="NAME", help="Only quotas of this client id, whoever the user.")
+@click.option("--user", metavar="NAME", help="Only quotas of this user, with any client id.")
+@click.option("--client-id", metavar="NAME", help="Only quotas of this client id, with any user.")
 @click.option("--ip", metavar="ADDRESS", help="Only the quota of this address.")
 @asks_cluster
 def list_command(session: Session, **names: str | None) -> None:
-    """List all quotas. With --output json, `ottla quotas apply` reads what is printed."""
+    """List all quotas. `ottla quotas apply` reads the output of --output json."""
     session.run(_list, [Wanted(_TYPES[column], name) for column, name in names.items() if name is not None])
 
 
@@ -123,14 +123,14 @@ def set_command(session: Session, entity: Entity, values: tuple[str, ...], is_dr
 @DRY_RUN
 @asks_cluster
 def unset(session: Session, entity: Entity, names: Sequence[str], is_dry_run: bool) -> None:
-    """Remove quotas of an entity: those that are named, or all that it has."""
+    """Remove quotas of an entity: those named, or all."""
     wanted = dict.fromkeys(map(_quota, names))
     session.run(_change, entity, wanted or None, is_dry_run)
 
 
 def _quota(name: str) -> str:
     if name not in _QUOTAS:
-        raise click.UsageError(f"there is no quota {name}: it is one of {', '.join(_QUOTAS)}")
+        raise click.UsageError(f"there is no quota {name}: use one of {', '.join(_QUOTAS)}")
     return name
 
 
@@ -156,7 +156,7 @@ async def _carry_out(
     current: Mapping[Entity, Quotas],
     is_dry_run: bool,
 ) -> None:
-    """Change quotas, and add a row for each with its value before and after."""
+    """Change quotas, and add a row with the values before and after for each."""
     session.dry_run(is_dry_run)
     session.out.begin(*_TYPES, "quota", "before", "after", *ERROR)
     changes = {entity: values for entity, values in changes.items() if values}
@@ -177,22 +177,22 @@ async def _carry_out(
 @DRY_RUN
 @asks_cluster
 def apply(session: Session, file: Path, is_dry_run: bool) -> None:
-    """Set the quotas that FILE holds, as `ottla quotas list --output json` prints them; '-' is the standard input.
+    """Set the quotas in FILE, in the form of `ottla quotas list --output json`; '-' is stdin.
 
-    Afterwards each entity in FILE has the quotas that are there, and no others. Entities that are not in FILE keep
-    theirs. Only what differs is changed, and printed.
+    Afterwards each entity in FILE has exactly the quotas in FILE. Entities that are not in FILE keep their quotas. Only
+    quotas that differ are changed and printed.
     """
     session.run(_apply, read_quotas(read_text(file)), is_dry_run)
 
 
 def read_quotas(text: str) -> dict[Entity, dict[str, float]]:
-    """Return the quotas of a document. UsageError for what is none."""
+    """Return the quotas of a document. UsageError for an invalid document."""
     try:
         document = json.loads(text)
     except ValueError as error:
-        raise click.UsageError(f"a file that is not JSON: {error}") from None
+        raise click.UsageError(f"the file is not JSON: {error}") from None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA or "items" not in document:
-        raise click.UsageError("a file that `ottla quotas list --output json` did not print")
+        raise click.UsageError("the file is not the output of `ottla quotas list --output json`")
     found: dict[Entity, dict[str, float]] = {}
     for item in document["items"]:
         parts = [
@@ -201,7 +201,7 @@ def read_quotas(text: str) -> dict[Entity, dict[str, float]]:
             if item.get(column) is not None
         ]
         if not parts:
-            raise click.UsageError(f"an item without {', '.join(_TYPES)}: {json.dumps(item)}")
+            raise click.UsageError(f"an item lacks {', '.join(_TYPES)}: {json.dumps(item)}")
         values = {key: value for key, value in item.items() if key not in _TYPES and value is not None}
         found[frozenset(parts)] = {_quota(key): _number(key, value) for key, value in values.items()}
     return found
@@ -217,7 +217,7 @@ async def _apply(
 def differences(
     current: Mapping[Entity, Mapping[str, float]], wanted: Mapping[Entity, Mapping[str, float]]
 ) -> dict[Entity, dict[str, float | None]]:
-    """Return what to change: values to set, and None for quotas to remove."""
+    """Return the changes: values to set, and None for quotas to remove."""
     found = {}
     for entity, values in wanted.items():
         now = current.get(entity, {})

@@ -51,14 +51,14 @@ _PAUSE_SECONDS: Final = 1.0
 _SHOWN: Final = 20
 _RATE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMG]?)B?(?:/s)?")
 _FACTORS: Final = {"": 1, "k": 1000, "K": 1000, "M": 1000**2, "G": 1000**3}
-_KEEP_THROTTLE = click.option("--keep-throttle", is_flag=True, help="Leave the limits of the rate as they are.")
+_KEEP_THROTTLE = click.option("--keep-throttle", is_flag=True, help="Leave the rate limits as they are.")
 
 
 @click.group()
 def reassign() -> None:
     """Move partitions between brokers, and replicas between log directories.
 
-    `plan` proposes a reassignment, `start` begins it, `watch` shows how far it is and ends its throttle.
+    `plan` proposes a reassignment, `start` starts it, `watch` shows its progress and ends its throttle.
     """
 
 
@@ -66,7 +66,7 @@ def reassign() -> None:
 @click.argument("partitions", nargs=-1, metavar="[TOPIC[:P]]...", type=TOPIC_NAME)
 @asks_cluster
 def list_command(session: Session, partitions: Sequence[str]) -> None:
-    """List the reassignments that are under way."""
+    """List the reassignments under way."""
     session.run(_list, read_partitions(partitions))
 
 
@@ -90,20 +90,20 @@ async def _under_way(client: Client, wanted: Sequence[Chosen]) -> dict[TopicPart
 
 @reassign.command()
 @click.argument("partitions", nargs=-1, required=True, metavar="TOPIC[:P]...", type=TOPIC_NAME)
-@click.option("--brokers", metavar="1,2,3", help="Place replicas on these brokers alone. The default is all.")
+@click.option("--brokers", metavar="1,2,3", help="Place replicas on these brokers only. The default is all brokers.")
 @click.option(
     "-r",
     "--replication-factor",
     type=click.IntRange(min=1),
     metavar="COUNT",
-    help="Give partitions so many replicas. The default is as many as they have.",
+    help="The number of replicas of each partition. The default is the current number.",
 )
 @asks_cluster
 def plan(session: Session, partitions: Sequence[str], brokers: str | None, replication_factor: int | None) -> None:
     """Propose a reassignment.
 
-    It spreads replicas and leaders over brokers and racks, with few moves from where they are. Rows are the partitions
-    that change. `ottla reassign start` reads what `--output json` prints.
+    It spreads replicas and leaders over brokers and racks, with few moves. Rows are the partitions that change. `ottla
+    reassign start` reads the output of `--output json`.
     """
     session.run(
         _plan, read_partitions(partitions), None if brokers is None else read_brokers(brokers), replication_factor
@@ -164,7 +164,7 @@ def _bytes_per_second(context: click.Context, parameter: click.Parameter, text: 
         return None
     match = _RATE.fullmatch(text)
     if match is None:
-        raise click.BadParameter("it is a number of bytes a second, such as 50000000 or 50MB", context, parameter)
+        raise click.BadParameter("a rate is a number of bytes a second, such as 50000000 or 50MB", context, parameter)
     return round(float(match[1]) * _FACTORS[match[2]])
 
 
@@ -174,14 +174,14 @@ def _bytes_per_second(context: click.Context, parameter: click.Parameter, text: 
     "--throttle",
     callback=_bytes_per_second,
     metavar="BYTES",
-    help="Copy at most so many bytes a second, such as 50MB. `watch` ends the limit.",
+    help="Copy at most this many bytes a second, such as 50MB. `watch` ends the limit.",
 )
 @click.option(
     "--log-dir",
     "log_dirs",
     multiple=True,
     metavar="BROKER:PATH",
-    help="Place replicas on this broker into this log directory. May be given several times.",
+    help="Place the replicas of this broker in this log directory. May be given several times.",
 )
 @DRY_RUN
 @YES
@@ -189,10 +189,10 @@ def _bytes_per_second(context: click.Context, parameter: click.Parameter, text: 
 def start(
     session: Session, file: Path, throttle: int | None, log_dirs: Sequence[str], is_dry_run: bool, yes: bool
 ) -> None:
-    """Begin the reassignment in FILE.
+    """Start the reassignment in FILE.
 
-    FILE holds what `ottla reassign plan --output json` printed, or is one of Kafka's tool; - stands for stdin. The way
-    back is written to $XDG_STATE_HOME/ottla/undo, which is ~/.local/state/ottla/undo unless set.
+    FILE is the output of `ottla reassign plan --output json`, or a file of Kafka's tool; - stands for stdin. The old
+    assignment is written to $XDG_STATE_HOME/ottla/undo, by default ~/.local/state/ottla/undo, for an undo.
     """
     wanted = with_log_dirs(read_plan(read_text(file), str(file)), log_dirs)
     session.run(_start, wanted, throttle, is_dry_run, yes)
@@ -254,7 +254,7 @@ def _print_started(
 
 
 async def _stored(client: Client, replicas: Mapping[Replica, str]) -> dict[Replica, str]:
-    """Return the directories in which these replicas are, or where they move to already."""
+    """Return the directory of each of these replicas, or the one that it is moving to."""
     if not replicas:
         return {}
     found = await find_replicas(client, replicas)
@@ -262,7 +262,7 @@ async def _stored(client: Client, replicas: Mapping[Replica, str]) -> dict[Repli
 
 
 async def _ask(client: Client, session: Session, changes: Plan, back: Plan, throttle: int | None, yes: bool) -> None:
-    """Show what would change, and ask whether it may."""
+    """Show the changes, and ask for a confirmation."""
     sizes = await partition_sizes(client, back.replicas)
     new_dirs, old_dirs = changes.dirs_by_partition(), back.dirs_by_partition()
     total = 0
@@ -284,7 +284,7 @@ async def _ask(client: Client, session: Session, changes: Plan, back: Plan, thro
 async def _begin(
     client: Client, changes: Plan, current: Mapping[TopicPartition, Sequence[int]], throttle: int | None
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Set the throttle, say where new replicas are to be stored, and begin; return what became of partitions."""
+    """Set the throttle and the directories of new replicas, and start; return the result of each partition."""
     if throttle is not None:
         moves = moves_of(await list_reassignments(client), changes.replicas, current)
         await _alter(client, replica_throttles(moves))
@@ -293,7 +293,7 @@ async def _begin(
         movers = sorted({replica.broker_id for replica in changes.log_dirs})
         await _alter(client, rate_limits(movers, (LOG_DIR_RATE,), throttle))
     results: dict[TopicPartition, KafkaError | None] = {}
-    # A broker remembers the directory of a replica that it does not have yet.
+    # A broker remembers the directory for a replica that it does not have yet.
     for replica, error in (await alter_replica_log_dirs(client, changes.log_dirs)).items():
         is_known = error is not None and error.code == ErrorCode.REPLICA_NOT_AVAILABLE
         results[TopicPartition(*replica[:2])] = None if is_known else error
@@ -317,9 +317,9 @@ async def _alter(client: Client, changes: Mapping[Resource, Sequence[Change]]) -
 @_KEEP_THROTTLE
 @asks_cluster
 def watch(session: Session, keep_throttle: bool) -> None:
-    """Show how far reassignments are.
+    """Show the progress of reassignments.
 
-    When all are over, the throttle of brokers and topics is ended. Rows are the partitions that are over. Ctrl-C ends
+    When all are complete, the throttle of brokers and topics is ended. Rows are the completed partitions. Ctrl-C ends
     only the watching.
     """
     session.run(_watch, keep_throttle)
@@ -330,19 +330,19 @@ async def _watch(client: Client, session: Session, keep_throttle: bool) -> None:
     try:
         await _wait(client, session)
     except (KeyboardInterrupt, trio.Cancelled):
-        session.say("the reassignment goes on: `ottla reassign watch` shows it, `ottla reassign cancel` ends it")
+        session.say("the reassignment continues: `ottla reassign watch` shows it, `ottla reassign cancel` ends it")
         raise
     if not keep_throttle:
         await _end_throttle(client, session)
 
 
 async def _wait(client: Client, session: Session) -> None:
-    """Print partitions when all of their replicas are copied, until none is left."""
+    """Print each partition when its replicas are copied, until all are."""
     totals: dict[Replica, int] = {}
     found = await find_copying(client)
     left = found.partitions
     if not left:
-        session.say("nothing is being moved")
+        session.say("no reassignment is under way")
     with Progress("copying", counts_bytes=True) as progress:
         while True:
             totals.update({replica: copy.total for replica, copy in found.copies.items()})
@@ -368,13 +368,13 @@ async def _print_over(
 
 
 async def _end_throttle(client: Client, session: Session) -> None:
-    """End the throttle, unless something that it is for goes on."""
+    """End the throttle, unless replicas are still copied under it."""
     changes = await find_throttles(client)
     if changes and (await find_copying(client)).partitions:
         session.say("the throttle stays: other replicas are being copied")
     elif changes:
         await _alter(client, changes)
-        session.say(f"the throttle is over: {', '.join(map(_name, changes))}")
+        session.say(f"the throttle was removed: {', '.join(map(_name, changes))}")
 
 
 def _name(resource: Resource) -> str:
@@ -388,10 +388,10 @@ def _name(resource: Resource) -> str:
 @YES
 @asks_cluster
 def cancel(session: Session, partitions: Sequence[str], keep_throttle: bool, is_dry_run: bool, yes: bool) -> None:
-    """Cancel reassignments that are under way.
+    """Cancel reassignments under way.
 
-    All of them are cancelled, or those of TOPIC, and replicas are as before then. A move between log directories goes
-    on.
+    It cancels all reassignments, or those of TOPIC; their replicas are then as before. Moves between log directories
+    continue.
     """
     session.run(_cancel, read_partitions(partitions), keep_throttle, is_dry_run, yes)
 
@@ -405,7 +405,7 @@ async def _cancel(
         session.say("no reassignment is under way")
     elif not session.dry_run(is_dry_run):
         noun = "a reassignment" if len(found) == 1 else f"{len(found)} reassignments"
-        session.confirm(f"Cancel {noun}, and delete what was copied?", yes=yes)
+        session.confirm(f"Cancel {noun}, and delete the copied records?", yes=yes)
         results = await alter_reassignments(client, dict.fromkeys(sorted(found)))
     session.out.begin("topic", "partition", "replicas", "cancelled", *ERROR)
     for partition in sorted(found):

@@ -1,4 +1,4 @@
-"""Files of reassignments: what `ottla reassign plan` prints, what Kafka's tool reads, and the ways back.
+"""Files of reassignments: the output of `ottla reassign plan`, the files of Kafka's tool, and undo files.
 
 Owns the documents. Must not know a cluster.
 """
@@ -20,13 +20,13 @@ _ANY: Final = "any"
 
 
 class Plan(NamedTuple):
-    """Replicas of partitions, and log directories of some of them."""
+    """The replicas of partitions, and the log directories of some replicas."""
 
     replicas: Mapping[TopicPartition, list[int]]
     log_dirs: Mapping[Replica, str]
 
     def dirs_by_partition(self) -> dict[TopicPartition, dict[int, str]]:
-        """Return the directories of each partition that has any, by brokers."""
+        """Return the directories by partition and broker."""
         found: dict[TopicPartition, dict[int, str]] = {}
         for (topic, partition, broker), path in self.log_dirs.items():
             found.setdefault(TopicPartition(topic, partition), {})[broker] = path
@@ -34,7 +34,7 @@ class Plan(NamedTuple):
 
 
 def read_plan(text: str, name: str) -> Plan:
-    """Return the plan in a document of ours or of Kafka's tool. UsageError if it holds none."""
+    """Return the plan in a document of `ottla reassign plan` or of Kafka's tool. UsageError if there is none."""
     replicas: dict[TopicPartition, list[int]] = {}
     log_dirs: dict[Replica, str] = {}
     try:
@@ -44,7 +44,7 @@ def read_plan(text: str, name: str) -> Plan:
                 continue
             partition = TopicPartition(str(each["topic"]), int(each["partition"]))
             if partition in replicas:
-                raise ValueError(f"{partition} is there twice")
+                raise ValueError(f"it names {partition} twice")
             replicas[partition] = _brokers(partition, each["replicas"])
             for broker, path in zip(replicas[partition], each.get("log_dirs") or (), strict=False):
                 if path != _ANY:
@@ -66,7 +66,7 @@ def _brokers(partition: TopicPartition, brokers: Any) -> list[int]:
 
 
 def write_way_back(plan: Plan, cluster_id: str | None) -> Path:
-    """Write a plan where ways back are kept, in the form that Kafka's tool reads too; return its file."""
+    """Write an undo file, which Kafka's tool can read, too; return its path."""
     folder = state_folder(os.environ) / "undo"
     folder.mkdir(parents=True, exist_ok=True)
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
@@ -85,12 +85,12 @@ def _document(plan: Plan) -> dict[str, Any]:
 
 
 def with_log_dirs(plan: Plan, texts: Sequence[str]) -> Plan:
-    """Return a plan with directories for all replicas on brokers that `--log-dir BROKER:PATH` names."""
+    """Return a plan with directories for all replicas on the brokers of `--log-dir BROKER:PATH`."""
     paths = {}
     for text in texts:
         broker, colon, path = text.partition(":")
         if not colon or not broker.isdigit() or not path.startswith("/"):
-            raise click.UsageError(f"--log-dir {text}: it is BROKER:PATH, such as 1:/data/kafka")
+            raise click.UsageError(f"--log-dir {text}: use BROKER:PATH, such as 1:/data/kafka")
         paths[int(broker)] = path
     wanted = {
         Replica(*partition, broker): paths[broker]

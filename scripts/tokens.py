@@ -1,6 +1,6 @@
 """`ottla tokens`: list, create, renew and expire delegation tokens.
 
-The HMAC of a token is its password: `create` alone prints it. Counterpart in Kafka: kafka-delegation-tokens.sh.
+The HMAC of a token is its password: only `create` prints it. Counterpart in Kafka: kafka-delegation-tokens.sh.
 """
 
 import base64
@@ -76,21 +76,21 @@ def _as_row(token: Token) -> dict[str, Any]:
     multiple=True,
     type=read_principal,
     metavar="TYPE:NAME",
-    help="Let this principal renew it. The owner may.",
+    help="Allow this principal to renew it. The owner always may.",
 )
 @click.option(
     "--lifetime",
     type=duration_ms,
     default=DEFAULT,
     metavar="DURATION",
-    help="Let it be renewed for so long, such as 7d. The default is the broker's.",
+    help="The time for which it can be renewed, such as 7d. The default is the broker's.",
 )
 @asks_cluster
 def create(session: Session, owner: str | None, renewers: Sequence[str], lifetime: int) -> None:
-    """Create a token, and print it with its HMAC, which no other command prints.
+    """Create a token, and print it with its HMAC.
 
-    A client uses it with a SCRAM mechanism: the token's id is the user, the HMAC is the password, and the login module
-    has tokenauth=true.
+    No other command prints the HMAC. A client uses it with a SCRAM mechanism: the token's id is the user, the HMAC is
+    the password, and the login module has tokenauth=true.
     """
     principal = None if owner is None else _principal(owner)
     session.run(_create, principal, [_principal(each) for each in renewers], lifetime)
@@ -111,12 +111,12 @@ async def _create(
     type=duration_ms,
     default=DEFAULT,
     metavar="DURATION",
-    help="Let it expire so long from now, such as 24h. The default is the broker's.",
+    help="Expire it after this time, such as 24h. The default is the broker's.",
 )
 @_HMAC
 @asks_cluster
 def renew(session: Session, period: int, hmac: str) -> None:
-    """Put off the expiry of a token. It takes the token's HMAC."""
+    """Renew a token, by its HMAC."""
     session.run(_renew, _bytes(hmac), period)
 
 
@@ -133,16 +133,16 @@ async def _renew(client: Client, session: Session, hmac: bytes, period_ms: int) 
     type=duration_ms,
     default=DEFAULT,
     metavar="DURATION",
-    help="Let it expire so long from now, such as 1h. The default is now.",
+    help="Expire it after this time, such as 1h. The default is now.",
 )
 @_HMAC
 @DRY_RUN
 @YES
 @asks_cluster
 def expire(session: Session, period: int, is_dry_run: bool, yes: bool, hmac: str) -> None:
-    """Let a token expire: nobody can authenticate with it any more. It takes the token's HMAC.
+    """Expire a token, by its HMAC: nobody can authenticate with it any more.
 
-    A dry run prints when the token expires as it is.
+    A dry run prints the token's current expiry.
     """
     session.run(_expire, _bytes(hmac), period, is_dry_run, yes)
 
@@ -151,14 +151,14 @@ async def _expire(client: Client, session: Session, hmac: bytes, period_ms: int,
     if session.dry_run(is_dry_run):
         expiry = await _expiry(client, hmac)
     else:
-        session.confirm("Let the token expire for all who use it?", yes=yes)
+        session.confirm("Expire the token for all its users?", yes=yes)
         expiry = await expire_token(client, hmac, period_ms)
     session.out.begin("expiry_timestamp")
     session.out.row(expiry_timestamp=expiry)
 
 
 async def _expiry(client: Client, hmac: bytes) -> int:
-    """Return when a token expires as it is. KafkaError if there is none that you may see."""
+    """Return the current expiry of a token. KafkaError if you may not see such a token."""
     for each in await describe_tokens(client):
         if each.hmac == hmac:
             return each.expiry_timestamp
@@ -172,6 +172,6 @@ def _principal(text: str) -> Principal:
 
 def _bytes(hmac: str) -> bytes:
     try:
-        return base64.b64decode(hmac, validate=True)
+        return base64.b64decode(hmac.strip(), validate=True)
     except binascii.Error:
-        raise click.UsageError("the HMAC is not in base64, as `ottla tokens create` prints it") from None
+        raise click.UsageError("the HMAC must be in base64, as `ottla tokens create` prints it") from None

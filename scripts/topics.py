@@ -33,10 +33,12 @@ from ottla.wire.uuids import uuid_text
 
 _REGEX = click.option("--regex", is_flag=True, help="TOPIC is a regular expression, not a shell pattern.")
 _HEALTH = (
-    click.option("--under-replicated", is_flag=True, help="Only partitions of which a replica is not in sync."),
+    click.option("--under-replicated", is_flag=True, help="Only partitions with a replica that is not in sync."),
     click.option("--unavailable", is_flag=True, help="Only partitions without a leader."),
-    click.option("--under-min-isr", is_flag=True, help="Only partitions that take no acks=all."),
-    click.option("--at-min-isr", is_flag=True, help="Only partitions that would take none after one more failure."),
+    click.option("--under-min-isr", is_flag=True, help="Only partitions that refuse acks=all."),
+    click.option(
+        "--at-min-isr", is_flag=True, help="Only partitions that would refuse acks=all after one more failure."
+    ),
 )
 
 
@@ -48,10 +50,10 @@ def topics() -> None:
 @topics.command("list")
 @click.argument("patterns", nargs=-1, metavar="[TOPIC]...", type=TOPIC_NAME)
 @_REGEX
-@click.option("--internal/--no-internal", default=True, help="Include Kafka's own topics. The default is to.")
+@click.option("--internal/--no-internal", default=True, help="Include Kafka's internal topics, which is the default.")
 @asks_cluster
 def list_command(session: Session, patterns: Sequence[str], regex: bool, internal: bool) -> None:
-    """List topics: all of them, or those that match a pattern such as 'orders-*'."""
+    """List topics: all, or those that match a pattern such as 'orders-*'."""
     session.run(_list, patterns, regex, internal)
 
 
@@ -79,7 +81,7 @@ async def _list(client: Client, session: Session, patterns: Sequence[str], regex
 @_HEALTH[3]
 @asks_cluster
 def describe(session: Session, patterns: Sequence[str], regex: bool, **health: bool) -> None:
-    """Describe the partitions of topics: leader, replicas, and which of them are in sync."""
+    """Describe the partitions of topics: leader, replicas, and in-sync replicas."""
     session.run(_describe, patterns, regex, health)
 
 
@@ -139,7 +141,7 @@ async def _matching(
 @_REGEX
 @asks_cluster
 def export(session: Session, patterns: Sequence[str], regex: bool) -> None:
-    """Write topics with their partitions, replicas and configs as the TOML that `ottla apply` reads.
+    """Write topics with their partitions, replicas and configs as TOML for `ottla apply`.
 
     --output json, ndjson, yaml and csv have a row for each topic instead.
     """
@@ -175,10 +177,10 @@ async def _export(client: Client, session: Session, patterns: Sequence[str], reg
 @click.option(
     "--assignment",
     metavar="1:2,2:3",
-    help="The brokers of each partition: replicas of one are parted by ':', partitions by ','.",
+    help="The brokers of each partition; ':' separates replicas, ',' partitions.",
 )
-@click.option("--like", metavar="TOPIC", type=TOPIC_NAME, help="Take counts and configs from this topic.")
-@click.option("--if-not-exists", is_flag=True, help="A topic that exists already is no error.")
+@click.option("--like", metavar="TOPIC", type=TOPIC_NAME, help="Copy counts and configs from this topic.")
+@click.option("--if-not-exists", is_flag=True, help="A topic that exists already is not an error.")
 @DRY_RUN
 @asks_cluster
 def create(
@@ -194,7 +196,7 @@ def create(
 ) -> None:
     """Create topics."""
     if assignment and (partitions or replication_factor or like):
-        raise click.UsageError("--assignment says all about partitions: leave out the others")
+        raise click.UsageError("--assignment excludes --partitions and --replication-factor")
     wanted = NewTopic(
         "",
         partitions or DEFAULT,
@@ -233,7 +235,7 @@ async def _create(
         else:
             row = _as_row(result)
             if is_dry_run:
-                row["topic_id"] = None  # a broker that only checks makes one up, and forgets it
+                row["topic_id"] = None  # in a dry run a broker returns a random id
             session.out.row(**row, created=not is_dry_run)
 
 
@@ -247,7 +249,7 @@ def _as_row(topic: CreatedTopic) -> dict[str, Any]:
 
 
 async def _like(client: Client, model: str, wanted: NewTopic) -> NewTopic:
-    """Return the topic that is wanted, with what it leaves open as in a topic that exists."""
+    """Return the wanted topic, with counts and configs that it lacks from an existing one."""
     described = (await describe_topics(client, [model]))[model]
     resource = Resource(ResourceType.TOPIC, model)
     configs = (await describe_configs(client, [resource]))[resource]
@@ -268,14 +270,12 @@ async def _like(client: Client, model: str, wanted: NewTopic) -> NewTopic:
 
 @topics.command()
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC...", type=TOPIC_NAME)
-@click.option(
-    "-p", "--partitions", required=True, type=click.IntRange(min=1), metavar="COUNT", help="The count in all."
-)
-@click.option("--assignment", metavar="1:2,2:3", help="The brokers of each partition that is added.")
+@click.option("-p", "--partitions", required=True, type=click.IntRange(min=1), metavar="COUNT", help="The new total.")
+@click.option("--assignment", metavar="1:2,2:3", help="The brokers of each added partition.")
 @DRY_RUN
 @asks_cluster
 def alter(session: Session, names: Sequence[str], partitions: int, assignment: str | None, is_dry_run: bool) -> None:
-    """Give topics more partitions. Records with a key go to other partitions from then on."""
+    """Add partitions to topics. Later records with a key may go to other partitions than earlier ones."""
     session.run(_alter, names, partitions, _assignments(assignment) if assignment else None, is_dry_run)
 
 
@@ -299,7 +299,7 @@ async def _alter(
 @topics.command()
 @click.argument("patterns", nargs=-1, required=True, metavar="TOPIC...", type=TOPIC_NAME)
 @_REGEX
-@click.option("--if-exists", is_flag=True, help="A topic that does not exist is no error.")
+@click.option("--if-exists", is_flag=True, help="A topic that does not exist is not an error.")
 @DRY_RUN
 @YES
 @asks_cluster

@@ -39,7 +39,7 @@ _PRODUCER: Final = (
     "producer_id", "producer_epoch", "last_sequence", "last_timestamp", "coordinator_epoch", "start_offset",
 )  # fmt: skip
 _LONGEST_TIMEOUT_MS: Final = 900_000
-"""Of transactions, unless a broker's transaction.max.timeout.ms says otherwise."""
+"""The default of a broker's transaction.max.timeout.ms."""
 
 
 @click.group()
@@ -57,12 +57,16 @@ def transactions() -> None:
     help="Only transactions in this state, such as Ongoing. May be given several times.",
 )
 @click.option(
-    "--longer-than", type=duration_ms, default=-1, metavar="DURATION", help="Only those open for longer, such as 10m."
+    "--longer-than",
+    type=duration_ms,
+    default=-1,
+    metavar="DURATION",
+    help="Only transactions that are open for longer, such as 10m.",
 )
 @click.option("--regex", metavar="PATTERN", help="Only transactional ids that match, on brokers from Kafka 4.1 on.")
 @asks_cluster
 def list_command(session: Session, states: Sequence[str], longer_than: int, regex: str | None) -> None:
-    """List transactional ids, with the broker that coordinates each, and the state of its last transaction."""
+    """List transactional ids, with the coordinator of each, and the state of its last transaction."""
     session.run(_list, states, longer_than, regex)
 
 
@@ -70,7 +74,7 @@ async def _list(
     client: Client, session: Session, states: Sequence[str], longer_than_ms: int, regex: str | None
 ) -> None:
     if longer_than_ms >= 0 and not states:
-        # To a broker, a transaction that never began is older than all others.
+        # A broker treats a transaction that never began as older than all others.
         states = _OPEN
     found = await list_transactions(client, states=states, longer_than_ms=longer_than_ms, pattern=regex)
     session.out.begin("transactional_id", "coordinator", "producer_id", "state")
@@ -108,12 +112,12 @@ async def _describe(client: Client, session: Session, transactional_ids: Sequenc
 
 @transactions.command()
 @_PARTITIONS
-@click.option("--broker", "broker_id", type=int, metavar="ID", help="Ask the replicas on this broker, not the leaders.")
+@click.option("--broker", "broker_id", type=int, metavar="ID", help="Use the replicas on this broker, not the leaders.")
 @asks_cluster
 def producers(session: Session, partitions: Sequence[str], broker_id: int | None) -> None:
-    """Describe the producers that partitions remember, and the transactions that they have open there.
+    """Describe the producers of partitions, and their open transactions.
 
-    A partition is TOPIC:0 or TOPIC:0,3-5; TOPIC alone stands for all of its partitions, and may be a shell pattern.
+    A partition is TOPIC:0 or TOPIC:0,3-5; TOPIC alone stands for all its partitions, and may be a shell pattern.
     """
     session.run(_producers, read_partitions(partitions), broker_id)
 
@@ -131,7 +135,7 @@ async def _producers(client: Client, session: Session, wanted: Sequence[Chosen],
 async def _remembered(
     client: Client, wanted: Sequence[Chosen], broker_id: int | None
 ) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
-    """Return the producers of partitions, and an error for each that is not there; of those with a replica there."""
+    """Return the producers of partitions (of the replicas on `broker_id`), and an error for each missing partition."""
     found = await find_partitions(client, wanted)
     results: dict[TopicPartition, list[ProducerState] | KafkaError] = {}
     there = []
@@ -146,19 +150,19 @@ async def _remembered(
 
 @transactions.command("find-hanging")
 @_PARTITIONS
-@click.option("--broker", "broker_id", type=int, metavar="ID", help="Ask the replicas on this broker, not the leaders.")
+@click.option("--broker", "broker_id", type=int, metavar="ID", help="Use the replicas on this broker, not the leaders.")
 @click.option(
     "--older-than",
     type=duration_ms,
     default=_LONGEST_TIMEOUT_MS,
     metavar="DURATION",
-    help="Look only at transactions without a record for so long. The default is 15m, the longest timeout.",
+    help="Only transactions without a record for this time. The default is 15m, the longest timeout.",
 )
 @asks_cluster
 def find_hanging(session: Session, partitions: Sequence[str], broker_id: int | None, older_than: int) -> None:
-    """Find transactions that partitions have open and no coordinator knows of.
+    """Find transactions that are open in partitions but that no coordinator knows.
 
-    Consumers of committed records read no further than where such a transaction begins. Without TOPIC all topics are
+    Consumers of committed records cannot read past the start of such a transaction. Without TOPIC all topics are
     searched.
     """
     session.run(_find_hanging, read_partitions(partitions), broker_id, older_than)
@@ -185,10 +189,10 @@ async def _find_hanging(
 @YES
 @asks_cluster
 def abort(session: Session, partition: str, start_offset: int, is_dry_run: bool, yes: bool) -> None:
-    """Abort a hanging transaction in one partition, past its coordinator.
+    """Abort a hanging transaction in one partition, without its coordinator.
 
-    START_OFFSET is the one that `ottla transactions find-hanging` prints. To abort a transaction that its coordinator
-    knows of would lose records of its producer: use `ottla transactions terminate` for that.
+    `ottla transactions find-hanging` prints START_OFFSET. A transaction that a coordinator knows must be aborted by
+    `ottla transactions terminate`, because this command would lose records of its producer.
     """
     (chosen,) = read_partitions([partition])
     if chosen.numbers is None or len(chosen.numbers) != 1:
@@ -205,16 +209,16 @@ async def _abort(
         raise found
     producer = next((each for each in found if each.start_offset == start_offset), None)
     if producer is None:
-        text = f"no transaction that is open begins at offset {start_offset} of {partition}"
+        text = f"no open transaction begins at offset {start_offset} of {partition}"
         raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, text)
     if not await hanging_transactions(client, [OpenTransaction(partition, producer)]):
-        text = f"its coordinator knows of the transaction of producer {producer.producer_id} in {partition}"
+        text = f"a coordinator knows the transaction of producer {producer.producer_id} in {partition}"
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, text)
     error = None
     if not session.dry_run(is_dry_run):
         question = f"Abort the transaction of producer {producer.producer_id} at offset {start_offset} of {partition}?"
         session.confirm(question, yes=yes)
-        # Before its first marker a producer has no coordinator epoch, and none is lower than 0.
+        # 0, because before its first marker a producer has no coordinator epoch.
         epoch = producer.coordinator_epoch or 0
         error = await abort_transaction(client, partition, producer.producer_id, producer.producer_epoch, epoch)
     session.out.begin("topic", "partition", "producer_id", "producer_epoch", "start_offset", "aborted", *ERROR)
@@ -234,14 +238,14 @@ async def _abort(
 @YES
 @asks_cluster
 def terminate(session: Session, transactional_ids: Sequence[str], is_dry_run: bool, yes: bool) -> None:
-    """Fence the producers of ids: their open transactions are aborted, and they themselves have to end."""
+    """Fence the producers of ids: their open transactions are aborted, and the producers must end."""
     session.run(_terminate, transactional_ids, is_dry_run, yes)
 
 
 async def _terminate(
     client: Client, session: Session, transactional_ids: Sequence[str], is_dry_run: bool, yes: bool
 ) -> None:
-    # To fence an id that does not exist would create it.
+    # Ids are checked first, because fencing an id that does not exist would create it.
     described = await describe_transactions(client, transactional_ids)
     there = [name for name, found in described.items() if not isinstance(found, KafkaError)]
     if not session.dry_run(is_dry_run) and there:

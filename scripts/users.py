@@ -1,12 +1,9 @@
-"""`ottla users`: users who authenticate themselves by SCRAM.
+"""`ottla users`: list, add and delete the SCRAM credentials of users.
 
-Owns where a password comes from: a prompt, a file or the environment. Counterpart in Kafka: kafka-configs.sh.
+Counterpart in Kafka: kafka-configs.sh.
 """
 
-import os
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 import click
@@ -22,10 +19,10 @@ from ottla.client.admin.users import (
     describe_users,
 )
 from ottla.client.cluster import Client
-from ottla.scripts.terminal.files import read_text
 from ottla.scripts.terminal.options import DRY_RUN, YES, asks_cluster
 from ottla.scripts.terminal.output import ERROR
 from ottla.scripts.terminal.patterns import chosen, is_pattern
+from ottla.scripts.terminal.secrets import takes_secret
 from ottla.scripts.terminal.session import Session
 from ottla.wire.errors import ErrorCode, KafkaError
 
@@ -41,7 +38,7 @@ def users() -> None:
 @click.argument("patterns", nargs=-1, metavar="[USER]...")
 @asks_cluster
 def list_command(session: Session, patterns: Sequence[str]) -> None:
-    """List the credentials of users: of all of them, or of those that match a pattern such as 'team-*'."""
+    """List the credentials of users: all, or those that match a pattern such as 'team-*'."""
     session.run(_list, patterns)
 
 
@@ -56,7 +53,7 @@ async def _list(client: Client, session: Session, patterns: Sequence[str]) -> No
 
 
 async def _matching(client: Client, patterns: Sequence[str]) -> dict[str, list[Credential] | KafkaError]:
-    """Return the credentials of the users that match, and an error for each plain name without any."""
+    """Return the credentials of the matching users, and an error for each plain name without any."""
     if patterns and not any(map(is_pattern, patterns)):
         described = await describe_users(client, dict.fromkeys(patterns))
         return {name: described[name] for name in patterns}
@@ -83,29 +80,15 @@ async def _matching(client: Client, patterns: Sequence[str]) -> dict[str, list[C
     show_default=True,
     type=click.IntRange(ITERATIONS, MOST_ITERATIONS),
     metavar="COUNT",
-    help="How often the password is hashed.",
+    help="The number of hash iterations.",
 )
-@click.option(
-    "--password-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Read the password from this file. Without it and --password-env it is asked for.",
-)
-@click.option("--password-env", metavar="NAME", help="Read the password from this environment variable.")
+@takes_secret("password", "the password", is_new=True)
 @asks_cluster
-def add(
-    session: Session,
-    user: str,
-    mechanisms: tuple[str, ...],
-    iterations: int,
-    password_file: Path | None,
-    password_env: str | None,
-) -> None:
-    """Add credentials for USER, or replace those that there are.
+def add(session: Session, user: str, mechanisms: tuple[str, ...], iterations: int, password: str) -> None:
+    """Add credentials for USER, or replace existing ones.
 
-    The password does not leave this machine: a broker is sent what a salt and many rounds of hashing make of it.
+    The password does not leave this machine: the broker gets a salted hash.
     """
-    password = _password(user, password_file, password_env)
     if not password:
         raise click.UsageError("the password is empty")
     upsertions = [
@@ -114,25 +97,10 @@ def add(
     session.run(_add, upsertions)
 
 
-def _password(user: str, file: Path | None, variable: str | None) -> str:
-    if file is not None and variable is not None:
-        raise click.UsageError("--password-file and --password-env exclude each other")
-    if file is not None:
-        return read_text(file).rstrip("\r\n")
-    if variable is not None:
-        if variable not in os.environ:
-            raise click.UsageError(f"the environment has no {variable}")
-        return os.environ[variable]
-    if not sys.stdin.isatty():
-        raise click.UsageError("nobody can be asked for a password here: give --password-file or --password-env")
-    found: str = click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True, err=True)
-    return found
-
-
 async def _add(client: Client, session: Session, upsertions: Sequence[Upsertion]) -> None:
     session.out.begin("user", "mechanism", "iterations", *ERROR)
     for each in upsertions:
-        # One by one, because a broker takes no two changes of a user in one request.
+        # One by one, because a broker refuses two changes of a user in one request.
         error = (await alter_users(client, upsertions=[each]))[each.user]
         name = each.mechanism.mechanism_name
         session.out.item(error, user=each.user, mechanism=name, iterations=each.iterations)
@@ -151,7 +119,7 @@ async def _add(client: Client, session: Session, upsertions: Sequence[Upsertion]
 @YES
 @asks_cluster
 def delete(session: Session, patterns: Sequence[str], mechanisms: tuple[str, ...], is_dry_run: bool, yes: bool) -> None:
-    """Delete the credentials of users, so that they cannot authenticate themselves any more."""
+    """Delete the credentials of users, so that the users cannot authenticate any more."""
     session.run(_delete, patterns, mechanisms, is_dry_run, yes)
 
 

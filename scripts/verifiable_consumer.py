@@ -1,6 +1,6 @@
-"""`ottla verifiable-consumer`: read as a member of a group, and print what is read and committed.
+"""`ottla verifiable-consumer`: read as a member of a group, and print the events of reading and committing.
 
-Counterpart in Kafka: kafka-verifiable-consumer.sh, whose events these are.
+Counterpart in Kafka: kafka-verifiable-consumer.sh, which has the same events.
 """
 
 import sys
@@ -37,12 +37,14 @@ _RESETS: Final = {"beginning": "earliest", "end": "latest", "nowhere": "none"}
     type=click.Choice(list(_RESETS)),
     default="beginning",
     show_default=True,
-    help="Begin here where the group has committed nothing; `nowhere` is an error then.",
+    help="Begin here without a committed offset; `nowhere` makes that an error.",
 )
 @click.option("--auto-commit", is_flag=True, help="Commit every few seconds, not after each poll.")
-@click.option("--instance-id", metavar="NAME", help="Be a static member of this name.")
-@click.option("--session-timeout", type=duration_ms, metavar="DURATION", help="How long the member may be silent.")
-@click.option("--assignor", type=click.Choice(list(ASSIGNORS)), help="How members share out partitions.")
+@click.option("--instance-id", metavar="NAME", help="Join as a static member with this name.")
+@click.option(
+    "--session-timeout", type=duration_ms, metavar="DURATION", help="How long the member may send no heartbeat."
+)
+@click.option("--assignor", type=click.Choice(list(ASSIGNORS)), help="The assignor of partitions.")
 @PROPERTIES
 @asks_cluster
 def verifiable_consumer(

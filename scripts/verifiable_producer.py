@@ -1,6 +1,6 @@
-"""`ottla verifiable-producer`: write numbers, and print which arrive.
+"""`ottla verifiable-producer`: write numbers, and print the result of each.
 
-Counterpart in Kafka: kafka-verifiable-producer.sh, whose events these are.
+Counterpart in Kafka: kafka-verifiable-producer.sh, which has the same events.
 """
 
 import sys
@@ -26,10 +26,10 @@ _SUMMARY: Final = ("sent", "acked", "target_throughput", "avg_throughput")
 @click.command("verifiable-producer")
 @click.argument("topic", type=TOPIC_NAME)
 @click.option("--max", "most", type=click.IntRange(0), metavar="N", help="End after N records.")
-@click.option("--rate", type=click.IntRange(1), metavar="N", help="Records a second at most.")
-@click.option("--acks", type=click.Choice(["all", "1", "0"]), help="Who must have a record. The default is `all`.")
+@click.option("--rate", type=click.IntRange(1), metavar="N", help="The most records a second.")
+@click.option("--acks", type=click.Choice(["all", "1", "0"]), help="Replicas that must have a record; default: `all`.")
 @click.option("--value-prefix", type=int, metavar="N", help="Values are N, a dot and a number.")
-@click.option("--keys", type=click.IntRange(1), metavar="N", help="Keys are numbers below N, which take turns.")
+@click.option("--keys", type=click.IntRange(1), metavar="N", help="Keys are the numbers below N, in turn.")
 @click.option("--create-time", type=click.IntRange(0), metavar="MS", help="The timestamp of the first record.")
 @PROPERTIES
 @asks_cluster
@@ -46,7 +46,7 @@ def verifiable_producer(
     """Write numbers and print which arrive, for tests.
 
     The numbers begin with 0, and end before --max, or with Ctrl-C or SIGTERM. The command prints the events of Kafka's
-    VerifiableProducer as they happen, a line of JSON each:
+    VerifiableProducer as they happen, one line of JSON each:
 
     \b
       startup_complete

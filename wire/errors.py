@@ -1,6 +1,6 @@
-"""Kafka's error codes, and the two exceptions by which a broker answers or gives up on a request.
+"""Kafka's error codes, and the exceptions that answer a request or close its connection.
 
-Owns the numbers that travel in responses. Knows no API and no text for people.
+Owns the numbers of error codes. Must not know an API, nor messages for people.
 Counterpart in Kafka: org.apache.kafka.common.protocol.Errors.
 """
 
@@ -8,7 +8,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """An error as it stands in a response."""
+    """An error code in a response."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -149,57 +149,14 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
     CONTROLLER_ID_NOT_REGISTERED = 136
 
-    @property
-    def retriable(self) -> bool:
-        """Whether a client may send the same request again and hope."""
-        return self in _RETRIABLE
-
-
-_RETRIABLE = frozenset(
-    {
-        ErrorCode.CORRUPT_MESSAGE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.NOT_CONTROLLER,
-        ErrorCode.CONCURRENT_TRANSACTIONS,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-        ErrorCode.LISTENER_NOT_FOUND,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-        ErrorCode.ELECTION_NOT_NEEDED,
-        ErrorCode.UNSTABLE_OFFSET_COMMIT,
-        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-        ErrorCode.SHARE_SESSION_NOT_FOUND,
-        ErrorCode.INVALID_SHARE_SESSION_EPOCH,
-        ErrorCode.SHARE_SESSION_LIMIT_REACHED,
-    }
-)
-
 
 def error_name(code: int) -> str:
-    """Return Kafka's name for a code, or the number of one that there is not."""
+    """Return Kafka's name of a code, or the number of an unknown code."""
     return ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"
 
 
 class KafkaError(Exception):
-    """An answer: the request, or one part of it, fails with this code."""
+    """A request, or one part of it, fails with this code."""
 
     def __init__(self, code: ErrorCode, detail: str = "") -> None:
         super().__init__(code, detail)
@@ -211,4 +168,4 @@ class KafkaError(Exception):
 
 
 class DecodeError(Exception):
-    """The bytes do not follow the protocol: there is no answer to them, the connection is closed."""
+    """The bytes do not follow the protocol; the connection is closed without a response."""

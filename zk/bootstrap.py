@@ -1,6 +1,6 @@
-"""What a broker finds or leaves in the store before anything else: the tree's trunk, the cluster's id, its own place.
+"""A broker's first steps in the store: persistent paths, the cluster's id, its own registration.
 
-Owns these few steps over a session. Must not know which store it is, nor what a controller does.
+Owns these steps over a session. Must not know which store it is, nor what a controller does.
 Counterpart in Kafka: the corresponding methods of KafkaZkClient, called by KafkaServer.startup.
 """
 
@@ -32,9 +32,9 @@ class BrokerIdInUseError(Exception):
 
 
 async def prepare_tree(session: Session, proposed_cluster_id: str) -> str:
-    """Make sure of all persistent paths and return the cluster's id: the proposed one, if it has none yet.
+    """Create missing persistent paths and return the cluster's id: the proposed one, if the store has none.
 
-    ZnodeError: its id cannot be read.
+    ZnodeError: the cluster's id cannot be read.
     """
     paths = parents_of([*PERSISTENT_PATHS, CLUSTER_ID])
     found = await session.get_many(paths)
@@ -43,7 +43,7 @@ async def prepare_tree(session: Session, proposed_cluster_id: str) -> str:
         cluster_id = encode_cluster_id(proposed_cluster_id)
         steps: list[list[Operation]] = [[Create(path, cluster_id if path == CLUSTER_ID else b"")] for path in missing]
         for outcome in await session.multi_all(steps):
-            # Brokers that start together make the same trunk.
+            # Brokers that start together create the same paths.
             if isinstance(outcome, StoreError) and not isinstance(outcome, NodeExistsError):
                 raise outcome
     data, _ = await session.get(CLUSTER_ID)
@@ -54,14 +54,15 @@ async def prepare_tree(session: Session, proposed_cluster_id: str) -> str:
 
 
 async def generate_broker_id(session: Session, reserved_broker_max_id: int) -> int:
-    """Return a broker id that nobody has, for a broker that was given none."""
+    """Return an unused broker id, for a broker without `broker.id`."""
     return (await session.set(BROKER_SEQUENCE_ID, b"")).version + reserved_broker_max_id
 
 
 async def register_broker(session: Session, info: BrokerInfo, timestamp_ms: int, patience_s: float = 0.0) -> int:
-    """Register a broker for as long as its session lives; return its epoch, which grows with every registration.
+    """Register a broker until its session ends; return its epoch, which grows with every registration.
 
-    An earlier life of it that has not ended yet is waited for. BrokerIdInUseError: another process has this one's id.
+    Wait up to `patience_s` for the end of another session's registration, which may be this broker's former process.
+    BrokerIdInUseError: another process has this broker's id.
     """
     path = broker_id_path(info.broker_id)
     data = info.encode(timestamp_ms)
@@ -76,9 +77,9 @@ async def register_broker(session: Session, info: BrokerInfo, timestamp_ms: int,
             if stat is not None and stat.ephemeral_owner == session.session_id:
                 return stat.czxid
             if trio.current_time() >= deadline:
-                raise BrokerIdInUseError(f"broker id {info.broker_id} is in use: {path} is another's") from None
+                raise BrokerIdInUseError(f"broker id {info.broker_id} is in use: another session owns {path}") from None
             if not is_waiting:
-                logger.warning("%s is of another session, whose end is waited for, for %.1f s", path, patience_s)
+                logger.warning("Another session owns %s; waiting up to %.1f s for its end", path, patience_s)
             is_waiting = True
             await trio.sleep(_LOOK_AGAIN_AFTER_SECONDS)
     assert result.stat is not None
@@ -88,5 +89,5 @@ async def register_broker(session: Session, info: BrokerInfo, timestamp_ms: int,
 
 
 async def update_registration(session: Session, info: BrokerInfo, timestamp_ms: int) -> None:
-    """Change what a broker that has registered says of itself; it keeps its epoch."""
+    """Replace the data of a broker's registration; the broker keeps its epoch."""
     await session.set(broker_id_path(info.broker_id), info.encode(timestamp_ms))

@@ -1,7 +1,7 @@
-"""What a cluster is, apart from the records: its id, its topics, the configs that were set, the producer ids given out.
+"""A cluster's metadata as one document: id, topics, configs, and the next producer id.
 
-PURE. Owns the document that carries this from one store to another, and what of it is at odds with what a store has.
-Must not know stores, files or znodes' paths. Counterpart in Kafka: MetadataImage.
+PURE. Owns the document, and its conflicts with the metadata that a store has. Must not know stores, files or znodes'
+paths. Counterpart in Kafka: MetadataImage.
 """
 
 import json
@@ -20,11 +20,11 @@ _LEGAL_NAME: Final = re.compile("[a-zA-Z0-9._-]{1,249}")
 
 
 class MetadataError(ValueError):
-    """This is no cluster's metadata, or not what a store may take."""
+    """A document is no cluster's metadata, or conflicts with the store's."""
 
 
 class PartitionMetadata(NamedTuple):
-    """Where a partition is, and who was in sync in its last leader epoch: NO_EPOCH where there was no leader yet."""
+    """A partition's replicas, its last leader epoch (NO_EPOCH: it never had a leader), and the ISR of that epoch."""
 
     assignment: ReplicaAssignment
     leader_epoch: int = NO_EPOCH
@@ -32,7 +32,7 @@ class PartitionMetadata(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """A topic. Its id is None where it is older than such ids, its configs where nobody knows them."""
+    """A topic. An old topic may have no id; `configs` is None where they are unknown."""
 
     topic_id: bytes | None
     partitions: Mapping[int, PartitionMetadata]
@@ -45,7 +45,7 @@ class TopicMetadata(NamedTuple):
 
 
 class ClusterMetadata(NamedTuple):
-    """All of it. Broker configs are by a broker's number, or DEFAULT_ENTITY."""
+    """A cluster's metadata. Broker configs are by broker id, or DEFAULT_ENTITY."""
 
     cluster_id: str
     topics: Mapping[str, TopicMetadata]
@@ -53,7 +53,7 @@ class ClusterMetadata(NamedTuple):
     next_producer_id: int = 0
 
     def encode(self) -> bytes:
-        """Return the document."""
+        """Return the JSON document."""
         topics = {name: _topic_to_json(topic) for name, topic in sorted(self.topics.items())}
         document = {
             "format": FORMAT,
@@ -67,7 +67,7 @@ class ClusterMetadata(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Read a document; MetadataError where it is none."""
+        """Return the metadata in a document. MetadataError: it is no such document."""
         try:
             document = decode_object(data)
             if document.get("format") != FORMAT:
@@ -86,7 +86,7 @@ class ClusterMetadata(NamedTuple):
 
 def _name(topic: str) -> str:
     if not _LEGAL_NAME.fullmatch(topic) or topic in (".", ".."):
-        raise ZnodeError(f"no topic has such a name: {shown(topic)}")
+        raise ZnodeError(f"not a legal topic name: {shown(topic)}")
     return topic
 
 
@@ -137,9 +137,9 @@ def _configs(found: object) -> dict[str, str]:
 
 
 def conflicts(existing: ClusterMetadata, wanted: ClusterMetadata, *, overwrite: bool) -> Iterator[str]:
-    """What speaks against bringing `wanted` into a store that has `existing`.
+    """Return the conflicts of writing `wanted` into a store that has `existing`.
 
-    Ids, and partitions that there are, are never given up; all else is, with `overwrite`.
+    Topic ids and existing partitions are never overwritten; with `overwrite` everything else is.
     """
     for name, topic in wanted.topics.items():
         known = existing.topics.get(name)
@@ -147,20 +147,20 @@ def conflicts(existing: ClusterMetadata, wanted: ClusterMetadata, *, overwrite: 
             continue
         if known.topic_id != topic.topic_id:
             ids = [None if each is None else uuid_text(each) for each in (known.topic_id, topic.topic_id)]
-            yield f"topic {name} is there with the id {ids[0]}, not {ids[1]}"
+            yield f"topic {name} exists with the id {ids[0]}, not {ids[1]}"
         elif len(known.partitions) > len(topic.partitions):
-            yield f"topic {name} is there with {len(known.partitions)} partitions, not {len(topic.partitions)}"
+            yield f"topic {name} exists with {len(known.partitions)} partitions, not {len(topic.partitions)}"
         elif known.assignments != topic.assignments and not overwrite:
-            yield f"topic {name} is there with other replicas"
+            yield f"topic {name} exists with other replicas"
         elif topic.configs not in (None, known.configs) and not overwrite:
-            yield f"topic {name} is there with other configs: {_difference(known.configs, topic.configs)}"
+            yield f"topic {name} exists with other configs: {_difference(known.configs, topic.configs)}"
     for name, configs in wanted.broker_configs.items():
         known_configs = existing.broker_configs.get(name, configs)
         if known_configs != configs and not overwrite:
-            yield f"broker {name} is there with other configs: {_difference(known_configs, configs)}"
+            yield f"broker {name} exists with other configs: {_difference(known_configs, configs)}"
 
 
 def _difference(known: Mapping[str, str] | None, wanted: Mapping[str, str] | None) -> str:
     known, wanted = known or {}, wanted or {}
-    # Not the values: some are secrets.
+    # Names without values, because some values are secrets.
     return ", ".join(sorted(key for key in {*known, *wanted} if known.get(key) != wanted.get(key)))

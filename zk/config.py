@@ -1,7 +1,7 @@
-"""The keys that say which ZooKeeper keeps a cluster's metadata, and how it is spoken to.
+"""The configuration keys of the connection to ZooKeeper.
 
-Owns the declarations, and which of Java's system properties stand for keys that are not set. Must not know who reads a
-value. Counterpart in Kafka: ZkConfigs.
+Owns the declarations, and the Java system properties that set a key. Must not know the readers of a value.
+Counterpart in Kafka: ZkConfigs.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Final
 
 from ottla.wire.config_def import ConfigDef, ConfigKey, ConfigType, Importance, Password, at_least
 
-_STORE_TYPE: Final = "PEM is what Ottla reads. Unset, the end of the file's name says it."
+_STORE_TYPE: Final = "Ottla reads PEM. Unset: the extension of the file's name."
 
 ZOOKEEPER_CONFIG = ConfigDef(
     [
@@ -17,23 +17,23 @@ ZOOKEEPER_CONFIG = ConfigDef(
             "zookeeper.connect",
             ConfigType.STRING,
             None,
-            doc="The ZooKeeper that keeps the cluster's metadata: HOST:PORT, separated by commas, and then the path "
-            "under which the cluster lies, if not the root. Without it a broker is a cluster of its own and keeps "
-            "its metadata in the first of its data directories.",
+            doc="The ZooKeeper that keeps the cluster's metadata: HOST:PORT, separated by commas, then the path of the "
+            "cluster, if not the root. Without this key a broker is a cluster of its own and keeps its metadata in the "
+            "first of its data directories.",
             importance=Importance.HIGH,
         ),
         ConfigKey(
             "zookeeper.session.timeout.ms",
             ConfigType.INT,
             18_000,
-            doc="After how long without a sign of a broker ZooKeeper takes it for gone.",
+            doc="The time without a heartbeat after which ZooKeeper ends a broker's session.",
             importance=Importance.HIGH,
         ),
         ConfigKey[int | None](
             "zookeeper.connection.timeout.ms",
             ConfigType.INT,
             None,
-            doc="How long a start waits for ZooKeeper; `zookeeper.session.timeout.ms` unless set.",
+            doc="How long a starting broker waits for ZooKeeper. Unset: `zookeeper.session.timeout.ms`.",
             importance=Importance.HIGH,
         ),
         ConfigKey(
@@ -41,28 +41,28 @@ ZOOKEEPER_CONFIG = ConfigDef(
             ConfigType.INT,
             10,
             at_least(1),
-            doc="How many requests may wait for ZooKeeper's answers at a time.",
+            doc="The largest number of requests to ZooKeeper without a response.",
             importance=Importance.HIGH,
         ),
         ConfigKey(
             "zookeeper.set.acl",
             ConfigType.BOOLEAN,
             False,
-            doc="Whether only brokers may change znodes, and read those that hold secrets. It takes a broker that "
-            "ZooKeeper knows, by SASL or by its certificate.",
+            doc="Whether only brokers may change znodes, and read the znodes that hold secrets. The broker must "
+            "authenticate to ZooKeeper, by SASL or by its certificate.",
             importance=Importance.HIGH,
         ),
         ConfigKey(
             "zookeeper.ssl.client.enable",
             ConfigType.BOOLEAN,
             False,
-            doc="Whether the connections to ZooKeeper have TLS.",
+            doc="Whether the broker connects to ZooKeeper by TLS.",
         ),
         ConfigKey[str | None](
             "zookeeper.clientCnxnSocket",
             ConfigType.STRING,
             None,
-            doc="Set, as Kafka wants it, where a certificate says who a broker is; any value will do.",
+            doc="Required, with any value, where a broker authenticates by its certificate, as in Kafka.",
         ),
         ConfigKey[str | None](
             "zookeeper.ssl.keystore.location",
@@ -71,45 +71,51 @@ ZOOKEEPER_CONFIG = ConfigDef(
             doc="A PEM file with the broker's key and certificates.",
         ),
         ConfigKey[Password | None](
-            "zookeeper.ssl.keystore.password", ConfigType.PASSWORD, None, doc="The password of that key, if it has one."
+            "zookeeper.ssl.keystore.password",
+            ConfigType.PASSWORD,
+            None,
+            doc="The password of the key in the keystore, if it has one.",
         ),
         ConfigKey[str | None]("zookeeper.ssl.keystore.type", ConfigType.STRING, None, doc=_STORE_TYPE),
         ConfigKey[str | None](
             "zookeeper.ssl.truststore.location",
             ConfigType.STRING,
             None,
-            doc="A PEM file with the authorities that may have signed a server's certificate; unset, the system's.",
+            doc="A PEM file with the trusted authorities of servers' certificates. Unset: the system's.",
         ),
         ConfigKey[Password | None](
-            "zookeeper.ssl.truststore.password", ConfigType.PASSWORD, None, doc="PEM files need none of these."
+            "zookeeper.ssl.truststore.password",
+            ConfigType.PASSWORD,
+            None,
+            doc="Unused, because PEM truststores have no password.",
         ),
         ConfigKey[str | None]("zookeeper.ssl.truststore.type", ConfigType.STRING, None, doc=_STORE_TYPE),
         ConfigKey(
             "zookeeper.ssl.protocol",
             ConfigType.STRING,
             "TLSv1.2",
-            doc="The version of TLS, where no others are enabled: TLSv1.2 or TLSv1.3.",
+            doc="The version of TLS without `zookeeper.ssl.enabled.protocols`: TLSv1.2 or TLSv1.3.",
             importance=Importance.LOW,
         ),
         ConfigKey[tuple[str, ...] | None](
             "zookeeper.ssl.enabled.protocols",
             ConfigType.LIST,
             None,
-            doc="The versions of TLS that will do.",
+            doc="The enabled versions of TLS.",
             importance=Importance.LOW,
         ),
         ConfigKey[tuple[str, ...] | None](
             "zookeeper.ssl.cipher.suites",
             ConfigType.LIST,
             None,
-            doc="The cipher suites of TLSv1.2 that will do, by Java's names.",
+            doc="The enabled cipher suites of TLSv1.2, by Java's names.",
             importance=Importance.LOW,
         ),
         ConfigKey(
             "zookeeper.ssl.endpoint.identification.algorithm",
             ConfigType.STRING,
             "HTTPS",
-            doc="HTTPS has the server's name looked for in its certificate; anything else does not.",
+            doc="HTTPS: the server's certificate must have its host name. Any other value: it need not.",
             importance=Importance.LOW,
         ),
     ]
@@ -135,7 +141,7 @@ _HOSTNAME_VERIFICATION: Final = "zookeeper.ssl.hostnameVerification"
 
 
 def from_system_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the keys that properties of ZooKeeper's client stand for, where nothing else sets them."""
+    """Return the values of the keys that Java's system properties set."""
     texts = {key: properties[name] for name, key in _PROPERTIES.items() if name in properties}
     if _HOSTNAME_VERIFICATION in properties:
         is_wanted = properties[_HOSTNAME_VERIFICATION].lower() == "true"

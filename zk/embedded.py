@@ -1,12 +1,11 @@
-"""The store of a broker without ZooKeeper: the tree in memory, with a journal that is written off the loop.
+"""The store of a broker without ZooKeeper: the tree in memory, and a journal that is written off the loop.
 
-Owns sessions, watches and the group commit: transactions that come in while the disk is busy are written together next.
-Must not know what the znodes mean. Brokers on one loop can share a store; each has its own session, and may have a way
-there that can be cut.
-Counterpart: a ZooKeeper ensemble of one.
+Owns sessions, watches and the group commit: the next commit writes all transactions that came during the last one.
+Must not know what the znodes mean. Brokers on one loop can share a store; each has its own session, and may have an
+`EmbeddedLink` that can be cut. Counterpart: a ZooKeeper ensemble of one server.
 
-The store has one way to fail: after the first write that the disk refuses, no transaction is done and `run` raises.
-The process ends then, and the next start reads what the disk holds.
+The store fails once: after a write that the disk refuses, no transaction is done and `run` raises. Then the process
+ends, and its next start reads the journal.
 """
 
 import logging
@@ -49,7 +48,7 @@ _CHECKPOINT_AFTER_SECONDS: Final = 1.0
 
 
 class Offload(Protocol):
-    """`await offload(function, *args)`: calls what blocks."""
+    """`await offload(function, *args)` calls a blocking function off the loop."""
 
     def __call__(self, function: Callable[[*Ts], T], *args: *Ts) -> Awaitable[T]:
         """Return the function's result."""
@@ -57,7 +56,7 @@ class Offload(Protocol):
 
 
 class _Transaction:
-    """What one call of a session wants done, and what became of it."""
+    """The operations of one call, and their outcomes."""
 
     __slots__ = ("outcomes", "session_id", "steps")
 
@@ -68,7 +67,7 @@ class _Transaction:
 
 
 class EmbeddedStore:
-    """The store itself: `open` it, take sessions, `close` it."""
+    """The store: call `open`, then `session` for each client, then `close`."""
 
     def __init__(self, path: Path, offload: Offload, *, now_ms: Callable[[], int] | None = None) -> None:
         self._journal = Journal(path)
@@ -89,7 +88,7 @@ class EmbeddedStore:
         self._failure = None
 
     async def run(self) -> None:
-        """Checkpoint the journal a while after a change; raise JournalFailedError when the disk refuses a write."""
+        """Checkpoint the journal after changes. JournalFailedError: the disk refused a write."""
         while not self._has_failed.is_set():
             await self._was_written.wait()
             self._was_written = trio.Event()
@@ -105,13 +104,13 @@ class EmbeddedStore:
         raise self._failure
 
     def _fail(self, error: StoreFailedError) -> None:
-        logger.error("Encountered fatal fault: %s. The process ends; its next start reads what the file holds", error)
+        logger.error("Encountered fatal fault: %s. The process ends; its next start reads the file", error)
         self._failure = error
         self._has_failed.set()
         self._was_written.set()
 
     async def close(self) -> None:
-        """End all sessions and close the journal. Ephemeral znodes are not in it, so nothing has to be written."""
+        """End all sessions and close the journal. Nothing is written, because the journal has no ephemeral znodes."""
         with trio.CancelScope(shield=True):
             async with self._writing:
                 self._failure = StoreFailedError("the store is closed")
@@ -122,35 +121,35 @@ class EmbeddedStore:
     def session(self, on_event: OnEvent) -> "EmbeddedSession":
         """Begin a session, whose watches call `on_event`."""
         self._sessions_begun += 1
-        # Ids begin above those of an earlier process: by them a broker tells its own ephemeral znodes from others'.
+        # Ids are above those of an earlier process, because a broker recognises its own ephemeral znodes by them.
         session = EmbeddedSession(self, (self._tree.zxid << 16) + self._sessions_begun, on_event)
         self._sessions[session.session_id] = session
         return session
 
     async def begin(self, on_event: OnEvent) -> Session:
-        """As `session`, for those who would wait for a store that is elsewhere."""
+        """Begin a session, as `EnsembleStore.session` does."""
         await trio.lowlevel.checkpoint()
         return self.session(on_event)
 
     @property
     def tree(self) -> Tree:
-        """What is committed."""
+        """The committed znodes."""
         return self._tree
 
     async def write(self, session_id: int, steps: Sequence[Sequence[Operation]]) -> list[list[Result] | StoreError]:
-        """Do transactions and return when they are on disk and their events are delivered."""
+        """Do transactions; return their outcomes when they are on disk and their events are delivered."""
         transaction = _Transaction(session_id, steps)
         self._queue.append(transaction)
         with trio.CancelScope(shield=True):
             async with self._writing:
-                # Whoever gets here first writes for all who wait behind.
+                # The first task that holds the lock writes for all tasks that wait.
                 if transaction.outcomes is None:
                     await self._write_queue()
         assert transaction.outcomes is not None
         return transaction.outcomes
 
     async def end(self, session: "EmbeddedSession") -> None:
-        """End one session: its watches at once, then its ephemeral znodes."""
+        """End one session: drop its watches, then delete its ephemeral znodes."""
         self._forget(session)
         if self._failure is None:
             owned = sorted(self._tree.owned_by(session.session_id), key=len, reverse=True)
@@ -158,7 +157,7 @@ class EmbeddedStore:
                 await self.write(0, [[Delete(path) for path in owned]])
 
     async def expire(self, session: "EmbeddedSession") -> None:
-        """End one session as an ensemble does that has not heard of it for too long."""
+        """End one session as an ensemble does after the session timeout."""
         await self.end(session)
         session.has_expired()
 
@@ -193,7 +192,7 @@ class EmbeddedStore:
         outcomes: list[list[Result] | StoreError] = []
         for number, operations in enumerate(transaction.steps, 1):
             if not number % _STEPS_AT_ONCE:
-                # The tree stays as it is meanwhile: who writes holds the lock.
+                # The tree does not change meanwhile, because this task holds the lock.
                 await trio.lowlevel.checkpoint()
             try:
                 outcomes.append(draft.apply(operations, session_id))
@@ -225,7 +224,7 @@ class _Watches:
         self.of_children: set[str] = set()
 
     def deliver(self, events: Sequence[WatchEvent], on_event: OnEvent) -> None:
-        """Fire what watches for an event, once: a deleted znode is told once to those who watch it twice."""
+        """Call `on_event` for each watched event; once, even if a deleted znode has two watches."""
         for event in events:
             sees_it = False
             if event.type is not EventType.CHILD and event.path in self.of_data:
@@ -241,8 +240,8 @@ class _Watches:
 class EmbeddedSession(ChangesByMulti):
     """One client of the embedded store; see `ottla.zk.store.Session`.
 
-    While it is cut off its calls wait, and it hears nothing, not even that the store has given it up: as a client of an
-    ensemble that reaches no server.
+    While it is cut off, its calls wait and it gets no event, not even EXPIRED: as a client that reaches no server of an
+    ensemble.
     """
 
     def __init__(self, store: EmbeddedStore, session_id: int, on_event: OnEvent) -> None:
@@ -250,33 +249,33 @@ class EmbeddedSession(ChangesByMulti):
         self.session_id = session_id
         self.on_event = on_event
         self.watches = _Watches()
-        # Over, as the store sees it; and whether its user has gone, who may not have been able to say so.
+        # `is_closed`: the store has ended the session. `_has_left`: its user has closed it, maybe while it was cut off.
         self.is_closed = False
         self._has_left = False
-        # Since it was cut off: what ends that, and what it has not heard.
+        # While the session is cut off: the event that `mend` sets, and the watch events that were not delivered.
         self._mended: trio.Event | None = None
         self._missed: list[WatchEvent] = []
 
     def tell(self, event: WatchEvent) -> None:
-        """Deliver an event, now or when the session is no longer cut off."""
+        """Deliver an event, at once or after `mend`."""
         if self._mended is not None:
             self._missed.append(event)
         else:
             self.on_event(event)
 
     def has_expired(self) -> None:
-        """Take in that the store has given the session up: no other event matters any more."""
+        """Deliver EXPIRED in place of all events that were missed."""
         self._missed = []
         self.tell(WatchEvent(EventType.EXPIRED, ""))
 
     def cut(self) -> trio.Event:
-        """Cut the session off from its store, if it is not; return what will be set when it is mended."""
+        """Cut the session off from its store; return the event that `mend` sets."""
         if self._mended is None:
             self._mended = trio.Event()
         return self._mended
 
     def mend(self) -> None:
-        """Let the session reach its store again. One that was closed meanwhile has nobody who would want that."""
+        """Reconnect the session to its store, unless it was closed meanwhile."""
         mended, missed = self._mended, self._missed
         if mended is None or self._has_left:
             return
@@ -286,11 +285,11 @@ class EmbeddedSession(ChangesByMulti):
         mended.set()
 
     def is_cut_by(self, cut: trio.Event) -> bool:
-        """Say whether it has been cut off ever since `cut` returned this."""
+        """Return whether the session has been cut off since `cut` returned this event."""
         return self._mended is cut
 
     async def _is_reached(self) -> bool:
-        """Say whether the session goes on, when that can be known."""
+        """Wait until the session is not cut off; return whether it is still open."""
         while self._mended is not None and not self._has_left:
             await self._mended.wait()
         return not (self.is_closed or self._has_left)
@@ -315,14 +314,14 @@ class EmbeddedSession(ChangesByMulti):
         return node.data, node.stat
 
     async def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Found | None]:
-        """Return data and stat of each, None for those that are not there: these get no watch."""
+        """Return data and stat of each znode; None for a znode that does not exist, which gets no watch."""
         nodes = (await self._committed("/")).nodes
         if watch:
             self.watches.of_data.update(path for path in paths if path in nodes)
         return [None if (node := nodes.get(path)) is None else (node.data, node.stat) for path in paths]
 
     async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
-        """Return the stat, if there is such a znode."""
+        """Return the stat, None if the znode does not exist."""
         node = (await self._committed(path)).nodes.get(path)
         if watch:
             self.watches.of_data.add(path)
@@ -338,13 +337,13 @@ class EmbeddedSession(ChangesByMulti):
         return sorted(tree.children.get(path, ()))
 
     async def multi_all(self, transactions: Sequence[Sequence[Operation]]) -> list[list[Result] | StoreError]:
-        """Do each transaction, with one commit for all."""
+        """Do each transaction, with one commit for all; return an outcome for each."""
         for operations in transactions:
             for operation in operations:
                 check_path(operation.path)
         await self._is_reached()
         outcomes = await self._store.write(self.session_id, transactions)
-        # What is done is done, but whoever was cut off meanwhile hears of it later, if ever.
+        # The transactions may be done, but a session that was cut off meanwhile gets the outcome later, or never.
         return outcomes if await self._is_reached() else [self._expired()] * len(transactions)
 
     async def close(self) -> None:
@@ -357,7 +356,7 @@ class EmbeddedSession(ChangesByMulti):
 
 
 class EmbeddedLink:
-    """A way to an embedded store that can be cut and mended, as that of a broker to its ensemble."""
+    """A connection to an embedded store that can be cut and mended, as a broker's network to its ensemble."""
 
     def __init__(self, store: EmbeddedStore, session_timeout_ms: int) -> None:
         self._store = store
@@ -366,7 +365,7 @@ class EmbeddedLink:
         self._mended: trio.Event | None = None
 
     async def begin(self, on_event: OnEvent) -> Session:
-        """Begin a session; StoreFailedError if the store is not reached in time."""
+        """Begin a session. StoreFailedError: the link stayed cut for the session timeout."""
         await trio.lowlevel.checkpoint()
         with trio.move_on_after(self._timeout_seconds):
             while self._mended is not None:
@@ -377,7 +376,7 @@ class EmbeddedLink:
         raise StoreFailedError("Timed out waiting for connection to the store")
 
     async def cut(self) -> None:
-        """Cut the way. After the timeout those sessions are over that have not reached the store since; then return."""
+        """Cut the link. After the session timeout expire the sessions that were not mended, and return."""
         self._mended = self._mended or trio.Event()
         cut = [(session, session.cut()) for session in self._sessions]
         await trio.sleep(self._timeout_seconds)
@@ -386,7 +385,7 @@ class EmbeddedLink:
                 await self._store.expire(session)
 
     def mend(self) -> None:
-        """Mend the way."""
+        """Mend the link."""
         mended, self._mended = self._mended, None
         for session in self._sessions:
             session.mend()

@@ -1,19 +1,19 @@
 """The store of a cluster: a ZooKeeper ensemble, reached through kazoo.
 
-Owns sessions: requests and their answers, what is done about lost connections, the chroot, ACLs, kazoo's errors in the
-store's terms. Must not know what the znodes mean, but for which of them nobody else may read.
-Counterpart in Kafka: ZooKeeperClient, and of KafkaZkClient what is beneath its znodes.
+Owns sessions: requests and responses, lost connections, the chroot, ACLs, the translation of kazoo's errors into the
+store's. Must not know what the znodes mean, except which of them are sensitive.
+Counterpart in Kafka: ZooKeeperClient, and the requests of KafkaZkClient.
 
-Lost connections: a call that was on its way is sent again as soon as there is a connection, until it is answered or
-the session is over, as Kafka does (KafkaZkClient.retryRequestsUntilConnected). A change that was done before the
-loss, and lacked only its answer, then fails: the znode is there, or has another version. Kafka leaves that to each
-caller: the broker's registration looks whether it owns the znode that it finds, the controller reads /controller
-back, a conditional update compares data, whoever creates a topic gets NODEEXISTS. Here a change that was sent again
-and fails is looked up: if all that it writes is there as it wrote it, by one transaction that came after the call
-began, then it is done. An ephemeral znode must be of this very session besides. What remains: what somebody else
-wrote, with the same bytes in the same moment, is taken for one's own, unless it is ephemeral; of what was changed
-again since nobody can say that it was done; a sequential znode may be created twice; a delete that was done before
-the loss gets NoNodeError.
+Lost connections: a lost request is sent again over the next connection, until it is answered or the session is over,
+as Kafka does (KafkaZkClient.retryRequestsUntilConnected). If ZooKeeper had done the first request, the second one
+fails: the znode exists, or has another version. Kafka leaves that to each caller: the broker's registration checks the
+owner of the znode, the controller reads /controller, a conditional update compares data, a topic's creator gets
+NODEEXISTS. Here the session reads the znodes of such a transaction. The transaction counts as done if one transaction
+that came after the call began wrote all their data, and if this session owns the ephemeral ones. Four cases remain:
+- The same data that another client wrote at the same time counts as the session's own, unless it is ephemeral.
+- A transaction whose znodes were changed since counts as failed.
+- A sequential znode may be created twice.
+- A delete that was done before the loss raises NoNodeError.
 """
 
 import logging
@@ -29,7 +29,8 @@ from kazoo.protocol.states import KeeperState
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from ottla.zk import store as zk
-from ottla.zk.kazoo_client import MAX_IN_FLIGHT, Client, Multi
+from ottla.zk.kazoo_client import Client, Multi
+from ottla.zk.kazoo_inside import MAX_IN_FLIGHT
 from ottla.zk.store import (
     ChangesByMulti,
     EventType,
@@ -50,7 +51,7 @@ from ottla.zk.znodes import is_open, is_sensitive, parents_of
 
 logger = logging.getLogger("kafka.zookeeper.ZooKeeperClient")
 
-# How long the end of a session waits for the server's word.
+# How long `close` waits for the server's response.
 _GOODBYE_S: Final = 5.0
 _EPHEMERAL: Final = 1
 _SEQUENTIAL: Final = 2
@@ -68,7 +69,7 @@ _ERRORS: Final = {
 
 
 class EnsembleStore:
-    """A cluster's ZooKeeper: `open` it, take sessions, `close` it."""
+    """A cluster's ZooKeeper: call `open`, then `session` for each client, then `close`."""
 
     def __init__(
         self,
@@ -81,7 +82,7 @@ class EnsembleStore:
         credentials: tuple[str, str] | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Take what `zookeeper.connect` and its sisters say; `credentials` are a user and a password for DIGEST-MD5.
+        """Take the values of the keys `zookeeper.*`; `credentials` are username and password for DIGEST-MD5.
 
         ValueError: `connect` is not of the form host:port,host:port/chroot.
         """
@@ -98,7 +99,7 @@ class EnsembleStore:
         self._sessions: set[EnsembleSession] = set()
 
     async def open(self) -> None:
-        """Make sure of the chroot."""
+        """Create the chroot if it does not exist."""
         if not self.chroot:
             return
         session = EnsembleSession(self, "", lambda event: None)
@@ -107,7 +108,7 @@ class EnsembleStore:
             for path in parents_of([self.chroot]):
                 if await session.exists(path) is None:
                     (outcome,) = await session.multi_all([[zk.Create(path)]])
-                    # Brokers that start together make the same chroot.
+                    # Brokers that start together create the same chroot.
                     if isinstance(outcome, StoreError) and not isinstance(outcome, NodeExistsError):
                         raise outcome
         finally:
@@ -122,7 +123,7 @@ class EnsembleStore:
     async def session(self, on_event: OnEvent) -> "EnsembleSession":
         """Begin a session, whose watches call `on_event`; wait for its first connection.
 
-        StoreFailedError: there was none in time, or the ensemble refuses who one says to be.
+        StoreFailedError: `connection_timeout_ms` passed without a connection, or the ensemble refuses the credentials.
         """
         session = EnsembleSession(self, self.chroot, on_event)
         try:
@@ -134,11 +135,11 @@ class EnsembleStore:
         return session
 
     def forget(self, session: "EnsembleSession") -> None:
-        """Drop a session that was closed."""
+        """Remove a closed session."""
         self._sessions.discard(session)
 
     def acl(self, path: str) -> Sequence[ACL]:
-        """Return who may do what with a new znode."""
+        """Return the ACL of a new znode."""
         if not self.set_acl or is_open(path):
             return OPEN_ACL_UNSAFE  # type: ignore[no-any-return]
         if is_sensitive(path):
@@ -147,7 +148,7 @@ class EnsembleStore:
 
 
 class _Call:
-    """A request on its way, and its response or the exception that it ended with."""
+    """A request in flight; `outcome` is its response or exception."""
 
     __slots__ = ("_is_done", "outcome")
 
@@ -168,9 +169,9 @@ class _Call:
 class EnsembleSession(ChangesByMulti):
     """One client of the ensemble; see `ottla.zk.store.Session`.
 
-    When it is over, which only the ensemble can say, `on_event` gets EventType.EXPIRED, and every call
-    SessionExpiredError. The same holds when the ensemble refuses, after a lost connection, who one says to be. Whoever
-    wants to go on closes it and begins another.
+    When the ensemble ends the session, `on_event` gets EventType.EXPIRED, and every call raises SessionExpiredError.
+    The same happens if the ensemble refuses the credentials after a lost connection. The user then closes the session,
+    and may begin another one.
     """
 
     def __init__(self, store: EnsembleStore, chroot: str, on_event: OnEvent) -> None:
@@ -181,7 +182,7 @@ class EnsembleSession(ChangesByMulti):
         self._in_flight = trio.Semaphore(store.max_in_flight_requests)
         self._calls: set[_Call] = set()
         self._connection: int | None = None
-        # Set when there is a connection, and for good when there will never be one again.
+        # Set while there is a connection, and when the session is over.
         self._is_decided = trio.Event()
         self._end: str | None = None
         self._is_closed = False
@@ -197,9 +198,9 @@ class EnsembleSession(ChangesByMulti):
         )
 
     async def connect(self) -> None:
-        """Wait for the first connection, as long as the store's configuration says."""
+        """Wait for the first connection. StoreFailedError: none came within `connection_timeout_ms`."""
         logger.info("Initializing a new session to %s%s.", self._store.hosts, self._chroot)
-        self.client.start_async()
+        self.client.start()
         with trio.move_on_after(self._store.connection_timeout_ms / 1000):
             if await self._connected() is None:
                 raise StoreFailedError(f"the session with {self._store.hosts} {self._end}")
@@ -209,13 +210,12 @@ class EnsembleSession(ChangesByMulti):
     async def get(self, path: str, *, watch: bool = False) -> Found:
         """Return data and stat."""
         check_path(path)
-        data, stat = await self._read(GetData(self._full(path), self._watcher(watch)), path)
+        data, stat = await self._read(GetData(self._full(path), watch), path)
         return data or b"", _stat(stat)
 
     async def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Found | None]:
-        """Return data and stat of each, None for those that are not there: these get no watch."""
-        watcher = self._watcher(watch)
-        outcomes, _ = await self._send([GetData(self._full(path), watcher) for path in paths])
+        """Return data and stat of each znode; None for a znode that does not exist, which gets no watch."""
+        outcomes, _ = await self._send([GetData(self._full(path), watch) for path in paths])
         found: list[Found | None] = []
         for path, outcome in zip(paths, outcomes, strict=True):
             if isinstance(outcome, exceptions.NoNodeError):
@@ -227,18 +227,18 @@ class EnsembleSession(ChangesByMulti):
         return found
 
     async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
-        """Return the stat, if there is such a znode."""
+        """Return the stat, None if the znode does not exist."""
         check_path(path)
-        stat = await self._read(Exists(self._full(path), self._watcher(watch)), path)
+        stat = await self._read(Exists(self._full(path), watch), path)
         return None if stat is None else _stat(stat)
 
     async def children(self, path: str, *, watch: bool = False) -> list[str]:
         """Return the names of the children."""
         check_path(path)
-        return sorted(await self._read(GetChildren(self._full(path), self._watcher(watch)), path))
+        return sorted(await self._read(GetChildren(self._full(path), watch), path))
 
     async def multi_all(self, transactions: Sequence[Sequence[Operation]]) -> list[list[Result] | StoreError]:
-        """Do each transaction, with many in flight at once."""
+        """Do each transaction, with many in flight at once; return an outcome for each."""
         for operations in transactions:
             for operation in operations:
                 check_path(operation.path)
@@ -254,7 +254,7 @@ class EnsembleSession(ChangesByMulti):
         return results
 
     async def close(self) -> None:
-        """End the session, and its ephemeral znodes with it; where no server is reached, they end when it expires."""
+        """End the session, and its ephemeral znodes with it; without a connection they end when it expires."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -267,9 +267,6 @@ class EnsembleSession(ChangesByMulti):
 
     def _full(self, path: str) -> str:
         return self._chroot + path if path != "/" else self._chroot or "/"
-
-    def _watcher(self, watch: bool) -> Callable[[Any], None] | None:
-        return self.client.fired if watch else None
 
     def _request(self, operation: Operation) -> Any:
         path = self._full(operation.path)
@@ -291,7 +288,7 @@ class EnsembleSession(ChangesByMulti):
         return outcome
 
     async def _send(self, requests: Sequence[Any]) -> tuple[list[Any], Set[int]]:
-        """Return each request's response or exception, and which of them were lost with a connection and sent again."""
+        """Return each request's response or exception, and the numbers of requests that were lost and sent again."""
         outcomes: list[Any] = [None] * len(requests)
         was_lost: set[int] = set()
         waiting = list(range(len(requests)))
@@ -313,7 +310,7 @@ class EnsembleSession(ChangesByMulti):
             was_lost.update(waiting)
 
     async def _connected(self) -> int | None:
-        """Return the connection as soon as there is one, None when the session is over."""
+        """Wait for a connection and return its number; None if the session is over."""
         await trio.lowlevel.checkpoint()
         while self._connection is None and self._end is None:
             await self._is_decided.wait()
@@ -348,7 +345,7 @@ class EnsembleSession(ChangesByMulti):
     async def _done_before_the_loss(
         self, operations: Sequence[Operation], began: int, error: StoreError
     ) -> list[Result] | StoreError:
-        """Return the results of a transaction that was sent again and failed, if the one that was lost was done."""
+        """Return the results of a lost transaction that was done; otherwise the error of its second attempt."""
         if any(isinstance(each, zk.Create) and each.sequential for each in operations):
             return error
         written = {each.path: each for each in operations if isinstance(each, zk.Create | zk.SetData)}
@@ -369,13 +366,13 @@ class EnsembleSession(ChangesByMulti):
             return error
         return [Result(each.path, stats.get(each.path)) for each in operations]
 
-    # What the connection thread has to say
+    # Calls from the connection thread
 
     def _post(self, function: Callable[..., None], *args: Any) -> None:
         try:
             self._token.run_sync_soon(function, *args)
         except trio.RunFinishedError:
-            logger.debug("nobody is there any more to be told")
+            logger.debug("The loop has ended: a call from the connection thread is dropped.")
 
     def _answered(self, call: _Call, outcome: object) -> None:
         if call in self._calls:

@@ -1,7 +1,7 @@
 """The embedded tree on disk: one SQLite database that a kill at any point leaves whole.
 
-Plain blocking Python, to be called off the loop, one call at a time. Owns the database's schema and what makes a commit
-durable. Must not know what a znode means. It holds what outlives the process: no ephemeral znodes.
+Plain blocking Python, to be called off the loop, one call at a time. Owns the database's schema and the durability of a
+commit. Must not know what a znode means. It holds no ephemeral znodes, because these end with the process.
 Counterpart: ZooKeeper's FileTxnSnapLog.
 """
 
@@ -14,7 +14,7 @@ from typing import Final
 from ottla.zk.store import StoreFailedError
 from ottla.zk.tree import Tree, Znode
 
-# What other programs tell this file by; "OTLA".
+# "OTLA": other programs recognise the file by it.
 _APPLICATION_ID: Final = 0x4F544C41
 _SCHEMA_VERSION: Final = 1
 _UPSERT: Final = "INSERT OR REPLACE INTO znodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -28,11 +28,11 @@ class StoreInUseError(StoreFailedError):
 
 
 class JournalFailedError(StoreFailedError):
-    """The disk refused a write. Only the next `open` shows what the database holds, so the process has to end."""
+    """The disk refused a write. The process has to end, because only the next `open` shows what the database holds."""
 
 
 def row_of(path: str, node: Znode) -> Row:
-    """Return a znode as the database has it."""
+    """Return a znode's row in the database."""
     return (path, *node[:8])
 
 
@@ -44,10 +44,10 @@ class Journal:
         self._database: sqlite3.Connection | None = None
 
     def open(self) -> Tree:
-        """Open or create the database and read the tree; whoever has it open keeps all others out."""
+        """Open or create the database and return its tree. StoreInUseError: another process has it open."""
         is_new = not self._path.exists()
         try:
-            # Calls come from whichever worker thread is free, but never two at a time.
+            # Calls come from several worker threads, but never two at a time.
             database = sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
             try:
                 tree = _read(database, self._path)
@@ -66,7 +66,7 @@ class Journal:
         return tree
 
     def commit(self, changed: Sequence[Row], deleted: Sequence[str], zxid: int) -> None:
-        """Write changes as one, and return when they are on disk."""
+        """Write changes in one transaction, and return when they are on disk."""
         database = self._database
         assert database is not None
         try:
@@ -79,7 +79,7 @@ class Journal:
             raise self._failed(error) from error
 
     def checkpoint(self) -> None:
-        """Write all commits into the database file itself, so that a copy of this one file holds them."""
+        """Write all commits from the -wal into the database file, so that a copy of this file holds them."""
         assert self._database is not None
         try:
             self._database.execute("PRAGMA wal_checkpoint(PASSIVE)")
@@ -90,7 +90,7 @@ class Journal:
         return JournalFailedError(f"{self._path} cannot be written: {error}")
 
     def close(self) -> None:
-        """Close the database; what was committed is in it."""
+        """Close the database."""
         database, self._database = self._database, None
         if database is not None:
             database.close()

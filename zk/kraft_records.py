@@ -1,6 +1,6 @@
-"""What a KRaft cluster writes into its metadata log, as far as it says what ClusterMetadata holds.
+"""The records of a KRaft cluster's metadata log, as far as ClusterMetadata holds them.
 
-PURE. Owns those records' forms and what they come to one after the other. Must not know where they are read from.
+PURE. Owns these records' formats, and the metadata that a sequence of them describes. Must not know their source.
 Counterpart in Kafka: MetadataRecordSerde, MetadataDelta, and the records of the metadata module.
 """
 
@@ -28,7 +28,7 @@ class TopicRecord(Message, versions="0", flexible="0+"):
 
 
 class PartitionRecord(Message, versions="0-2", flexible="0+"):
-    """A partition as it is from now on. A replica that could lead though it is not in sync is eligible."""
+    """A partition's new state. An eligible leader replica is not in sync, but may lead without a loss."""
 
     partition_id: Int32 = -1
     topic_id: Uuid
@@ -46,7 +46,7 @@ class PartitionRecord(Message, versions="0-2", flexible="0+"):
 
 
 class PartitionChangeRecord(Message, versions="0-2", flexible="0+"):
-    """What has changed of a partition; each change of its leader begins an epoch."""
+    """A change of a partition; each change of its leader begins an epoch."""
 
     partition_id: Int32 = -1
     topic_id: Uuid
@@ -62,7 +62,7 @@ class PartitionChangeRecord(Message, versions="0-2", flexible="0+"):
 
 
 class ConfigRecord(Message, versions="0", flexible="0+"):
-    """A config that was set, or, without a value, unset."""
+    """A config that is set, or unset if `value` is None."""
 
     resource_type: Int8
     resource_name: String
@@ -71,13 +71,13 @@ class ConfigRecord(Message, versions="0", flexible="0+"):
 
 
 class RemoveTopicRecord(Message, versions="0", flexible="0+"):
-    """A topic is no more."""
+    """A topic is deleted."""
 
     topic_id: Uuid
 
 
 class ProducerIdsRecord(Message, versions="0", flexible="0+"):
-    """Producer ids below the next one were given out."""
+    """Producer ids below `next_producer_id` are allocated."""
 
     broker_id: Int32
     broker_epoch: Int64 = -1
@@ -95,13 +95,13 @@ RECORDS: Final[dict[int, type[Message]]] = {
 _BEGIN_TRANSACTION: Final = 23
 _END_TRANSACTION: Final = 24
 _ABORT_TRANSACTION: Final = 25
-# What would be lost without a word, by the numbers of its records.
+# Metadata that ClusterMetadata does not hold, by record type.
 _NOT_TAKEN_OVER: Final = {10: "delegation tokens", 11: "SCRAM credentials", 14: "quotas", 18: "ACLs"}
-_UNKNOWN_TOPIC: Final = "a record is of a topic that there is not"
+_UNKNOWN_TOPIC: Final = "a record names a topic that does not exist"
 
 
 class KraftImage:
-    """What the records read so far come to."""
+    """The metadata that the replayed records describe."""
 
     def __init__(self) -> None:
         self._names: dict[bytes, str] = {}
@@ -110,10 +110,10 @@ class KraftImage:
         self._next_producer_id = 0
         self._in_transaction: list[Message] | None = None
         self.left_out: set[str] = set()
-        """What was set besides and is not in ClusterMetadata."""
+        """Kinds of replayed metadata that ClusterMetadata does not hold."""
 
     def replay(self, value: bytes) -> None:
-        """Take in a record; MetadataError if it cannot be read."""
+        """Apply a record. MetadataError: it cannot be decoded."""
         try:
             frame_version, position = _varint(value, 0)
             number, position = _varint(value, position)
@@ -163,7 +163,7 @@ class KraftImage:
             raise MetadataError(_UNKNOWN_TOPIC) from error
 
     def metadata(self, cluster_id: str) -> ClusterMetadata:
-        """Return all of it."""
+        """Return the cluster's metadata."""
         topics = {}
         for topic_id, name in self._names.items():
             partitions = {index: _partition(each) for index, each in self._partitions[topic_id].items()}
@@ -188,16 +188,16 @@ def _change(partition: PartitionRecord, change: PartitionChangeRecord) -> None:
 
 def _partition(record: PartitionRecord) -> PartitionMetadata:
     replicas, adding, removing = map(tuple, (record.replicas, record.adding_replicas, record.removing_replicas))
-    # Where nobody is in sync any more, those are who may lead without a loss.
+    # Without in-sync replicas, only eligible leader replicas may lead without a loss.
     isr = tuple(record.isr or record.eligible_leader_replicas or ())
     return PartitionMetadata(ReplicaAssignment(replicas, adding, removing), record.leader_epoch, isr)
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """An unsigned number, seven bits a byte, and the position behind it."""
+    """Return an unsigned varint and the position behind it."""
     value = 0
     for count, byte in enumerate(data[position : position + _MAX_VARINT_BYTES]):
         value |= (byte & 0x7F) << (7 * count)
         if byte < 0x80:
             return value, position + count + 1
-    raise MetadataError("a record ends within its head")
+    raise MetadataError("a record ends within its header")

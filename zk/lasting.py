@@ -1,11 +1,11 @@
-"""A session that begins anew when it has expired, as often as it takes.
+"""A session that begins another session whenever one expires.
 
-Owns which session is the present one. Must not know what the znodes mean, nor which store it is.
+Owns the current session. Must not know what the znodes mean, nor which store it is.
 Counterparts in Kafka: ZooKeeperClient.reinitialize, KafkaZkClient.retryRequestsUntilConnected.
 
-Its user hears EXPIRED when the watches and the ephemeral znodes are gone, and BEGUN when there is a session to set and
-create them again. In between every call waits. A read that an expiry interrupts is done again; a change is not, for
-nobody knows whether it was done: SessionExpiredError.
+`on_event` gets EXPIRED when the watches and the ephemeral znodes are gone, and BEGUN when another session can set and
+create them again. In between every call waits. A read that an expiry interrupts is done again. A change raises
+SessionExpiredError instead, because the store may have done it.
 """
 
 import logging
@@ -36,7 +36,7 @@ _RETRY_AFTER_SECONDS: Final = 1.0
 
 
 class LastingSession(ChangesByMulti):
-    """See `ottla.zk.store.Session`; `run` it, once, before anything else is asked of it."""
+    """See `ottla.zk.store.Session`; start `run` once before any other call."""
 
     def __init__(self, begin: Callable[[OnEvent], Awaitable[Session]], on_event: OnEvent) -> None:
         self._begin = begin
@@ -47,7 +47,7 @@ class LastingSession(ChangesByMulti):
         self._is_closed = False
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Begin a session, StoreError if there is none to be had; and another whenever it has expired."""
+        """Begin a session, and another whenever it expires. StoreError: the first session did not begin."""
         self._session = await self._begin(self._took)
         self._has_begun.set()
         task_status.started()
@@ -67,7 +67,7 @@ class LastingSession(ChangesByMulti):
             try:
                 return await self._begin(self._took)
             except StoreError as error:
-                logger.warning("no new session: %s", error)
+                logger.warning("No new session: %s. The next attempt comes in %.0f s.", error, _RETRY_AFTER_SECONDS)
                 await trio.sleep(_RETRY_AFTER_SECONDS)
 
     def _took(self, event: WatchEvent) -> None:
@@ -105,11 +105,11 @@ class LastingSession(ChangesByMulti):
         return await self._read(lambda session: session.get(path, watch=watch))
 
     async def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Found | None]:
-        """Return data and stat of each, None for those that are not there: these get no watch."""
+        """Return data and stat of each znode; None for a znode that does not exist, which gets no watch."""
         return await self._read(lambda session: session.get_many(paths, watch=watch))
 
     async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
-        """Return the stat, if there is such a znode."""
+        """Return the stat, None if the znode does not exist."""
         return await self._read(lambda session: session.exists(path, watch=watch))
 
     async def children(self, path: str, *, watch: bool = False) -> list[str]:
@@ -117,7 +117,7 @@ class LastingSession(ChangesByMulti):
         return await self._read(lambda session: session.children(path, watch=watch))
 
     async def multi_all(self, transactions: Sequence[Sequence[Operation]]) -> list[list[Result] | StoreError]:
-        """Do each transaction."""
+        """Do each transaction; return an outcome for each."""
         return await (await self._present()).multi_all(transactions)
 
     async def close(self) -> None:

@@ -1,6 +1,6 @@
-"""Who a broker says to be towards ZooKeeper, over which connections, and what others may do with its znodes.
+"""A broker's credentials, TLS and ACLs towards ZooKeeper.
 
-Owns the rules between the keys, the JAAS file and the certificates that they name, and Java's names for ciphers.
+Owns the rules between the configuration keys, the JAAS file and the certificate files, and Java's names of ciphers.
 Must not know a session. Counterparts: KafkaZkClient.createZkClient, JaasUtils.isZkSaslEnabled, ZooKeeper's X509Util.
 """
 
@@ -16,7 +16,7 @@ from ottla.wire.jaas import JaasError, LoginModule, parse_jaas
 _LOGIN_FILE: Final = "java.security.auth.login.config"
 _SASL_CLIENT: Final = "zookeeper.sasl.client"
 _SECTION: Final = "zookeeper.sasl.clientconfig"
-# Those whose user and password ZooKeeper's client takes for DIGEST-MD5.
+# The login modules whose username and password ZooKeeper's client uses for DIGEST-MD5.
 _PASSWORD_MODULES: Final = frozenset(
     {
         "org.apache.zookeeper.server.auth.DigestLoginModule",
@@ -28,7 +28,7 @@ _TLS_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVer
 
 
 class Security(NamedTuple):
-    """What an `EnsembleStore` is told."""
+    """The arguments of an `EnsembleStore` that concern security."""
 
     set_acl: bool
     credentials: tuple[str, str] | None
@@ -36,7 +36,7 @@ class Security(NamedTuple):
 
 
 def read_security(values: Mapping[str, Any], properties: Mapping[str, str]) -> Security:
-    """Read what the broker's keys and Java's system properties ask for, with the files that they name."""
+    """Return the security that the broker's keys and Java's system properties configure, from the files they name."""
     credentials = _credentials(properties)
     has_tls = values["zookeeper.ssl.client.enable"]
     has_certificate = has_tls and values["zookeeper.clientCnxnSocket"] and values["zookeeper.ssl.keystore.location"]
@@ -57,17 +57,17 @@ def _section(properties: Mapping[str, str]) -> str:
 
 
 def _credentials(properties: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return a user and a password, if there is a section that has them."""
+    """Return username and password of the JAAS section; None without a JAAS file or section."""
     if _LOGIN_FILE not in properties:
         return None
-    # As a URL, or after a second sign of equality: the JDK takes both.
+    # The JDK accepts a URL, and a second equals sign.
     path = Path(properties[_LOGIN_FILE].removeprefix("=").removeprefix("file:"))
     try:
         sections = parse_jaas(path.read_text(), properties)
     except OSError as error:
         raise ConfigError(f"{_LOGIN_FILE}: {path}: {error.strerror}") from error
     except ValueError as error:
-        reason = error if isinstance(error, JaasError) else "not a text in UTF-8"
+        reason = error if isinstance(error, JaasError) else "not UTF-8"
         raise ConfigError(f"{_LOGIN_FILE}: {path}: {reason}") from error
     section = _section(properties)
     if not (modules := sections.get(section)):
@@ -88,7 +88,7 @@ def _user_of(modules: Sequence[LoginModule], where: str) -> tuple[str, str]:
             except KeyError as error:
                 raise ConfigError(f"{where}: {class_name} has no {error.args[0]}") from None
     names = ", ".join(each.class_name for each in modules)
-    raise ConfigError(f"{where}: Ottla speaks DIGEST-MD5 with ZooKeeper, and cannot do what {names} does")
+    raise ConfigError(f"{where}: Ottla authenticates to ZooKeeper by DIGEST-MD5 only, and does not support {names}")
 
 
 # TLS
@@ -107,7 +107,7 @@ def _tls_context(values: Mapping[str, Any]) -> ssl.SSLContext:
         _load("truststore", trusted, lambda: context.load_verify_locations(trusted))
     if own is not None:
         password = values["zookeeper.ssl.keystore.password"]
-        # Without one a key that needs it would have whoever started this asked.
+        # An empty password, because without any OpenSSL would ask on the terminal for an encrypted key's.
         text = password.value if password is not None else ""
         _load("keystore", own, lambda: context.load_cert_chain(own, password=text))
     return context
@@ -131,7 +131,9 @@ def _load(store: str, path: str, load: Any) -> None:
         load()
     except OSError as error:
         reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
-        raise ConfigError(f"zookeeper.ssl.{store}.location: {path}: {reason or 'holds nothing of use'}") from error
+        raise ConfigError(
+            f"zookeeper.ssl.{store}.location: {path}: {reason or 'holds no usable key or certificate'}"
+        ) from error
 
 
 def _choose_protocols(context: ssl.SSLContext, values: Mapping[str, Any]) -> None:
@@ -139,7 +141,7 @@ def _choose_protocols(context: ssl.SSLContext, values: Mapping[str, Any]) -> Non
     names = values[key] if isinstance(values[key], tuple) else (values[key],)
     for name in names:
         if name not in _TLS_VERSIONS:
-            raise ConfigError(f"{key} cannot be honoured: Ottla knows {' and '.join(_TLS_VERSIONS)}, and not {name}")
+            raise ConfigError(f"{key} cannot be honoured: Ottla supports {' and '.join(_TLS_VERSIONS)}, not {name}")
     versions = [_TLS_VERSIONS[name] for name in names]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
 
@@ -149,7 +151,7 @@ def _choose_ciphers(context: ssl.SSLContext, suites: Sequence[str]) -> None:
         return
     key = "zookeeper.ssl.cipher.suites"
     if context.maximum_version == ssl.TLSVersion.TLSv1_3:
-        raise ConfigError(f"{key} cannot be honoured: those of TLSv1.3 cannot be chosen among")
+        raise ConfigError(f"{key} cannot be honoured: the cipher suites of TLSv1.3 cannot be chosen")
     names = [openssl_name(each) for each in suites]
     try:
         context.set_ciphers(":".join(names))
@@ -158,11 +160,11 @@ def _choose_ciphers(context: ssl.SSLContext, suites: Sequence[str]) -> None:
         known = set()
     for suite, name in zip(suites, names, strict=True):
         if name not in known:
-            raise ConfigError(f"{key} cannot be honoured: there is no {suite} here")
+            raise ConfigError(f"{key} cannot be honoured: OpenSSL has no {suite}")
 
 
 def openssl_name(suite: str) -> str:
-    """Return what OpenSSL calls a cipher suite of TLSv1.2 that Java calls by its registered name."""
+    """Return OpenSSL's name of a cipher suite of TLSv1.2, which Java calls by its registered name."""
     exchange, _, cipher = re.sub(r"^(TLS|SSL)_", "", suite).partition("_WITH_")
     cipher = re.sub(r"AES_(\d+)", r"AES\1", cipher).replace("_CBC", "").replace("POLY1305_SHA256", "POLY1305")
     return (cipher if exchange == "RSA" else f"{exchange}_{cipher}").replace("_", "-")

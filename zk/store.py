@@ -1,13 +1,13 @@
-"""The interface behind which cluster metadata is kept: a tree of versioned znodes, as ZooKeeper's.
+"""The interface of the stores of cluster metadata: a tree of versioned znodes, as ZooKeeper's.
 
 Owns operations, their results and errors, and what a session promises. Must not know which store is behind it, nor what
 the znodes mean. Counterpart in Kafka: KafkaZkClient over ZooKeeperClient.
 
 Promises of every store:
-- A change is answered when it will survive the death of every process. What is not yet that safe, nobody sees.
+- A call that changes a znode returns when the change survives the death of every process. No session sees it earlier.
 - A session sees the changes of all sessions in one order. A watch's event is delivered before any read of its session
-  can show the change.
-- Watches fire once. A watch that is set by a read sees every change after that read.
+  shows the change.
+- A watch fires once. A watch that is set by a read sees every change after that read.
 - Ephemeral znodes end with the session that created them.
 """
 
@@ -25,15 +25,15 @@ class StoreError(Exception):
 
 
 class NoNodeError(StoreError):
-    """There is no such znode, or, for a new one, no parent."""
+    """The znode does not exist; for Create: its parent does not exist."""
 
 
 class NodeExistsError(StoreError):
-    """There is such a znode already."""
+    """The znode exists already."""
 
 
 class BadVersionError(StoreError):
-    """The znode was changed since the version that the operation asks for."""
+    """The znode has another version than the operation names."""
 
 
 class NotEmptyError(StoreError):
@@ -49,11 +49,11 @@ class SessionExpiredError(StoreError):
 
 
 class StoreFailedError(StoreError):
-    """The store cannot keep what it is given; it may or may not have kept this change."""
+    """The store failed. The change may or may not be kept."""
 
 
 class Stat(NamedTuple):
-    """What is known of a znode beside its data, under ZooKeeper's names."""
+    """A znode's metadata, under ZooKeeper's names."""
 
     czxid: int
     mzxid: int
@@ -68,19 +68,19 @@ class Stat(NamedTuple):
 
 
 class EventType(Enum):
-    """What a watch has seen."""
+    """The type of an event."""
 
     CREATED = "created"
     DELETED = "deleted"
     CHANGED = "changed"
     CHILD = "child"
-    # Not of a znode: the session is over; of a session that lasts, another one has begun.
+    # Events of no znode: the session is over; a `LastingSession` has begun another one.
     EXPIRED = "expired"
     BEGUN = "begun"
 
 
 class WatchEvent(NamedTuple):
-    """A watch has fired."""
+    """An event: a watch fired, or the session itself changed; then `path` is empty."""
 
     type: EventType
     path: str
@@ -111,7 +111,7 @@ class Delete(NamedTuple):
 
 
 class Check(NamedTuple):
-    """Let the transaction fail unless the znode has this version."""
+    """Fail the transaction unless the znode has this version."""
 
     path: str
     version: int
@@ -121,7 +121,7 @@ Operation = Create | SetData | Delete | Check
 
 
 class Result(NamedTuple):
-    """What an operation has done: the path (of a sequential znode: with its number), and its stat, if it has one."""
+    """The path of an operation's znode (a sequential one: with its number), and its stat after Create and SetData."""
 
     path: str
     stat: Stat | None
@@ -132,7 +132,7 @@ OnEvent = Callable[[WatchEvent], None]
 
 
 class Session(Protocol):
-    """One client of the store. `on_event` is called on the loop, and must not call the session back."""
+    """One client of the store. Its `on_event` is called on the loop, and must not call the session."""
 
     @property
     def session_id(self) -> int:
@@ -140,15 +140,15 @@ class Session(Protocol):
         ...
 
     async def get(self, path: str, *, watch: bool = False) -> Found:
-        """Return data and stat. A watch sees the znode change or go; NoNodeError sets none."""
+        """Return data and stat. A watch sees the znode change or go; NoNodeError sets no watch."""
         ...
 
     async def get_many(self, paths: Sequence[str], *, watch: bool = False) -> list[Found | None]:
-        """Return data and stat of each, None for those that are not there: these get no watch."""
+        """Return data and stat of each znode; None for a znode that does not exist, which gets no watch."""
         ...
 
     async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
-        """Return the stat, if there is such a znode. A watch sees it come, change or go."""
+        """Return the stat, None if the znode does not exist. A watch sees the znode come, change or go."""
         ...
 
     async def children(self, path: str, *, watch: bool = False) -> list[str]:
@@ -170,13 +170,13 @@ class Session(Protocol):
         ...
 
     async def multi(self, operations: Sequence[Operation]) -> list[Result]:
-        """Do all of the operations, or raise the error of the first that cannot be done and do none."""
+        """Do all operations, or do none and raise the error of the first that fails."""
         ...
 
     async def multi_all(self, transactions: Sequence[Sequence[Operation]]) -> list[list[Result] | StoreError]:
-        """Do each transaction as `multi` does, one after the other, for the price of one.
+        """Do each transaction as `multi` does, in their order, in one round trip or one commit.
 
-        Each has its own outcome: one that fails does not keep the next from being done.
+        Return an outcome for each, because a transaction that fails does not stop the next one.
         """
         ...
 
@@ -186,17 +186,17 @@ class Session(Protocol):
 
 
 class ChangesByMulti:
-    """The single changes of a session, done as transactions of one operation."""
+    """A session's single changes, each as a transaction of one operation."""
 
     async def multi(self, operations: Sequence[Operation]) -> list[Result]:
-        """Do all of the operations, or raise the error of the first that cannot be done and do none."""
+        """Do all operations, or do none and raise the error of the first that fails."""
         (outcome,) = await self.multi_all([operations])
         if isinstance(outcome, StoreError):
             raise outcome
         return outcome
 
     async def multi_all(self, transactions: Sequence[Sequence[Operation]]) -> list[list[Result] | StoreError]:
-        """Do each transaction as `multi` does."""
+        """Do each transaction as `multi` does; return an outcome for each."""
         raise NotImplementedError
 
     async def create(

@@ -1,6 +1,6 @@
-"""JSON that anybody may have written into a znode, taken apart with every type and range looked at.
+"""JSON of znodes, read with a check of every type and range, because any program may have written it.
 
-PURE. Owns what counts as a number, a text, a list of brokers. Must not know which znode it is from.
+PURE. Owns the checks of numbers, texts and lists of brokers. Must not know which znode the JSON is from.
 Counterpart in Kafka: kafka.utils.json.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 T = TypeVar("T")
 
 _MAX_INT: Final = 0x7FFFFFFF
-# What fits into any message to clients and brokers.
+# The longest string of any request or response.
 _MAX_TEXT_BYTES: Final = 0x7FFF
 _SHOWN: Final = 100
 
@@ -21,7 +21,7 @@ class ZnodeError(ValueError):
 
 
 def shown(data: object) -> str:
-    """Return what an operator recognises data by, and no more of it."""
+    """Return data for an error message, cut to _SHOWN bytes or characters."""
     if isinstance(data, bytes) and len(data) > _SHOWN:
         return f"{data[:_SHOWN]!r} and {len(data) - _SHOWN} bytes more"
     text = repr(data)
@@ -33,7 +33,7 @@ def decode_object(data: bytes) -> dict[str, Any]:
     try:
         found = json.loads(data)
         if b"\\u" in data:
-            # Half a surrogate pair can be spelt, and never be written again.
+            # An escape may spell half a surrogate pair, which no UTF-8 can write.
             json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise ZnodeError(f"not JSON: {shown(data)}") from error
@@ -43,7 +43,7 @@ def decode_object(data: bytes) -> dict[str, Any]:
 
 
 def member(found: Mapping[str, Any], key: str, kind: type[T]) -> T:
-    """Return a member of this very type; numbers fit into 32 bits, texts into a message."""
+    """Return a member of exactly this type. ZnodeError: a number beyond 32 bits, a text beyond _MAX_TEXT_BYTES."""
     value = found.get(key)
     if type(value) is not kind:
         raise ZnodeError(f"{key} is missing or no {kind.__name__}: {shown(found)}")
@@ -55,7 +55,7 @@ def member(found: Mapping[str, Any], key: str, kind: type[T]) -> T:
 
 
 def objects(found: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """Return the objects of a list."""
+    """Return a member that is a list of objects."""
     values = member(found, key, list)
     if not all(isinstance(each, dict) for each in values):
         raise ZnodeError(f"{key} holds something else than objects: {shown(values)}")
@@ -63,14 +63,14 @@ def objects(found: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def broker_ids(value: object) -> tuple[int, ...]:
-    """Return a list of numbers of brokers."""
+    """Return a list of broker ids."""
     if not isinstance(value, list) or not all(type(each) is int and -_MAX_INT <= each <= _MAX_INT for each in value):
         raise ZnodeError(f"not a list of brokers: {shown(value)}")
     return tuple(value)
 
 
 def number(text: str) -> int:
-    """Return a number as it stands in a path or a key; it can be counted up by one."""
+    """Return the number in a path or a key, below the largest of 32 bits, because it is incremented."""
     if not (text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) < _MAX_INT):
         raise ZnodeError(f"not a number: {shown(text)}")
     return int(text)

@@ -1,6 +1,6 @@
-"""A cluster's metadata out of a store, and into one in which no broker is at work.
+"""Export of a cluster's metadata from a store, and import into a store without running brokers.
 
-Owns which znodes it is read from and written to. Must not know which store it is, nor where the metadata comes from.
+Owns the choice of znodes that are read and written. Must not know which store it is, nor where the metadata comes from.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,15 +22,15 @@ from ottla.zk.znodes import NO_LEADER, PartitionState, ProducerIdBlock, TopicAss
 
 T = TypeVar("T")
 
-# What fits into one transaction of ZooKeeper, which takes a mebibyte; a topic's assignment may be half of that.
+# Operations of one transaction. ZooKeeper takes a mebibyte, and a topic's assignment may be half of that.
 _AT_ONCE: Final = 500
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
-# No controller is too old to go on from what has this epoch.
+# Every controller may update a partition state of this epoch, because its own epoch is higher.
 _NO_CONTROLLER: Final = 0
 
 
 class Imported(NamedTuple):
-    """What an import has done, in topics."""
+    """The numbers of topics that an import created, changed, and left unchanged."""
 
     created: int
     changed: int
@@ -38,7 +38,7 @@ class Imported(NamedTuple):
 
 
 async def read_metadata(session: Session) -> ClusterMetadata | None:
-    """Return what a store has; None if it is of no cluster. Topics on their way out are left out."""
+    """Return a store's metadata without topics that are being deleted; None if the store has no cluster id."""
     cluster_id = await _cluster_id(session)
     if cluster_id is None:
         return None
@@ -59,19 +59,19 @@ async def read_metadata(session: Session) -> ClusterMetadata | None:
 
 
 async def write_metadata(session: Session, wanted: ClusterMetadata, *, overwrite: bool = False) -> Imported:
-    """Bring metadata into a store, none of it if something speaks against that: MetadataError.
+    """Write metadata into a store. MetadataError: there is a conflict, and nothing was written.
 
-    What was begun and cut off is completed by doing it again.
+    A second import completes an import that was interrupted.
     """
     running = await _children(session, znodes.BROKER_IDS)
     if running:
-        raise MetadataError(f"brokers are running there: {', '.join(sorted(running))}")
+        raise MetadataError(f"brokers are running on this store: {', '.join(sorted(running))}")
     leaving = sorted(set(await _children(session, znodes.DELETE_TOPICS)).intersection(wanted.topics))
     if leaving:
-        raise MetadataError(f"topics are being deleted there: {', '.join(leaving)}")
+        raise MetadataError(f"the store is deleting topics: {', '.join(leaving)}")
     existing = await read_metadata(session) or ClusterMetadata(wanted.cluster_id, {}, {})
     if existing.cluster_id != wanted.cluster_id:
-        raise MetadataError(f"this is metadata of cluster {wanted.cluster_id}, there is cluster {existing.cluster_id}")
+        raise MetadataError(f"this is metadata of cluster {wanted.cluster_id}, but the store has {existing.cluster_id}")
     against = list(conflicts(existing, wanted, overwrite=overwrite))
     if against:
         more = f" (and {len(against) - 1} more)" if len(against) > 1 else ""
@@ -98,7 +98,7 @@ async def write_metadata(session: Session, wanted: ClusterMetadata, *, overwrite
 async def _topic_operations(
     session: Session, name: str, known: TopicMetadata | None, topic: TopicMetadata
 ) -> list[Operation]:
-    """What is to be written for one topic; nothing for one that is there as it should be."""
+    """Return the operations that write one topic; none if the store has the topic as wanted."""
     always: dict[str, bytes] = {}
     known_configs = None if known is None else known.configs
     configs = topic.configs if topic.configs is not None else known_configs or {}
@@ -109,7 +109,7 @@ async def _topic_operations(
     missing: dict[str, bytes] = {}
     for index, partition in topic.partitions.items():
         if partition.leader_epoch != NO_EPOCH:
-            # Whoever controls next elects a leader, in the next epoch.
+            # The next controller elects a leader, in the next epoch.
             state = PartitionState(NO_LEADER, partition.leader_epoch, partition.isr, _NO_CONTROLLER)
             missing[znodes.partition_path(TopicPartition(name, index))] = b""
             missing[znodes.partition_state_path(TopicPartition(name, index))] = state.encode()
@@ -119,7 +119,7 @@ async def _topic_operations(
 
 
 async def _puts(session: Session, always: Mapping[str, bytes], missing: Mapping[str, bytes]) -> list[Operation]:
-    """How znodes get their data, of some only those that are not there; parents come before their children."""
+    """Return operations that write `always`, and of `missing` the znodes that do not exist; parents come first."""
     data = {**always, **missing}
     found = await session.get_many(list(data))
     operations: list[Operation] = []
@@ -132,7 +132,7 @@ async def _puts(session: Session, always: Mapping[str, bytes], missing: Mapping[
 
 
 async def _producer_id_operations(session: Session, wanted: int) -> list[Operation]:
-    """No id that was given out is given out again: it would be taken for its first owner."""
+    """Return the operation that reserves ids below `wanted`, because a producer id must not be allocated twice."""
     if wanted <= await _next_producer_id(session):
         return []
     block = ProducerIdBlock(NO_LEADER, max(0, wanted - PRODUCER_ID_BLOCK_SIZE), wanted - 1)
@@ -186,7 +186,7 @@ async def _next_producer_id(session: Session) -> int:
 
 
 def _decoded(path: str, decode: Callable[[bytes], T], data: bytes) -> T:
-    """Return what a znode says; MetadataError where it cannot be read."""
+    """Return a znode's decoded data. MetadataError: it cannot be decoded."""
     try:
         return decode(data)
     except ZnodeError as error:

@@ -1,9 +1,9 @@
 """The tree of znodes in memory, and the rules by which transactions change it.
 
-PURE. Owns ZooKeeper's semantics: versions, sequence numbers, which operation fails how, which events a change causes.
+PURE. Owns ZooKeeper's semantics: versions, sequence numbers, the error of each operation, the events of each change.
 Must not know sessions' watches, disks or tasks. Counterpart: ZooKeeper's DataTree and PrepRequestProcessor.
 
-A `Draft` holds what transactions want to change until that is on disk; only then is it taken over, and seen.
+A `Draft` holds the changes of transactions until they are on disk; then `Tree.take` makes them visible.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ from ottla.zk.store import (
 
 
 class Znode(NamedTuple):
-    """A znode. `creates` counts the children ever created: sequence numbers come from it."""
+    """A znode. `creates` counts the children ever created, because sequence numbers come from it."""
 
     data: bytes
     czxid: int
@@ -45,7 +45,7 @@ class Znode(NamedTuple):
 
     @property
     def stat(self) -> Stat:
-        """The stat as clients see it: `cversion` counts children that came and children that went."""
+        """The stat as clients see it: `cversion` counts creations and deletions of children."""
         return Stat(
             self.czxid,
             self.mzxid,
@@ -61,12 +61,12 @@ class Znode(NamedTuple):
 
 
 def parent_of(path: str) -> str:
-    """Return the path of a znode's parent; the root's is the root."""
+    """Return the path of a znode's parent; the root is its own parent."""
     return path.rpartition("/")[0] or "/"
 
 
 def check_path(path: str) -> None:
-    """Refuse what ZooKeeper takes for no path."""
+    """Raise ValueError for a path that ZooKeeper refuses."""
     parts = path.split("/")
     if path == "/":
         return
@@ -75,10 +75,10 @@ def check_path(path: str) -> None:
 
 
 class Tree:
-    """What is committed."""
+    """The committed znodes."""
 
     def __init__(self, nodes: Iterable[tuple[str, Znode]] = (), zxid: int = 0) -> None:
-        """Take over the znodes of an earlier life, whose `num_children` do not count."""
+        """Build the tree from a journal's znodes; their `num_children` are counted here."""
         self.zxid = zxid
         self.nodes: dict[str, Znode] = {"/": Znode(b"", 0, 0, 0, 0, 0, 0, 0, 0, 0)}
         self.nodes.update(nodes)
@@ -90,11 +90,11 @@ class Tree:
             self.nodes[path] = node._replace(num_children=len(self.children.get(path, ())))
 
     def take(self, draft: "Draft") -> None:
-        """Make a draft's changes the truth."""
+        """Commit a draft's changes."""
         self.zxid = draft.zxid
         for path, node in draft.changes.items():
             if node is None:
-                # A parent may come here before the children that went before it.
+                # A deleted parent may come before its deleted children.
                 self.nodes.pop(path, None)
                 self.children.pop(path, None)
                 self.children.get(parent_of(path), set()).discard(path.rpartition("/")[2])
@@ -109,7 +109,7 @@ class Tree:
 
 
 class Draft:
-    """Changes on top of a tree that must not change meanwhile: the znodes by path, None for those that go."""
+    """Changes on top of a tree that must not change meanwhile: znodes by path, None for a deleted znode."""
 
     def __init__(self, tree: Tree, now_ms: int) -> None:
         self._tree = tree
@@ -120,13 +120,13 @@ class Draft:
         self._undo: list[tuple[str, Znode | None, bool]] = []
 
     def find(self, path: str) -> Znode | None:
-        """Return the znode as it will be."""
+        """Return the znode with the draft's changes."""
         if path in self.changes:
             return self.changes[path]
         return self._tree.nodes.get(path)
 
     def apply(self, operations: Sequence[Operation], session_id: int) -> list[Result]:
-        """Do all operations, or none and raise the first one's error that cannot be done."""
+        """Do all operations, or do none and raise the error of the first that fails."""
         events = len(self.events)
         self._undo.clear()
         self.zxid += 1

@@ -1,4 +1,4 @@
-"""What Kafka keeps in ZooKeeper: the path of every znode, and its data to and from bytes.
+"""Kafka's znodes: the path of each, and the encoding of its data.
 
 PURE. Owns paths and JSON shapes, key for key as a ZooKeeper-mode Kafka 3.9 writes them, because Kafka's brokers and
 tools read them too. Must not know how a znode is read or written. Counterpart in Kafka: kafka.zk.ZkData.
@@ -23,7 +23,7 @@ REASSIGN_PARTITIONS: Final = "/admin/reassign_partitions"
 PREFERRED_REPLICA_ELECTION: Final = "/admin/preferred_replica_election"
 TOPIC_CONFIGS: Final = "/config/topics"
 BROKER_CONFIGS: Final = "/config/brokers"
-# The name of what holds for every broker, client, user or address that has nothing of its own.
+# The entity whose configs hold for every broker, client, user or address without configs of its own.
 DEFAULT_ENTITY: Final = "<default>"
 CONFIG_CHANGES: Final = "/config/changes"
 CONFIG_CHANGE_PREFIX: Final = "config_change_"
@@ -34,7 +34,7 @@ LOG_DIR_EVENT_NOTIFICATION: Final = "/log_dir_event_notification"
 LOG_DIR_EVENT_PREFIX: Final = "log_dir_event_"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 
-# Every broker makes sure of these when it starts; their parents come with them.
+# A starting broker creates these and their parents where they are missing.
 PERSISTENT_PATHS: Final = (
     "/consumers",
     BROKER_IDS,
@@ -52,7 +52,7 @@ PERSISTENT_PATHS: Final = (
     "/config/ips",
 )
 
-# What nobody but the brokers may read, where znodes have ACLs: credentials, and configs that hold passwords.
+# With ACLs only brokers may read these, because they hold credentials and passwords.
 _SENSITIVE_PATHS: Final = ("/config/users", BROKER_CONFIGS, "/delegation_token/tokens")
 
 NO_LEADER: Final = -1
@@ -75,7 +75,7 @@ def broker_id_path(broker_id: int) -> str:
 
 
 def decode_broker_id(name: bytes) -> int:
-    """Return the broker whose registration has this name."""
+    """Return the broker id of a registration's name."""
     return number(name.decode())
 
 
@@ -85,7 +85,7 @@ def topic_path(topic: str) -> str:
 
 
 def partitions_path(topic: str) -> str:
-    """Return the path under which a topic's partitions are."""
+    """Return the parent path of a topic's partitions."""
     return f"{TOPICS}/{topic}/partitions"
 
 
@@ -105,7 +105,7 @@ def topic_config_path(topic: str) -> str:
 
 
 def broker_config_path(entity: str) -> str:
-    """Return the path of the configs of one broker, or of all (DEFAULT_ENTITY)."""
+    """Return the path of one broker's configs, or of all brokers' (DEFAULT_ENTITY)."""
     return f"{BROKER_CONFIGS}/{entity}"
 
 
@@ -115,12 +115,12 @@ def delete_topic_path(topic: str) -> str:
 
 
 def is_open(path: str) -> bool:
-    """Say whether anybody may write a znode, even where znodes have ACLs: consumers of old came here."""
+    """Return whether every client may write a znode, even with ACLs, because old consumers write there."""
     return path == "/consumers"
 
 
 def is_sensitive(path: str) -> bool:
-    """Say whether only brokers may read a znode, where znodes have ACLs."""
+    """Return whether only brokers may read a znode that has ACLs."""
     return path.startswith(_SENSITIVE_PATHS)
 
 
@@ -130,7 +130,7 @@ def name_of(path: str) -> str:
 
 
 class Endpoint(NamedTuple):
-    """Where a broker is to be reached by those who come through one listener."""
+    """A broker's advertised address for one listener."""
 
     listener: str
     host: str
@@ -153,7 +153,7 @@ class BrokerInfo(NamedTuple):
     jmx_port: int = -1
 
     def encode(self, timestamp_ms: int) -> bytes:
-        """Return the data. The first plaintext endpoint stands at the top level too, for old clients."""
+        """Return the data. The first plaintext endpoint is at the top level too, for old clients."""
         plain = next((each for each in self.endpoints if each.security_protocol == "PLAINTEXT"), None)
         data: dict[str, object] = {
             "features": {},
@@ -171,7 +171,7 @@ class BrokerInfo(NamedTuple):
 
     @classmethod
     def decode(cls, broker_id: int, data: bytes) -> Self:
-        """Read a registration of any version."""
+        """Return the registration that is encoded in any version."""
         found = decode_object(data)
         version = member(found, "version", int)
         if version < 1:
@@ -198,7 +198,7 @@ def _endpoint(text: object, protocols: Mapping[str, object]) -> Endpoint:
 
 
 class ReplicaAssignment(NamedTuple):
-    """The brokers that hold a partition; while it moves, those that are joining and those that are to leave."""
+    """The brokers that hold a partition; during a reassignment, also those that join and those that leave."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
@@ -206,21 +206,21 @@ class ReplicaAssignment(NamedTuple):
 
     @property
     def is_changing(self) -> bool:
-        """Whether replicas are joining or are to leave."""
+        """Whether a reassignment is under way."""
         return bool(self.adding or self.removing)
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas when all moves are done."""
+        """The replicas after the reassignment."""
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
     @property
     def origin(self) -> tuple[int, ...]:
-        """The replicas before any move."""
+        """The replicas before the reassignment."""
         return tuple(replica for replica in self.replicas if replica not in self.adding)
 
     def reassigned_to(self, target: Sequence[int]) -> "ReplicaAssignment":
-        """Return the assignment by which a partition comes to other replicas; what was to join before does not."""
+        """Return the assignment that moves a partition to `target`; replicas that were joining are dropped."""
         replicas = tuple(dict.fromkeys([*target, *self.origin]))
         adding = tuple(replica for replica in replicas if replica not in self.origin)
         return ReplicaAssignment(replicas, adding, tuple(replica for replica in self.origin if replica not in target))
@@ -245,7 +245,7 @@ class TopicAssignment(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Read any version: older ones have no id, and no replicas on the move."""
+        """Return the assignment that is encoded in any version; older ones have no id and no reassignment."""
         found = decode_object(data)
         none: dict[str, Any] = {"adding_replicas": {}, "removing_replicas": {}}
         adding, removing = (member(none | found, key, dict) for key in none)
@@ -260,9 +260,9 @@ class TopicAssignment(NamedTuple):
 
 
 class PartitionState(NamedTuple):
-    """/brokers/topics/T/partitions/P/state: who leads, since when, and who is in sync.
+    """/brokers/topics/T/partitions/P/state: the leader, its epoch, and the ISR.
 
-    `version` is the znode's own, by which writers notice each other; brokers know it as the partition epoch.
+    `version` is the znode's own, on which updates are conditional; for brokers it is the partition epoch.
     """
 
     leader: int
@@ -287,14 +287,14 @@ class PartitionState(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes, version: int = 0) -> Self:
-        """Read the data of a znode of this version."""
+        """Return the state in a znode of this version."""
         found = decode_object(data)
         recovery_state = found.get("leader_recovery_state", RECOVERED)
         if recovery_state not in (RECOVERED, RECOVERING):
-            raise ZnodeError(f"not a leader's state of recovery: {shown(recovery_state)}")
+            raise ZnodeError(f"not a leader recovery state: {shown(recovery_state)}")
         leader_epoch = member(found, "leader_epoch", int)
         if leader_epoch == MAX_INT32:
-            raise ZnodeError("no leader can be elected any more: its epoch is the last one")
+            raise ZnodeError("no leader can be elected any more: the leader epoch is the last one")
         return cls(
             member(found, "leader", int),
             leader_epoch,
@@ -311,12 +311,12 @@ def encode_controller(broker_id: int, timestamp_ms: int) -> bytes:
 
 
 def decode_controller(data: bytes) -> int:
-    """Return the id of the broker that is the controller."""
+    """Return the controller's broker id."""
     return member(decode_object(data), "brokerid", int)
 
 
 def encode_controller_epoch(epoch: int) -> bytes:
-    """Return the data of /controller_epoch, the one znode that is not JSON."""
+    """Return the data of /controller_epoch, the only znode that is not JSON."""
     return str(epoch).encode()
 
 
@@ -331,14 +331,14 @@ def encode_config(config: Mapping[str, str]) -> bytes:
 
 
 def decode_config(data: bytes) -> dict[str, str]:
-    """Return the configs; none where there is no data, as Kafka reads it."""
+    """Return the configs; an empty dict for empty data or without `config`, as Kafka does."""
     if not data:
         return {}
     config = decode_object(data).get("config")
     if not isinstance(config, dict):
         return {}
     if not all(isinstance(value, str) for value in config.values()):
-        raise ZnodeError(f"a config is no text: {shown(data)}")
+        raise ZnodeError(f"a config is not a string: {shown(data)}")
     return config
 
 
@@ -348,7 +348,7 @@ def encode_config_change(entity: str) -> bytes:
 
 
 def decode_config_change(data: bytes) -> str:
-    """Return whose configs have changed. Version 1, of old tools, names the type apart."""
+    """Return the entity whose configs changed. Old tools write version 1, with the type in a key of its own."""
     found = decode_object(data)
     version = member(found, "version", int)
     if version == 1:
@@ -359,7 +359,7 @@ def decode_config_change(data: bytes) -> str:
 
 
 def encode_reassignments(wanted: Mapping[TopicPartition, Sequence[int]]) -> bytes:
-    """Return the data of /admin/reassign_partitions: the replicas that partitions are to have."""
+    """Return the data of /admin/reassign_partitions: the target replicas of partitions."""
     partitions = [
         {"topic": partition.topic, "partition": partition.partition, "replicas": list(replicas)}
         for partition, replicas in wanted.items()
@@ -368,12 +368,12 @@ def encode_reassignments(wanted: Mapping[TopicPartition, Sequence[int]]) -> byte
 
 
 def decode_reassignments(data: bytes) -> dict[TopicPartition, tuple[int, ...]]:
-    """Return the replicas that partitions are to have."""
+    """Return the target replicas of partitions."""
     return {_partition(each): broker_ids(each.get("replicas")) for each in objects(decode_object(data), "partitions")}
 
 
 def decode_partitions(data: bytes) -> set[TopicPartition]:
-    """Return the partitions that are to be led by their first replicas, or whose in-sync replicas have changed."""
+    """Return the partitions of a preferred replica election, or of an ISR change notification."""
     return {_partition(each) for each in objects(decode_object(data), "partitions")}
 
 
@@ -382,12 +382,12 @@ def _partition(found: Mapping[str, Any]) -> TopicPartition:
 
 
 def encode_log_dir_event(broker_id: int) -> bytes:
-    """Return the data of /log_dir_event_notification/log_dir_event_N: a broker has replicas that it cannot serve."""
+    """Return the data of /log_dir_event_notification/log_dir_event_N: a log directory of the broker failed."""
     return _encode({"version": 1, "broker": broker_id, "event": _LOG_DIR_FAILED})
 
 
 def decode_log_dir_event(data: bytes) -> int:
-    """Return the broker that has replicas that it cannot serve."""
+    """Return the broker whose log directory failed."""
     return member(decode_object(data), "broker", int)
 
 
@@ -402,12 +402,12 @@ def decode_cluster_id(data: bytes) -> str:
 
 
 def encode_no_features() -> bytes:
-    """Return the data of /feature where feature versioning is on and nothing is finalized, as in every 3.9 cluster."""
+    """Return the data of /feature with feature versioning and no finalized feature, as in every 3.9 cluster."""
     return _encode({"features": {}, "version": 2, "status": 1})
 
 
 class ProducerIdBlock(NamedTuple):
-    """/latest_producer_id_block: the producer ids taken last, and by whom; `last` is inclusive."""
+    """/latest_producer_id_block: the block of producer ids allocated last, and its broker; `last` is inclusive."""
 
     broker_id: int
     first: int
@@ -420,7 +420,7 @@ class ProducerIdBlock(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Read a block."""
+        """Return the encoded block."""
         found = decode_object(data)
         first, last = (member(found, key, str) for key in ("block_start", "block_end"))
         if not (_LONG.fullmatch(first) and _LONG.fullmatch(last)) or int(last) > MAX_INT64:
@@ -429,11 +429,11 @@ class ProducerIdBlock(NamedTuple):
 
 
 def decode_uuid(text: str) -> bytes:
-    """Read an id as Kafka spells it."""
+    """Return the uuid that Kafka's text form spells."""
     try:
         return parse_uuid(text)
     except ValueError as error:
-        raise ZnodeError(f"not an id: {shown(text)}") from error
+        raise ZnodeError(f"not a uuid: {shown(text)}") from error
 
 
 def _encode(data: Mapping[str, object]) -> bytes:
@@ -441,7 +441,7 @@ def _encode(data: Mapping[str, object]) -> bytes:
 
 
 def parents_of(paths: Sequence[str]) -> list[str]:
-    """Return the paths with all their parents, each parent before its children, none twice."""
+    """Return the paths with all their parents; each once, and parents before their children."""
     found: dict[str, None] = {}
     for path in paths:
         parts = path.split("/")

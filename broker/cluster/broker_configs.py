@@ -1,6 +1,6 @@
-"""The configs that brokers were given while they run, as they are kept in the store.
+"""The dynamic configs of brokers, as the store has them.
 
-Owns which znodes concern this broker, and reading them. Must not know what any config means.
+Owns the znodes that concern this broker, and reading them. Must not know what any config means.
 Counterparts in Kafka: DynamicBrokerConfig.initialize, BrokerConfigHandler.
 """
 
@@ -11,7 +11,7 @@ from ottla.zk.znodes import DEFAULT_ENTITY, broker_config_path, decode_config
 
 
 class BrokerConfigs:
-    """What is kept for one broker, and for all of them."""
+    """The stored configs of one broker, and of all brokers."""
 
     def __init__(self, session: Session, broker_id: int, dynamic: DynamicConfig) -> None:
         self._session = session
@@ -19,7 +19,7 @@ class BrokerConfigs:
         self.entities = (DEFAULT_ENTITY, str(broker_id))
 
     async def refresh(self) -> None:
-        """Read both, and have the broker use them."""
+        """Read both and update the broker's configuration."""
         paths = [broker_config_path(entity) for entity in self.entities]
         found = await self._session.get_many(paths)
         default, own = (

@@ -1,18 +1,18 @@
-"""Changing configs: what clients ask for is checked, written, announced to all brokers, and in effect here.
+"""Changes of configs for clients: checked, written, announced to all brokers, and in effect here.
 
-Owns the rules that AlterConfigs and IncrementalAlterConfigs share. Must not know their messages. Any broker changes the
-configs of topics and those that hold for all brokers; it need not be the controller. Its own configs and loggers only
-it changes itself. Counterparts in Kafka: ConfigAdminManager, ZkAdminManager, RuntimeLoggerManager.
+Owns the rules that AlterConfigs and IncrementalAlterConfigs share. Must not know their messages. Every broker changes
+the configs of topics and of all brokers, not only the controller. The configs and loggers of one broker are changed by
+that broker only. Counterparts in Kafka: ConfigAdminManager, ZkAdminManager, RuntimeLoggerManager.
 """
 
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import trio
 
-from ottla.broker.cluster.config_description import Resource, broker_id_of
+from ottla.broker.cluster.config_description import Resource, broker_id_of, topic_config
 from ottla.broker.cluster.config_notifications import ConfigChanges
 from ottla.broker.cluster.metadata_cache import MetadataCache
 from ottla.broker.cluster.topic_names import check_name
@@ -21,7 +21,6 @@ from ottla.broker.config import log_levels as loggers
 from ottla.broker.config.dynamic import DynamicConfig
 from ottla.broker.loop.clock import StartSoon
 from ottla.broker.loop.deferred import Deferred
-from ottla.log.config import LogConfig
 from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.zk import znodes
@@ -39,13 +38,11 @@ from ottla.zk.store import (
 
 logger = logging.getLogger("kafka.server.ZkAdminManager")
 
-R = TypeVar("R")
-
 Configs = Mapping[str, str]
 
 
 class Alteration(NamedTuple):
-    """What somebody wants of one resource: `change` makes its new configs of the old ones, or raises KafkaError."""
+    """A change of one resource: `change` returns the new configs made of the old ones, or raises KafkaError."""
 
     resource_type: int
     name: str
@@ -55,7 +52,7 @@ class Alteration(NamedTuple):
 
 
 class Altered(NamedTuple):
-    """What became of it, field by field as both responses tell it."""
+    """The outcome for one resource, with the fields of both responses."""
 
     error_code: int
     error_message: str | None
@@ -64,7 +61,7 @@ class Altered(NamedTuple):
 
 
 def altered(resource_type: int, name: str, error: KafkaError | None) -> Altered:
-    """Return what a client is told of one resource."""
+    """Return the outcome for one resource."""
     if error is None:
         return Altered(ErrorCode.NONE, None, resource_type, name)
     return Altered(error.code, error.detail or None, resource_type, name)
@@ -91,16 +88,14 @@ class ConfigAdmin:
         self._broker_id = broker_id
         self._turn = trio.Lock()
 
-    def alter(
-        self, wanted: Sequence[Alteration], respond: Callable[[Sequence[Altered]], R], *, validate_only: bool
-    ) -> Deferred[R]:
-        """Change configs; the reply that `respond` makes comes when the changes are kept and in effect here."""
-        reply: Deferred[R] = Deferred(applied=False)
+    def alter(self, wanted: Sequence[Alteration], *, validate_only: bool) -> Deferred[Sequence[Altered]]:
+        """Change configs; return the outcomes, which come when the changes are written and in effect here."""
+        reply: Deferred[Sequence[Altered]] = Deferred(applied=False)
 
         async def carry_out() -> None:
             errors = await self._alter(wanted, validate_only)
             pairs = zip(wanted, errors, strict=True)
-            reply.complete(respond([altered(each.resource_type, each.name, error) for each, error in pairs]))
+            reply.complete([altered(each.resource_type, each.name, error) for each, error in pairs])
 
         self._start_soon(carry_out)
         return reply
@@ -125,7 +120,7 @@ class ConfigAdmin:
             try:
                 await self._changes.catch_up()
             except StoreError as error:
-                logger.warning("what was changed is not in effect yet: %s", error)
+                logger.warning("Changed configs are written, and come into effect later: %s", error)
         return errors
 
     async def _alter_one(self, wanted: Alteration, validate_only: bool) -> None:
@@ -155,13 +150,13 @@ class ConfigAdmin:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         check_name(topic)
         if not self._metadata.contains(topic):
-            # As in Kafka, an operation that the config does not have is what is wrong first.
+            # As in Kafka, an operation that a config does not have is the first error.
             wanted.change({})
             raise _unknown(topic)
 
         def change(old: Configs) -> Configs:
             new = wanted.change(old)
-            self._check_topic(new)
+            topic_config(new, self._dynamic)
             return new
 
         try:
@@ -170,12 +165,6 @@ class ConfigAdmin:
             await self._write(path, f"topics/{topic}", change, [guard], validate_only=validate_only)
         except NoNodeError as error:
             raise _unknown(topic) from error
-
-    def _check_topic(self, configs: Configs) -> None:
-        try:
-            LogConfig.from_topic(configs, self._dynamic.log_defaults)
-        except ConfigError as error:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
     async def _alter_broker(self, wanted: Alteration, validate_only: bool) -> None:
         per_broker = bool(wanted.name)
@@ -198,13 +187,13 @@ class ConfigAdmin:
         await self._write(path, f"brokers/{entity}", change, [], validate_only=validate_only)
 
     def _alter_loggers(self, wanted: Alteration, validate_only: bool) -> None:
-        """Set levels; they are kept by nobody and end with the process."""
+        """Set the levels of loggers, which are not stored and end with the process."""
         if broker_id_of(wanted.name, "Node") != self._broker_id:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 f"Unexpected node id. Expected {self._broker_id}, but received {wanted.name}",
             )
-        # `change` has checked them, one after the other.
+        # `change` has checked the levels one after the other.
         levels = wanted.change({})
         if not validate_only:
             for name in wanted.keys:
@@ -219,7 +208,7 @@ class ConfigAdmin:
         *,
         validate_only: bool,
     ) -> None:
-        """Keep changed configs and announce that they are; NoNodeError if a guard's znode is gone."""
+        """Write changed configs and their notification; NoNodeError if the znode of a guard is gone."""
         while True:
             (found,) = await self._session.get_many([path])
             old = None if found is None else read_or_pass_over(path, znodes.decode_config, found[0])
@@ -243,7 +232,7 @@ class ConfigAdmin:
             except (BadVersionError, NodeExistsError, NoNodeError) as error:
                 if error.operation < len(guards):
                     raise
-                # Another broker changed them meanwhile: once more.
+                # Another broker changed the configs meanwhile: try again.
 
 
 def _unknown(topic: str) -> KafkaError:

@@ -1,8 +1,8 @@
-"""Configs as clients are told of them: the value in force, where it comes from, and what stands behind it.
+"""Descriptions of configs for clients: the value in force, its source, and the values behind it.
 
-Owns the sources and their order, and which values are nobody's business. Must not know the messages they are told in.
-A topic's own value stands before those of the broker, and there what was set for it while it runs, what was set for
-all, its file, the defaults. Counterparts in Kafka: ConfigHelper, DynamicBrokerConfig.brokerConfigSynonyms.
+Owns the sources and their order, and which values are secret. Must not know the messages that carry descriptions. A
+topic's own value comes before the broker's values. Of these the dynamic one of the broker comes first, then that of all
+brokers, the file, the default. Counterparts in Kafka: ConfigHelper, DynamicBrokerConfig.brokerConfigSynonyms.
 """
 
 import re
@@ -23,7 +23,7 @@ _UNKNOWN_TYPE: Final = 0
 
 
 class Resource(IntEnum):
-    """What has configs. Counterpart: ConfigResource.Type."""
+    """The types of resources that have configs. Counterpart in Kafka: ConfigResource.Type."""
 
     TOPIC = 2
     BROKER = 4
@@ -33,7 +33,7 @@ class Resource(IntEnum):
 
 
 class Source(IntEnum):
-    """Where a value comes from. Counterpart: DescribeConfigsResponse.ConfigSource."""
+    """The sources of values. Counterpart in Kafka: DescribeConfigsResponse.ConfigSource."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -44,7 +44,7 @@ class Source(IntEnum):
 
 
 class Synonym(NamedTuple):
-    """A value that is there for a config."""
+    """A value that a config has, or would have without the values before it."""
 
     name: str
     value: str | None
@@ -52,7 +52,7 @@ class Synonym(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A config with all that can be told of it; the first synonym counts."""
+    """The description of a config; the first synonym is in force."""
 
     name: str
     value: str | None
@@ -65,18 +65,23 @@ class Entry(NamedTuple):
 
 
 def broker_id_of(name: str, kind: str) -> int:
-    """Return the broker that a resource's name means; KafkaError, with Kafka's word for it, if that is none."""
+    """Return the broker id in a resource's name; KafkaError if it is none, with `kind` as Kafka's word for it."""
     if not _BROKER_ID.fullmatch(name):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{kind} id must be an integer, but it is: {name}")
     return int(name)
 
 
-def topic_entries(own: Mapping[str, str], dynamic: DynamicConfig) -> list[Entry]:
-    """Return all configs of a topic that was given these."""
+def topic_config(own: Mapping[str, str], dynamic: DynamicConfig) -> LogConfig:
+    """Return the configuration of a topic with these configs; KafkaError INVALID_CONFIG if one is invalid."""
     try:
-        values = LogConfig.from_topic(own, dynamic.log_defaults).values
+        return LogConfig.from_topic(own, dynamic.log_defaults)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+
+def topic_entries(own: Mapping[str, str], dynamic: DynamicConfig) -> list[Entry]:
+    """Return the descriptions of all configs of a topic whose own configs are `own`."""
+    values = topic_config(own, dynamic).values
     found = []
     for name, key in TOPIC_CONFIG.items():
         value = _text(key, values[name])
@@ -88,11 +93,11 @@ def topic_entries(own: Mapping[str, str], dynamic: DynamicConfig) -> list[Entry]
 
 
 def broker_entries(dynamic: DynamicConfig) -> list[Entry]:
-    """Return all configs of this broker, also those that nobody knows."""
+    """Return the descriptions of all configs of this broker, unknown ones too."""
     config = dynamic.current
     found = []
-    told = [name for name, key in BROKER_CONFIG.items() if not key.is_internal or name in config.texts]
-    for name in (*told, *sorted(config.texts.keys() - BROKER_CONFIG.keys())):
+    shown = [name for name, key in BROKER_CONFIG.items() if not key.is_internal or name in config.texts]
+    for name in (*shown, *sorted(config.texts.keys() - BROKER_CONFIG.keys())):
         key = key_of(name)
         value = _text(key, config.values[name]) if name in BROKER_CONFIG else _shown(key, config.texts[name])
         found.append(_entry(name, key, value, _synonyms(name, dynamic), read_only=not _is_changeable(name)))
@@ -100,7 +105,7 @@ def broker_entries(dynamic: DynamicConfig) -> list[Entry]:
 
 
 def default_entries(dynamic: DynamicConfig) -> list[Entry]:
-    """Return what was set for all brokers while they run."""
+    """Return the descriptions of the dynamic configs of all brokers."""
     found = []
     for name, text in sorted(dynamic.default.items()):
         key = key_of(name)
@@ -110,7 +115,7 @@ def default_entries(dynamic: DynamicConfig) -> list[Entry]:
 
 
 def logger_entries() -> list[Entry]:
-    """Return the levels of all loggers."""
+    """Return the descriptions of all loggers' levels."""
     return [Entry(name, level, Source.DYNAMIC_BROKER_LOGGER) for name, level in loggers.levels().items()]
 
 
@@ -134,7 +139,7 @@ def _is_changeable(name: str) -> bool:
 
 
 def _synonyms(name: str, dynamic: DynamicConfig) -> list[Synonym]:
-    """Return all values that there are for a broker's key and those that stand in for it, the one that counts first."""
+    """Return all values of a broker's key and of the keys that stand in for it, the one in force first."""
     names = synonyms_of(name)
     levels = (
         (Source.DYNAMIC_BROKER, dynamic.own),
@@ -152,12 +157,12 @@ def _synonyms(name: str, dynamic: DynamicConfig) -> list[Synonym]:
         for each in names
         if (key := BROKER_CONFIG.get(each)) is not None and key.default is not None
     ]
-    # Kafka does so too: what stands in for a key shows only behind a value of the key itself.
+    # As in Kafka, keys that stand in for a key show only behind a value of the key itself.
     return list(dropwhile(lambda synonym: synonym.name != name, found))
 
 
 def _is_sensitive(key: ConfigKey[Any] | None) -> bool:
-    """Whether a value is nobody's business; of a key that is not known, that has to be assumed."""
+    """Whether values of a key are secret. Those of an unknown key may be."""
     return key is None or key.type is ConfigType.PASSWORD
 
 

@@ -1,10 +1,10 @@
-"""What this broker does when configs were changed: it is notified through the store, reads them, and uses them.
+"""Notifications of changed configs: the broker reads the changed configs and uses them.
 
-Owns which notifications have been taken in, and clears away old ones. Must not know who changes configs, nor what any
-config means. Counterparts in Kafka: ZkConfigManager, ZkNodeChangeNotificationListener, ConfigHandler.
+Owns which notifications were handled, and deletes old ones. Must not know who changes configs, nor what any config
+means. Counterparts in Kafka: ZkConfigManager, ZkNodeChangeNotificationListener, ConfigHandler.
 
-Every broker watches /config/changes. Whoever changes configs, a broker or a tool, writes them first and adds a
-numbered znode there that says whose they are; the configs themselves are read from where they are kept.
+Every broker watches /config/changes. A broker or tool that changes configs writes them first, then adds a numbered
+znode there that names their topic or broker.
 """
 
 import logging
@@ -31,7 +31,7 @@ _BROKERS: Final = "brokers/"
 
 
 class ConfigChanges:
-    """The notifications, as one broker takes them in."""
+    """Handles the notifications at one broker."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class ConfigChanges:
         broker_configs: BrokerConfigs,
         changed: Callable[[str], None],
     ) -> None:
-        """`changed` is told of each topic whose configs are others now."""
+        """`changed(topic)` is called for each topic whose configs changed."""
         self._session = session
         self._clock = clock
         self._topic_configs = topic_configs
@@ -52,12 +52,12 @@ class ConfigChanges:
         self._turn = trio.Lock()
 
     def on_store_event(self, event: WatchEvent) -> None:
-        """Take an event of the session."""
+        """Handle an event of the session."""
         if event.path == CONFIG_CHANGES or event.type is EventType.BEGUN:
             self._wake.set()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Take in what was changed, and whatever will be."""
+        """Handle all notifications until cancelled; started when those in the store are handled."""
         await self.catch_up()
         task_status.started()
         while True:
@@ -66,12 +66,12 @@ class ConfigChanges:
             try:
                 await self.catch_up()
             except StoreError as error:
-                logger.warning("changes of configs could not be read: %s", error)
+                logger.warning("Notifications of changed configs could not be read, trying again: %s", error)
                 await trio.sleep(_RETRY_AFTER_SECONDS)
                 self._wake.set()
 
     async def catch_up(self) -> None:
-        """Take in all changes that were made until now; they are in effect when this returns."""
+        """Handle all notifications so far; the changed configs are in effect when this returns."""
         async with self._turn:
             names = await self._session.children(CONFIG_CHANGES, watch=True)
             paths = {int(match[1]): f"{CONFIG_CHANGES}/{name}" for name in names if (match := _CHANGE.fullmatch(name))}

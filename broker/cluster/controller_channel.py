@@ -1,7 +1,7 @@
-"""The way from this broker to whoever is the controller.
+"""Sends this broker's requests to the controller.
 
-Owns who that is, as far as this broker was told, and the connection to it. Must not know what is asked, nor ask again:
-whoever gets an OSError may. Counterpart in Kafka: NodeToControllerChannelManager.
+Owns the connection to the controller that the metadata names. Must not know the requests, nor send one twice: callers
+may after an OSError. Counterpart in Kafka: NodeToControllerChannelManager.
 """
 
 from collections.abc import Callable
@@ -13,27 +13,27 @@ from ottla.wire.schema import Request, Response
 
 
 class LocalController(Protocol):
-    """The controller of this broker itself."""
+    """The controller in this broker."""
 
     async def send(self, request: Request) -> Response:
-        """Have the request handled."""
+        """Return the response."""
         ...
 
 
 class RemoteController(Protocol):
-    """A connection to the controller of another broker."""
+    """A connection to the controller in another broker."""
 
     async def ask_newest(self, request: Request) -> Response:
-        """Return the answer, in the newest version that both sides understand; OSError if there is none."""
+        """Return the response, in the newest version that both sides know; OSError if there is none."""
         ...
 
     async def close(self) -> None:
-        """Ask nothing any more."""
+        """Close the connection."""
         ...
 
 
 class ControllerChannel:
-    """Asks the controller."""
+    """Requests to the controller, wherever it is."""
 
     def __init__(
         self,
@@ -49,10 +49,10 @@ class ControllerChannel:
         self._connected: tuple[int, RemoteController] | None = None
 
     async def ask(self, request: Request) -> Response:
-        """Return the controller's answer; OSError if there is none, or if the one that was asked is not it any more."""
+        """Return the controller's response; OSError if there is none, or the broker asked is no controller any more."""
         controller_id = self._metadata.controller_id
         if controller_id is None:
-            raise ConnectionError("no controller is known")
+            raise ConnectionError("this broker knows no controller")
         if controller_id == self._broker_id:
             response = await self._local.send(request)
         else:
@@ -68,7 +68,7 @@ class ControllerChannel:
         return self._connected[1]
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection, if there is one."""
         connected, self._connected = self._connected, None
         if connected is not None:
             await connected[1].close()

@@ -1,7 +1,7 @@
-"""Tells the controller that this broker has replicas that it cannot serve, because their disk failed.
+"""Notifies the controller that this broker has offline replicas, because their disk failed.
 
-Owns the one notification that stands for all that failed until it was written. Must not know partitions: the controller
-asks which they are, with LeaderAndIsr. Counterpart in Kafka: KafkaZkClient.propagateLogDirEvent.
+Owns the notification, one for all replicas that failed before it is written. Must not know partitions: the controller
+asks for them with LeaderAndIsr. Counterpart in Kafka: KafkaZkClient.propagateLogDirEvent.
 """
 
 import logging
@@ -18,7 +18,7 @@ _RETRY_AFTER_SECONDS: Final = 1.0
 
 
 class OfflineNotice:
-    """Notifies whoever is the controller, now or later."""
+    """The notification, written to the store."""
 
     def __init__(self, session: Session, broker_id: int) -> None:
         self._session = session
@@ -26,11 +26,11 @@ class OfflineNotice:
         self._is_due = trio.Event()
 
     def replica_failed(self) -> None:
-        """Take in that a replica went offline."""
+        """Request a notification, because a replica went offline."""
         self._is_due.set()
 
     async def run(self) -> None:
-        """Write what is due."""
+        """Write requested notifications until cancelled."""
         while True:
             await self._is_due.wait()
             self._is_due = trio.Event()
@@ -38,6 +38,6 @@ class OfflineNotice:
                 path = f"{LOG_DIR_EVENT_NOTIFICATION}/{LOG_DIR_EVENT_PREFIX}"
                 await self._session.create(path, self._data, sequential=True)
             except StoreError as error:
-                logger.warning("the controller does not know yet which replicas are offline: %s", error)
+                logger.warning("The controller could not be notified of offline replicas, trying again: %s", error)
                 await trio.sleep(_RETRY_AFTER_SECONDS)
                 self._is_due.set()

@@ -1,6 +1,6 @@
-"""What this broker knows of the cluster: brokers, topics by name and by id, partitions and their leaders.
+"""The metadata of the cluster at this broker: brokers, topics by name and by id, partitions and their leaders.
 
-PURE. Owns what the controller told last, by UpdateMetadata. Must not know where it comes from nor who asks.
+PURE. Owns the content of the UpdateMetadata requests so far. Must not know who sends them, nor who reads the metadata.
 Counterpart in Kafka: kafka.server.metadata.ZkMetadataCache.
 """
 
@@ -19,7 +19,7 @@ _PROTOCOLS: Final[Mapping[int, str]] = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAIN
 
 
 class Node(NamedTuple):
-    """Where a broker is to be reached through one listener."""
+    """The address of one listener of a broker."""
 
     broker_id: int
     host: str
@@ -28,7 +28,7 @@ class Node(NamedTuple):
 
 
 class PartitionMetadata(NamedTuple):
-    """A partition as all brokers know it; `leader` is -1 while there is none."""
+    """A partition; `leader` is -1 while there is none."""
 
     leader: int
     leader_epoch: int
@@ -47,7 +47,7 @@ class BrokerMetadata(NamedTuple):
 
 
 class MetadataCache:
-    """The cluster as this broker was told of it."""
+    """The brokers, topics and partitions of the cluster."""
 
     def __init__(self) -> None:
         self.controller_id: int | None = None
@@ -58,7 +58,7 @@ class MetadataCache:
         self._topic_names: dict[bytes, str] = {}
 
     def update(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
-        """Take in what the controller tells; return the partitions that are gone with it."""
+        """Apply an UpdateMetadata; return the partitions that it removes."""
         self.controller_id = request.controller_id if request.controller_id >= 0 else None
         self.controller_epoch = request.controller_epoch
         self.brokers = {
@@ -68,12 +68,14 @@ class MetadataCache:
         for topic in request.topic_states:
             self._set_topic_id(topic.topic_name, topic.topic_id)
             for state in topic.partition_states:
-                self._take(TopicPartition(topic.topic_name, state.partition_index), state, gone)
+                self._apply(TopicPartition(topic.topic_name, state.partition_index), state, gone)
         for state in request.ungrouped_partition_states:
-            self._take(TopicPartition(state.topic_name, state.partition_index), state, gone)
+            self._apply(TopicPartition(state.topic_name, state.partition_index), state, gone)
         return gone
 
-    def _take(self, partition: TopicPartition, state: UpdateMetadataPartitionState, gone: list[TopicPartition]) -> None:
+    def _apply(
+        self, partition: TopicPartition, state: UpdateMetadataPartitionState, gone: list[TopicPartition]
+    ) -> None:
         if state.leader == LEADER_DURING_DELETE:
             self._remove(partition)
             gone.append(partition)
@@ -112,42 +114,42 @@ class MetadataCache:
         return self._partitions.keys()
 
     def contains(self, topic: str, partition: int | None = None) -> bool:
-        """Whether there is such a topic, or such a partition of it."""
+        """Whether a topic, or one partition of it, exists."""
         partitions = self._partitions.get(topic)
         return partitions is not None and (partition is None or partition in partitions)
 
     def partitions(self, topic: str) -> Mapping[int, PartitionMetadata]:
-        """Return a topic's partitions by their numbers, none for a topic that there is not."""
+        """Return a topic's partitions by their numbers; none if the topic does not exist."""
         return self._partitions.get(topic, {})
 
     def partition(self, topic: str, partition: int) -> PartitionMetadata | None:
-        """Return what is known of one partition."""
+        """Return one partition, None if it does not exist."""
         return self._partitions.get(topic, {}).get(partition)
 
     def topic_id(self, topic: str) -> bytes:
-        """Return a topic's id; ZERO_UUID for a topic that there is not, or that has none."""
+        """Return a topic's id; ZERO_UUID for a topic that does not exist or has no id."""
         return self._topic_ids.get(topic, ZERO_UUID)
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """Return the name of the topic with this id."""
+        """Return the name of the topic with this id, None if there is none."""
         return self._topic_names.get(topic_id)
 
     def is_alive(self, broker_id: int) -> bool:
-        """Whether a broker is registered, as far as this one was told."""
+        """Whether a broker was registered at the last update."""
         return broker_id in self.brokers
 
     def node(self, broker_id: int, listener: str) -> Node | None:
-        """Return where a live broker is to be reached through a listener."""
+        """Return the address of one listener of a live broker, None if there is none."""
         broker = self.brokers.get(broker_id)
         return None if broker is None else broker.nodes.get(listener)
 
     def nodes(self, listener: str) -> list[Node]:
-        """Return where each live broker is to be reached through a listener."""
+        """Return the address of one listener of each live broker that has it."""
         return [node for broker in self.brokers.values() if (node := broker.nodes.get(listener)) is not None]
 
 
 def _nodes(broker: UpdateMetadataBroker) -> dict[str, Node]:
-    """Where a broker is to be reached, by listener: before version 3 one is named after its protocol."""
+    """Return the addresses by listener. Before version 3 of the request a listener is named after its protocol."""
     if broker.v0_host:
         return {_PROTOCOLS[0]: Node(broker.id, broker.v0_host, broker.v0_port, broker.rack)}
     return {

@@ -1,7 +1,7 @@
-"""The configs that topics were given, as this broker read them from the store.
+"""The configs of topics, as this broker read them from the store.
 
-Owns when they are read: before the broker first hears of a topic's partitions, so that whoever creates a log can ask
-for them without waiting. Must not know what any config means. Counterpart in Kafka: ZkConfigRepository.
+Owns when configs are read: before the broker handles the first request about a topic's partitions, so that the code
+that creates a log has them at once. Must not know what any config means. Counterpart in Kafka: ZkConfigRepository.
 """
 
 import logging
@@ -26,7 +26,7 @@ _RETRY_AFTER_SECONDS: Final = 0.1
 
 
 class TopicConfigs:
-    """The configs of the topics of which this broker has partitions."""
+    """The configs of the topics of this broker's partitions."""
 
     def __init__(self, session: Session, start_soon: StartSoon) -> None:
         self._session = session
@@ -35,7 +35,7 @@ class TopicConfigs:
         self._reading: set[str] = set()
 
     def get(self, topic: str) -> Mapping[str, str]:
-        """Return a topic's configs, none for one that was not read."""
+        """Return a topic's configs; none if they were not read."""
         return self._configs.get(topic, _NONE)
 
     def missing(self, topics: Collection[str]) -> list[str]:
@@ -43,28 +43,32 @@ class TopicConfigs:
         return [topic for topic in topics if topic not in self._configs]
 
     def read(self, topics: Collection[str], then: Callable[[], None]) -> None:
-        """Read topics' configs; `then` is called when they are there."""
+        """Read topics' configs, then call `then`."""
         self._start_soon(self._read, list(topics), then)
 
     def look_up(
         self, topics: Collection[str], respond: Callable[[Mapping[str, Mapping[str, str]]], T]
     ) -> "T | Deferred[T]":
-        """Return the response made of topics' configs; what is not here is read for it alone."""
+        """Return `respond(configs)`, later if configs of topics must be read first. These are not kept."""
         missing = self.missing(topics)
         known = {topic: self.get(topic) for topic in topics}
         if not missing:
             return respond(known)
         reply: Deferred[T] = Deferred(applied=False)
-        self._start_soon(self._answer, missing, lambda found: reply.complete(respond(known | found)))
+
+        async def complete() -> None:
+            reply.complete(respond(known | await self._stored(missing)))
+
+        self._start_soon(complete)
         return reply
 
     def forget(self, topics: Collection[str]) -> None:
-        """Drop the configs of topics that are gone: another one of that name has its own."""
+        """Drop the configs of deleted topics, because a new topic of the same name has its own."""
         for topic in topics:
             self._configs.pop(topic, None)
 
     async def refresh(self, topics: Collection[str]) -> list[str]:
-        """Read again what has changed; return those topics of which this broker has anything."""
+        """Read the configs of changed topics again, if this broker has them; return these topics."""
         wanted = [topic for topic in topics if topic in self._configs or topic in self._reading]
         found = await self._stored(wanted) if wanted else {}
         refreshed = [topic for topic in wanted if topic in self._configs or topic in self._reading]
@@ -74,13 +78,10 @@ class TopicConfigs:
     async def _read(self, topics: list[str], then: Callable[[], None]) -> None:
         self._reading.update(topics)
         for topic, config in (await self._stored(topics)).items():
-            # What a refresh has put there meanwhile is newer.
+            # Configs from a refresh meanwhile are newer.
             self._configs.setdefault(topic, config)
         self._reading.difference_update(topics)
         then()
-
-    async def _answer(self, topics: list[str], then: Callable[[Mapping[str, Mapping[str, str]]], None]) -> None:
-        then(await self._stored(topics))
 
     async def _stored(self, topics: list[str]) -> dict[str, Mapping[str, str]]:
         while True:
@@ -88,7 +89,7 @@ class TopicConfigs:
                 found = await self._session.get_many([topic_config_path(topic) for topic in topics])
                 break
             except StoreError as error:
-                logger.warning("configs of topics could not be read: %s", error)
+                logger.warning("Configs of topics could not be read, trying again: %s", error)
                 await trio.sleep(_RETRY_AFTER_SECONDS)
         return {
             topic: _NONE if znode is None else _decode(topic, znode[0])
@@ -97,5 +98,5 @@ class TopicConfigs:
 
 
 def _decode(topic: str, data: bytes) -> Mapping[str, str]:
-    """Return configs; none if they cannot be read: a broker that stops over them serves no topic at all."""
+    """Return configs, none if they are unreadable, because the broker must go on for other topics."""
     return read_or_pass_over(topic_config_path(topic), decode_config, data) or _NONE

@@ -1,6 +1,7 @@
 """The names of topics: which are legal, and which are Kafka's own.
 
-PURE. Counterpart in Kafka: org.apache.kafka.common.internals.Topic.
+PURE. Owns the rules of names. Must not know which topics exist. Counterpart in Kafka:
+org.apache.kafka.common.internals.Topic.
 """
 
 import re
@@ -23,7 +24,7 @@ def is_internal(topic: str) -> bool:
 
 
 def name_fault(name: str) -> str | None:
-    """Say what is wrong with a topic's name."""
+    """Return the fault of a topic's name, None if there is none."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
@@ -36,7 +37,7 @@ def name_fault(name: str) -> str | None:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that no topic may have."""
+    """Raise KafkaError for a name that no topic may have."""
     fault = name_fault(name)
     if fault is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}")

@@ -1,7 +1,7 @@
-"""Znodes that cannot be read: they are passed over, and the operator is told which.
+"""Unreadable znodes, which are passed over and logged.
 
-Owns that one line. Must not know what any znode means. Kafka fails there, as often as it looks: at a znode of another
-shape than its own no controller begins; here what is sound goes on being served.
+Owns the log line. Must not know what any znode means. No counterpart in Kafka, whose controller does not start while
+one znode is unreadable; here everything else is served.
 """
 
 import logging
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def read_or_pass_over(path: str, decode: Callable[[bytes], T], data: bytes) -> T | None:
-    """Return what a znode says, None if that cannot be understood."""
+    """Return the decoded data of a znode; log and return None if it cannot be decoded."""
     try:
         return decode(data)
     except ZnodeError as error:

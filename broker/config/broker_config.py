@@ -1,8 +1,8 @@
-"""The broker's configuration: its own keys, and one object that holds the values of all.
+"""The broker's configuration: the broker's own keys, and one object with the values of all keys.
 
-Owns where values come from (a properties file, the environment, the command line) and the rules between keys. Keys of
-storage and of groups are declared by `ottla.log.config` and `ottla.coordinator.config`. It must not know who reads a
-value. Counterpart: KafkaConfig, ServerConfigs, and KafkaDockerWrapper for the environment.
+Owns the sources of values (a properties file, the environment, the command line) and the rules between keys.
+`ottla.log.config` and `ottla.coordinator.config` declare the keys of storage and groups. Must not know which code reads
+a value. Counterparts in Kafka: KafkaConfig, ServerConfigs, and KafkaDockerWrapper for the environment.
 """
 
 import re
@@ -23,26 +23,26 @@ from ottla.wire.config_def import Check, ConfigDef, ConfigError, ConfigKey, Conf
 from ottla.zk.config import ZOOKEEPER_CONFIG, from_system_properties
 
 ENVIRONMENT_PREFIX = "KAFKA_"
-# What Kafka's image keeps for its own start script.
+# Variables that Kafka's container image reserves for its start script.
 NOT_FROM_ENVIRONMENT = re.compile(
     "KAFKA_(VERSION|HEAP_OPTS|LOG4J_OPTS|OPTS|JMX_OPTS|JVM_PERFORMANCE_OPTS|GC_LOG_OPTS|LOG4J_ROOT_LOGLEVEL|"
     "LOG4J_LOGGERS|TOOLS_LOG4J_LOGLEVEL|JMX_HOSTNAME)"
 )
 
-# The one class of Kafka's that chooses replicas for consumers.
+# The only class of Kafka's own that chooses replicas for consumers.
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 def _selector_fault(name: str) -> str | None:
     if name in ("", RACK_AWARE):
         return None
-    return f"Ottla cannot run Java classes; unset it, or set it to {RACK_AWARE}"
+    return f"Ottla cannot run Java classes; unset the key, or set it to {RACK_AWARE}"
 
 
 class BrokerConfig:
-    """The values of one broker: all in `values` by Kafka's names, those of its own keys as attributes too.
+    """The values of one broker: all in `values` by Kafka's names, those of the broker's own keys as attributes too.
 
-    `texts` is what was set, as it was written, whether it is declared or not; `system_properties` are Java's.
+    `texts` holds the keys that were set, declared or not, with their unparsed values. `system_properties` are Java's.
     """
 
     __slots__ = (
@@ -71,7 +71,7 @@ class BrokerConfig:
         "broker.id",
         ConfigType.INT,
         -1,
-        doc="The number of this broker. Unset, one is taken from the cluster's counter and kept in the data directory.",
+        doc="The id of this broker. Unset: the next one of the cluster's counter, kept in the data directory.",
         importance=Importance.HIGH,
     )
     node_id = ConfigKey(
@@ -82,39 +82,40 @@ class BrokerConfig:
         importance=Importance.HIGH,
     )
     broker_id_generation_enable = ConfigKey(
-        "broker.id.generation.enable", ConfigType.BOOLEAN, True, doc="Whether a broker without a number gets one."
+        "broker.id.generation.enable", ConfigType.BOOLEAN, True, doc="Whether a broker without a `broker.id` gets one."
     )
     reserved_broker_max_id = ConfigKey(
         "reserved.broker.max.id",
         ConfigType.INT,
         1000,
         at_least(0),
-        doc="The highest number that may be set by hand; those that are taken from the counter begin above it.",
+        doc="The highest `broker.id` that may be set; those of the cluster's counter begin above it.",
     )
     num_recovery_threads_per_data_dir = ConfigKey(
         "num.recovery.threads.per.data.dir",
         ConfigType.INT,
         1,
         at_least(1),
-        doc="How many logs of a directory are recovered at a time at a start after a crash, each by a process.",
+        doc="How many logs of one data directory are recovered at a time after a crash, each by a process.",
         importance=Importance.HIGH,
         dynamic="cluster-wide",
     )
     broker_rack = ConfigKey[str | None](
-        "broker.rack", ConfigType.STRING, None, doc="The rack of this broker, told to clients."
+        "broker.rack", ConfigType.STRING, None, doc="The rack of this broker, sent to clients."
     )
     replica_selector_class = ConfigKey[str | None](
         "replica.selector.class",
         ConfigType.STRING,
         None,
         Check("", _selector_fault),
-        doc=f"Whom consumers read from: unset, the leader; `{RACK_AWARE}`, a replica in their rack (`client.rack`).",
+        doc="The replica that consumers read from. Unset: the leader. "
+        f"`{RACK_AWARE}`: a replica in the rack of the consumer (`client.rack`).",
     )
     auto_create_topics_enable = ConfigKey(
         "auto.create.topics.enable",
         ConfigType.BOOLEAN,
         True,
-        doc="Whether a client that asks for a topic that does not exist gets it created.",
+        doc="Whether a topic is created when a client asks for it and it does not exist.",
         importance=Importance.HIGH,
     )
     delete_topic_enable = ConfigKey(
@@ -129,17 +130,20 @@ class BrokerConfig:
         ConfigType.INT,
         1,
         at_least(1),
-        doc="Partitions of a topic for which no number is given.",
+        doc="Partitions of a topic that is created without a number of them.",
     )
     default_replication_factor = ConfigKey(
-        "default.replication.factor", ConfigType.INT, 1, doc="Replicas of a topic for which no number is given."
+        "default.replication.factor",
+        ConfigType.INT,
+        1,
+        doc="Replicas of a topic that is created without a number of them.",
     )
     socket_request_max_bytes = ConfigKey(
         "socket.request.max.bytes",
         ConfigType.INT,
         104857600,
         at_least(1),
-        doc="The largest request; a connection that announces a larger one is closed.",
+        doc="The largest request. A connection that announces a larger one is closed.",
         importance=Importance.HIGH,
     )
     socket_send_buffer_bytes = ConfigKey(
@@ -157,14 +161,14 @@ class BrokerConfig:
         doc="How many connections may wait to be accepted.",
     )
     connections_max_idle_ms = ConfigKey(
-        "connections.max.idle.ms", ConfigType.LONG, 600000, doc="After how long an idle connection is closed."
+        "connections.max.idle.ms", ConfigType.LONG, 600000, doc="How long a connection may be idle before it is closed."
     )
     fetch_max_bytes = ConfigKey(
         "fetch.max.bytes",
         ConfigType.INT,
         57671680,
         at_least(1024),
-        doc="The most bytes of records that one fetch is answered with, whatever the client asks for.",
+        doc="The most bytes of records in the response to a fetch, whatever the client asks for.",
     )
     max_incremental_fetch_session_cache_slots = ConfigKey(
         "max.incremental.fetch.session.cache.slots",
@@ -178,13 +182,13 @@ class BrokerConfig:
         ConfigType.INT,
         2000,
         at_least(1),
-        doc="How many partitions one page of a description of topics holds at most.",
+        doc="The most partitions in one response to DescribeTopicPartitions.",
     )
     auto_leader_rebalance_enable = ConfigKey(
         "auto.leader.rebalance.enable",
         ConfigType.BOOLEAN,
         True,
-        doc="Whether the first replicas of partitions are made leaders again when too many do not lead.",
+        doc="Whether preferred replicas become leaders again when a broker leads too few of its partitions.",
         importance=Importance.HIGH,
     )
     leader_imbalance_check_interval_seconds = ConfigKey(
@@ -192,14 +196,14 @@ class BrokerConfig:
         ConfigType.LONG,
         300,
         at_least(1),
-        doc="How often the controller looks whether partitions are led by their first replicas.",
+        doc="How often the controller checks whether preferred replicas lead.",
         importance=Importance.HIGH,
     )
     leader_imbalance_per_broker_percentage = ConfigKey(
         "leader.imbalance.per.broker.percentage",
         ConfigType.INT,
         10,
-        doc="How many of the partitions that a broker should lead may be led by others.",
+        doc="The percentage of a broker's preferred partitions that other brokers may lead.",
         importance=Importance.HIGH,
     )
     replica_lag_time_max_ms = ConfigKey(
@@ -214,34 +218,34 @@ class BrokerConfig:
         ConfigType.INT,
         1048576,
         at_least(0),
-        doc="The most bytes that a follower asks for of one partition at a time; a larger batch comes all the same.",
+        doc="The most bytes of one partition that a follower fetches at a time; a larger batch comes all the same.",
     )
     replica_fetch_response_max_bytes = ConfigKey(
         "replica.fetch.response.max.bytes",
         ConfigType.INT,
         10485760,
         at_least(0),
-        doc="The most bytes that a follower asks for at a time, of all partitions together.",
+        doc="The most bytes of all partitions together that a follower fetches at a time.",
     )
     replica_fetch_min_bytes = ConfigKey(
         "replica.fetch.min.bytes",
         ConfigType.INT,
         1,
-        doc="With fewer bytes than that a leader lets a follower wait.",
+        doc="Bytes that must be available before a leader answers a follower's fetch.",
         importance=Importance.HIGH,
     )
     replica_fetch_wait_max_ms = ConfigKey(
         "replica.fetch.wait.max.ms",
         ConfigType.INT,
         500,
-        doc="How long a leader lets a follower wait; at most `replica.lag.time.max.ms`.",
+        doc="How long a leader lets a follower's fetch wait; at most `replica.lag.time.max.ms`.",
         importance=Importance.HIGH,
     )
     replica_socket_timeout_ms = ConfigKey(
         "replica.socket.timeout.ms",
         ConfigType.INT,
         30000,
-        doc="How long a follower waits for its leader's answer; at least `replica.fetch.wait.max.ms`.",
+        doc="How long a follower waits for a response; at least `replica.fetch.wait.max.ms`.",
         importance=Importance.HIGH,
     )
     replica_fetch_backoff_ms = ConfigKey(
@@ -249,13 +253,13 @@ class BrokerConfig:
         ConfigType.INT,
         1000,
         at_least(0),
-        doc="How long a follower rests after its leader answered with an error, or not at all.",
+        doc="How long a follower pauses after a fetch that failed.",
     )
     num_replica_fetchers = ConfigKey(
         "num.replica.fetchers",
         ConfigType.INT,
         1,
-        doc="Connections by which followers fetch from one leader; each partition has its place on one of them.",
+        doc="Connections over which a broker fetches from one leader; each partition uses one of them.",
         importance=Importance.HIGH,
         dynamic="cluster-wide",
     )
@@ -271,32 +275,32 @@ class BrokerConfig:
         ConfigType.STRING,
         NEWEST,
         Check(f"[{OLDEST}, ..., {NEWEST}]", version_fault),
-        doc="The Kafka release whose protocol brokers speak among themselves. While a cluster is upgraded broker by "
-        "broker it stays that of the oldest one.",
+        doc="The Kafka release whose protocol brokers use among themselves. While a cluster is upgraded broker by "
+        "broker, it is that of the oldest broker.",
     )
     controller_socket_timeout_ms = ConfigKey(
         "controller.socket.timeout.ms",
         ConfigType.INT,
         30000,
-        doc="How long the controller and the other brokers wait for each other's answers.",
+        doc="How long the controller and the other brokers wait for each other's responses.",
     )
     controlled_shutdown_enable = ConfigKey(
         "controlled.shutdown.enable",
         ConfigType.BOOLEAN,
         True,
-        doc="Whether a broker that stops first has others take over the partitions that it leads.",
+        doc="Whether a broker moves leadership to other brokers before it stops.",
     )
     controlled_shutdown_max_retries = ConfigKey(
         "controlled.shutdown.max.retries",
         ConfigType.INT,
         3,
-        doc="How often it asks for that, if there is no answer or not all of its partitions found a leader.",
+        doc="How often a stopping broker asks the controller to move its leadership, until that succeeds.",
     )
     controlled_shutdown_retry_backoff_ms = ConfigKey(
         "controlled.shutdown.retry.backoff.ms",
         ConfigType.LONG,
         5000,
-        doc="How long it waits before it asks again.",
+        doc="How long a stopping broker waits before it asks again.",
     )
     transaction_max_timeout_ms = ConfigKey(
         "transaction.max.timeout.ms",
@@ -308,7 +312,7 @@ class BrokerConfig:
     )
 
     def __init__(self, texts: Mapping[str, str], system_properties: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Read values from their text; keys that are not declared are left out."""
+        """Parse the values of declared keys; ConfigError for one that is invalid, refused, or contradicts another."""
         self.texts = dict(texts)
         self.system_properties = system_properties
         for name, text in texts.items():
@@ -341,9 +345,9 @@ class BrokerConfig:
         defaults: Mapping[str, str] = MappingProxyType({}),
         address: Address = Address(),  # noqa: B008 - immutable
     ) -> tuple[Self, list[str]]:
-        """Read a file, then the environment, then overrides, each over the one before; return what to warn of too.
+        """Return the configuration and its warnings. Overrides count before the environment, this before the file.
 
-        `defaults` take the place of Kafka's. `address` is where the one listener is wanted, whatever else is said.
+        `defaults` replace Kafka's. `address` is that of the only listener, whatever the listener keys say.
         """
         properties = system_properties(environ)
         texts = {
@@ -392,7 +396,7 @@ def _check_replica_wait(values: Mapping[str, Any]) -> None:
 
 
 def _agree_on_broker_id(values: dict[str, Any], *, is_kraft: bool) -> None:
-    """Make `broker.id` and `node.id` one, and check it as Kafka does."""
+    """Give `broker.id` and `node.id` the same value, and check it as Kafka does."""
     broker_id, node_id = values["broker.id"], values["node.id"]
     if broker_id != -1 and node_id not in (-1, broker_id):
         raise ConfigError("You must set `node.id` to the same value as `broker.id`.")
@@ -408,12 +412,12 @@ def _agree_on_broker_id(values: dict[str, Any], *, is_kraft: bool) -> None:
 
 
 def is_known(name: str) -> bool:
-    """Return whether Kafka has this key."""
+    """Whether Kafka has this key."""
     return name in BROKER_CONFIG or is_refused(name) or name.startswith("listener.name.") or name in without_effect()
 
 
 def similar_key(name: str) -> str | None:
-    """Return the known key that a misspelt one most likely means."""
+    """Return the known key that a misspelt name most likely means."""
     return nearest(name, [*BROKER_CONFIG, *without_effect()])
 
 
@@ -426,7 +430,7 @@ def _warning(name: str) -> str | None:
 
 def read_properties(file: Path) -> dict[str, str]:
     """Read a file in Java's properties format; OSError when it cannot be read."""
-    import javaproperties  # 70 ms that a start without a file need not pay
+    import javaproperties  # takes 70 ms, which a start without a file saves
 
     with file.open("rb") as stream:
         try:
@@ -436,7 +440,7 @@ def read_properties(file: Path) -> dict[str, str]:
 
 
 def from_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the keys that KAFKA_* variables set, by the rule of Kafka's container image."""
+    """Return the keys that KAFKA_* variables set, named as by Kafka's container image."""
     return {
         name.replace(ENVIRONMENT_PREFIX, "").lower().replace("_", ".").replace("...", "-").replace("..", "_"): value
         for name, value in environ.items()
@@ -445,6 +449,6 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def system_properties(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the -D of KAFKA_OPTS, by which Kafka's start script passes system properties on to Java."""
+    """Return the -D options of KAFKA_OPTS, which Kafka's start script passes to Java as system properties."""
     options = [each[2:].partition("=") for each in environ.get("KAFKA_OPTS", "").split() if each.startswith("-D")]
     return {name: value for name, _, value in options}

@@ -1,7 +1,7 @@
-"""How many connections a broker takes, how fast, and how much memory their requests may wait in.
+"""Limits: how many connections a broker accepts, how fast, and how much memory their requests may use.
 
-Owns those keys and their reading, for the broker and for each of its listeners. It must not count anything, open a
-socket or ask a name server. Counterpart: SocketServerConfigs and the connection quotas of KafkaConfig.
+Owns these keys and their reading, for the broker and for each listener. Must not count anything, open a socket or ask a
+name server. Counterparts in Kafka: SocketServerConfigs and the connection quotas of KafkaConfig.
 """
 
 import re
@@ -22,9 +22,9 @@ CONNECTION_CONFIG = ConfigDef(
             ConfigType.INT,
             UNLIMITED,
             at_least(0),
-            doc="The most connections at a time; further ones wait until another ends, but one to the inter-broker "
-            "listener ends the least recently used one of another listener. `listener.name.<name>.max.connections` "
-            "bounds one listener.",
+            doc="The most connections at a time. A further one waits until another ends, but one to the inter-broker "
+            "listener closes the least recently used one of another listener. `listener.name.<name>.max.connections` "
+            "limits one listener.",
             dynamic="cluster-wide",
         ),
         ConfigKey(
@@ -39,7 +39,7 @@ CONNECTION_CONFIG = ConfigDef(
             OVERRIDES,
             ConfigType.STRING,
             "",
-            doc="The same for single addresses or host names, as HOST:NUMBER pairs.",
+            doc="`max.connections.per.ip` of single addresses or host names, as HOST:NUMBER pairs.",
             dynamic="cluster-wide",
         ),
         ConfigKey(
@@ -47,23 +47,24 @@ CONNECTION_CONFIG = ConfigDef(
             ConfigType.INT,
             UNLIMITED,
             at_least(0),
-            doc="How many connections are accepted in a second; further ones wait. Those to the inter-broker listener "
-            "count for `listener.name.<name>.max.connection.creation.rate` only, the bound of one listener.",
+            doc="How many connections are accepted in a second; further ones wait. "
+            "`listener.name.<name>.max.connection.creation.rate` limits one listener, and is the only limit of the "
+            "inter-broker listener.",
             dynamic="cluster-wide",
         ),
         ConfigKey(
             "queued.max.request.bytes",
             ConfigType.LONG,
             -1,
-            doc="Memory for all requests that have begun to arrive and are not done; when it is in use, no more of a "
-            "request is read than its beginning. Not above 0: without bound.",
+            doc="Memory for all requests that have begun to arrive and are not done. While it is used up, only the "
+            "beginning of a further request is read. 0 or less: no limit.",
         ),
         ConfigKey(
             "quota.window.num",
             ConfigType.INT,
             11,
             at_least(1),
-            doc="Over how many windows a rate is measured.",
+            doc="The number of windows over which a rate is measured.",
             importance=Importance.LOW,
         ),
         ConfigKey(
@@ -71,7 +72,7 @@ CONNECTION_CONFIG = ConfigDef(
             ConfigType.INT,
             1,
             at_least(1),
-            doc="The length of such a window.",
+            doc="The length of each window of `quota.window.num`.",
             importance=Importance.LOW,
         ),
     ]
@@ -79,14 +80,14 @@ CONNECTION_CONFIG = ConfigDef(
 
 
 class Limits(NamedTuple):
-    """The bounds of the broker, or of one listener."""
+    """The limits of the broker, or of one listener."""
 
     connections: int = UNLIMITED
     creation_rate: int = UNLIMITED
 
 
 class ConnectionLimits(NamedTuple):
-    """All bounds on connections. `per_ip_overrides` is by address or host name, `of_listener` by listener."""
+    """All limits of connections. `per_ip_overrides` is by address or host name, `of_listener` by listener."""
 
     broker: Limits = Limits()
     of_listener: Mapping[str, Limits] = MappingProxyType({})
@@ -100,7 +101,7 @@ class ConnectionLimits(NamedTuple):
 def read_connection_limits(
     values: Mapping[str, Any], texts: Mapping[str, str], listeners: Iterable[str], inter_broker_listener: str
 ) -> ConnectionLimits:
-    """Read the keys, and what `texts` says for single listeners, and check them against each other as Kafka does."""
+    """Return the limits, those of listeners from `texts`; ConfigError if two keys contradict each other."""
 
     def of_listener(listener: str, name: str) -> int:
         text = texts.get(f"listener.name.{listener.lower()}.{name}")

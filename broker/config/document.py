@@ -1,17 +1,16 @@
 """Writes docs/configuration.md from the declared keys: `python -m ottla.broker.config.document`.
 
-Counterpart: ConfigDef.toHtml.
+Owns the page's layout. Must not know what a key means. Counterpart in Kafka: ConfigDef.toHtml.
 """
 
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 from ottla.broker.config.broker_config import BROKER_CONFIG
 from ottla.broker.config.ignored_keys import REFUSED, REFUSED_FAMILIES, without_effect
 from ottla.broker.config.throttle import THROTTLE_CONFIG
 from ottla.log.config import TOPIC_CONFIG
-from ottla.wire.config_def import ConfigKey, render
+from ottla.wire.config_def import ConfigDef, ConfigKey, render
 
 HEAD = """\
 # Configuration
@@ -20,30 +19,30 @@ Written by `make docs` from the declarations in the code; do not edit.
 
 Keys and values are Kafka's. `ottla serve` reads them from a properties file, then from `KAFKA_*` environment variables
 (`KAFKA_LOG_DIRS` is `log.dirs`; `__` stands for `_`, `___` for `-`), then from `--override key=value`, then from its
-options `--data`, and `--listen` and `--port` for a broker with one listener; the last counts. Without a file two
-defaults are not Kafka's: `listeners` is `PLAINTEXT://localhost:9092`, and `log.dir` is `$XDG_DATA_HOME/ottla`.
+options `--data`, and `--listen` and `--port` for a broker with one listener. The last value counts. Without a file two
+defaults differ from Kafka's: `listeners` is `PLAINTEXT://localhost:9092`, and `log.dir` is `$XDG_DATA_HOME/ottla`.
 """
 TABLE = ["", "| key | type | default | values | meaning |", "|---|---|---|---|---|"]
 BROKER_HEAD = """\
-What may change while the broker runs, by AlterConfigs and IncrementalAlterConfigs, says for whom: one broker, or one
-broker or all. A value for this broker counts before one for all, this before the file, and the file before the default.
+AlterConfigs and IncrementalAlterConfigs change some keys while the broker runs: for one broker, or for one or all. A
+value for one broker counts before a value for all, this before the file, and the file before the default.
 """
 BROKER_TABLE = ["", "| key | type | default | values | may change for | meaning |", "|---|---|---|---|---|---|"]
-ONLY_WHILE_IT_RUNS = "These no file can set, only AlterConfigs and IncrementalAlterConfigs."
+ONLY_WHILE_IT_RUNS = "No file can set these keys, only AlterConfigs and IncrementalAlterConfigs."
 _MAY_CHANGE_FOR = {"read-only": "", "per-broker": "one", "cluster-wide": "one or all"}
 
 
 def document() -> str:
-    """Return the whole page."""
-    lines = [HEAD, "## Broker", "", BROKER_HEAD.strip(), *BROKER_TABLE, *_broker_rows(BROKER_CONFIG.values())]
-    lines += ["", ONLY_WHILE_IT_RUNS, *BROKER_TABLE, *_broker_rows(THROTTLE_CONFIG.values())]
-    lines += ["", "## Topics", "", "Without a value of its own a topic has the broker's (`log.*` and others)."]
-    lines += [*TABLE, *_rows(TOPIC_CONFIG.values())]
+    """Return the page."""
+    lines = [HEAD, "## Broker", "", BROKER_HEAD.strip(), *BROKER_TABLE, *_rows(BROKER_CONFIG, of_broker=True)]
+    lines += ["", ONLY_WHILE_IT_RUNS, *BROKER_TABLE, *_rows(THROTTLE_CONFIG, of_broker=True)]
+    lines += ["", "## Topics", "", "A topic without a value of its own has the broker's (`log.*` and others)."]
+    lines += [*TABLE, *_rows(TOPIC_CONFIG)]
     lines += [
         "",
         "## Refused",
         "",
-        "Ottla does not start with these keys set, since to ignore them would be unsafe:",
+        "Ottla does not start with one of these keys, because it would be unsafe to ignore them:",
         "",
     ]
     lines += [f"- `{name}`{_harmless(values)}: {reason}." for name, (reason, values) in sorted(REFUSED.items())]
@@ -53,18 +52,11 @@ def document() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rows(keys: Iterable[ConfigKey[Any]]) -> list[str]:
+def _rows(keys: ConfigDef, *, of_broker: bool = False) -> list[str]:
     return [
-        f"| `{key.name}` | {key.type.name.lower()} | {_default(key.default)} | {_values(key)} | {key.doc} |"
-        for key in sorted(keys, key=lambda key: key.name)
-    ]
-
-
-def _broker_rows(keys: Iterable[ConfigKey[Any]]) -> list[str]:
-    return [
-        f"| `{key.name}` | {key.type.name.lower()} | {_default(key.default)} | {_values(key)} | "
-        f"{_MAY_CHANGE_FOR[key.dynamic]} | {key.doc} |"
-        for key in sorted(keys, key=lambda key: key.name)
+        f"| `{name}` | {key.type.name.lower()} | {_default(key.default)} | {_values(key)} | "
+        f"{f'{_MAY_CHANGE_FOR[key.dynamic]} | ' if of_broker else ''}{key.doc} |"
+        for name, key in sorted(keys.items())
     ]
 
 

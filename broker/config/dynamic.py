@@ -1,10 +1,10 @@
-"""The configuration of a broker as it may change while the broker runs.
+"""The broker's configuration as it changes while the broker runs.
 
-Owns what is set for this broker and for all brokers over what its file says, which of it can stand, the values in
-force, and who is told of changes. Must not know where any of it is kept. Counterpart in Kafka: DynamicBrokerConfig.
+Owns the values set for this broker and for all brokers, their checks, the values in force, and the subscribers to
+changes. Must not know where values are stored. Counterpart in Kafka: DynamicBrokerConfig.
 
-What is set for this broker counts first, then what is set for all, then the file (and what stood in for it at start),
-then the default. Keys of one meaning and several units count as one: whichever level sets any of them sets them all.
+A value for this broker counts first, then a value for all brokers, then the file and other sources of the start, then
+the default. Keys of one meaning in several units count as one: a level that sets one of them sets them all.
 """
 
 import logging
@@ -21,29 +21,26 @@ from ottla.wire.config_def import ConfigDef, ConfigError, ConfigKey, invalid_val
 
 logger = logging.getLogger("kafka.server.DynamicBrokerConfig")
 
-# Keys that no file can set.
-_NEVER_STATIC: Final = THROTTLE_CONFIG
-
 CHANGEABLE: Final = ConfigDef(
-    [*(key for key in BROKER_CONFIG.values() if key.dynamic != "read-only"), *_NEVER_STATIC.values()]
+    [*(key for key in BROKER_CONFIG.values() if key.dynamic != "read-only"), *THROTTLE_CONFIG.values()]
 )
-"""Every key that a running broker takes."""
+"""Every key that may change while a broker runs."""
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _LISTENER_KEY: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
-# Keys of one meaning and several units; the first that is set counts.
+# Keys of one meaning in several units; the first that is set counts.
 _FAMILIES: Final = (
     ("log.roll.ms", "log.roll.hours"),
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
 )
 _FLUSH_INTERVALS: Final = ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
-# Kafka takes these for single listeners, and for nothing else.
+# Kafka changes these for single listeners only.
 _PER_LISTENER: Final = re.compile(
     r"ssl\.(keystore\.(type|location|password|certificate\.chain|key)|key\.password"
     r"|truststore\.(type|location|password|certificates))"
 )
-# Of a listener's own keys those that may be set for all brokers.
+# The only keys of a single listener that may be set for all brokers.
 _CLUSTER_WIDE_OF_LISTENER: Final = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 _THREADS: Final = (
     "background.threads",
@@ -57,7 +54,7 @@ Changed = Callable[[BrokerConfig], Awaitable[None]]
 
 
 class DynamicConfig:
-    """The values in force at one broker, and what they come from."""
+    """The values in force at one broker, and their sources."""
 
     def __init__(self, static: BrokerConfig) -> None:
         self.static = static
@@ -68,15 +65,14 @@ class DynamicConfig:
         self._subscribers: list[tuple[frozenset[str], Changed]] = []
 
     def subscribe(self, names: Iterable[str], changed: Changed) -> None:
-        """Have `changed` called with the new configuration whenever one of these keys has another value.
+        """Await `changed` with the new configuration whenever one of these keys, or one of a listener, has changed.
 
-        A key counts as well where it is set for a single listener.
-        Whoever changed it is answered when that has returned.
+        `update` returns, and the client gets its response, when all subscribers have returned.
         """
         self._subscribers.append((frozenset(names), changed))
 
     def usable(self, stored: Mapping[str, str], *, per_broker: bool) -> dict[str, str]:
-        """Return what of a level can stand, by itself; whoever wrote the rest, no broker stops over it."""
+        """Return the valid configs of a level; log the others, which a tool may have written."""
         found = {}
         for name, text in stored.items():
             try:
@@ -84,58 +80,58 @@ class DynamicConfig:
                 _check_texts({name: text}, per_broker=per_broker)
                 found[name] = text
             except ConfigError as error:
-                logger.error("ignored as a dynamic config of %s: %s", _level(per_broker), error)
+                logger.error("A dynamic config of %s is ignored: %s", _level(per_broker), error)
         return found
 
     def check(self, wanted: Mapping[str, str], *, per_broker: bool) -> None:
-        """Raise ConfigError, in Kafka's words, if a level cannot be changed to this."""
+        """Raise ConfigError, in Kafka's words, if a level cannot change to `wanted`."""
         _check_texts(wanted, per_broker=per_broker)
         levels = (self.default, wanted) if per_broker else (wanted, self.own)
         new = BrokerConfig(_over(self.static.texts, *levels))
         try:
             _check_change(self.current.values, new.values)
         except ConfigError as error:
-            # How Kafka wraps what its parts refuse.
+            # As Kafka wraps the errors of its parts.
             cause = f"org.apache.kafka.common.config.ConfigException: {error}"
             raise ConfigError(f"Invalid value {cause} for configuration Invalid dynamic configuration") from error
 
     def never_static(self, name: str) -> int:
         """Return the value in force of a key that no file can set."""
         text = self.own.get(name, self.default.get(name))
-        key: ConfigKey[int] = _NEVER_STATIC[name]
+        key: ConfigKey[int] = THROTTLE_CONFIG[name]
         return key.default if text is None else key.parse(text)
 
     async def update(self, default: Mapping[str, str], own: Mapping[str, str]) -> None:
-        """Take both levels as they are kept now; returns when what has changed is in effect."""
+        """Use the stored configs of both levels; return when the changes are in effect."""
         default, own = self.usable(default, per_broker=False), self.usable(own, per_broker=True)
         try:
             new = BrokerConfig(_over(self.static.texts, default, own))
         except ConfigError as error:
-            logger.error("the dynamic configs cannot be used together and are not: %s", error)
+            logger.error("The stored dynamic configs contradict each other, the old ones stay in force: %s", error)
             return
         old, self.current, self.default, self.own = self.current, new, default, own
         changed = _differences(old.values, new.values) | _differences(old.texts, new.texts)
         if not changed:
             return
-        logger.info("changed configs: %s", ", ".join(sorted(changed)))
+        logger.info("These configs have changed: %s", ", ".join(sorted(changed)))
         self.log_defaults = LogConfig.from_broker(new.values)
         bases = {_base(name) for name in changed}
-        for names, tell in self._subscribers:
+        for names, notify in self._subscribers:
             if not names.isdisjoint(bases):
                 try:
-                    await tell(new)
+                    await notify(new)
                 except Exception:
-                    logger.exception("A bug: changed configs could not be used")
+                    logger.exception("A bug: a part of the broker could not use the changed configs")
 
 
 def key_of(name: str) -> ConfigKey[Any] | None:
-    """Return the key of a name, also of one that is set for a single listener; None for one that nobody knows."""
-    known = BROKER_CONFIG.get(name) or _NEVER_STATIC.get(name)
+    """Return the declared key of a name, with or without a listener's prefix; None if there is none."""
+    known = BROKER_CONFIG.get(name) or THROTTLE_CONFIG.get(name)
     return known or BROKER_CONFIG.get(_base(name))
 
 
 def synonyms_of(name: str) -> tuple[str, ...]:
-    """Return the keys that a value may come from, in the order in which they count."""
+    """Return the keys that a value may come from, the first that is set counts."""
     if name == _FLUSH_INTERVALS[0]:
         return _FLUSH_INTERVALS
     family = next((each for each in _FAMILIES if name in each), (name,))
@@ -148,7 +144,7 @@ def _base(name: str) -> str:
 
 
 def _over(static: Mapping[str, str], *levels: Mapping[str, str]) -> dict[str, str]:
-    """Lay levels over each other. A key of a higher one hides all of its family below."""
+    """Return the texts with the levels laid over them. A key of a higher level hides its family in the lower ones."""
     found = dict(static)
     for level in levels:
         for name, text in level.items():
@@ -160,7 +156,7 @@ def _over(static: Mapping[str, str], *levels: Mapping[str, str]) -> dict[str, st
 
 
 def _check_texts(texts: Mapping[str, str], *, per_broker: bool) -> None:
-    """Check what can be said of a level without the others."""
+    """Raise ConfigError for a level that is invalid by itself."""
     fixed = [name for name in texts if _is_fixed(name)]
     if fixed:
         raise ConfigError(f"Cannot update these configs dynamically: {_set(fixed)}")
@@ -182,7 +178,7 @@ def _check_texts(texts: Mapping[str, str], *, per_broker: bool) -> None:
 
 
 def _is_fixed(name: str) -> bool:
-    """Whether Kafka knows a key that only a restart changes; what nobody knows may be set."""
+    """Whether this is a key of Kafka's that only a restart changes. Unknown keys may be set."""
     if name in CHANGEABLE or _PER_LISTENER.fullmatch(name) or _base(name) != name:
         return False
     return name in BROKER_CONFIG or name in without_effect() or is_refused(name)
@@ -208,7 +204,7 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> set[str]:
 
 
 def _check_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Check what Kafka's parts refuse to be changed to, whether or not there is such a part here."""
+    """Raise ConfigError for a change that a part of Kafka refuses, also if Ottla has no such part."""
     for name in _THREADS:
         _check_threads(name, old[name], new[name])
     before, after = old["log.cleaner.threads"], new["log.cleaner.threads"]
@@ -239,7 +235,7 @@ def _check_threads(name: str, before: int, after: int) -> None:
 
 
 def _check_local_retention(local: str, total: str, values: Mapping[str, Any], retention: int) -> None:
-    """Check that no more is kept on the disk than is kept at all; -2 stands for all of it, -1 for ever."""
+    """Check that the local retention is not above the total one. -2 means the total one, -1 no limit."""
     value = values[local]
     if retention <= -1 or value == -2:
         return

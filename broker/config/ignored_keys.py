@@ -1,7 +1,7 @@
-"""Keys that Kafka knows and Ottla does not use: those that do no harm, and those that would.
+"""Kafka's keys that Ottla does not use: harmless ones, and refused ones.
 
-Owns the lists. A key moves out of here on the day the code reads it: a test compares them and the declared keys with
-Kafka's own. It must not know any value in force. Counterpart: none; Kafka uses all its keys.
+Owns the lists. A key leaves them when code reads it: a test compares them and the declared keys with Kafka's own. Must
+not know any value in force. No counterpart in Kafka, which uses all its keys.
 """
 
 import functools
@@ -9,12 +9,12 @@ from pathlib import Path
 
 from ottla.wire.config_def import ConfigDef, ConfigError, ConfigKey, ConfigType, Importance, at_least
 
-# Ignoring one of these leaves data or clients with less than its author asked for, so it is refused. A value that asks
-# for nothing stands: the second item names those beside the empty one.
+# These keys are refused, because data or clients would get less than the configuration asks for. The second item holds
+# the harmless values, which are accepted like the empty one.
 NO_SECURITY = "Ottla has no TLS, no SASL and no authorizer yet, and would serve everybody"
-ALONE = "Ottla speaks no KRaft, and would not join that cluster"
-NO_PLUGINS = "Ottla cannot run Java classes, and would do without what this one enforces"
-NO_REVOCATION = "Ottla does not look whether a certificate of ZooKeeper's was revoked"
+ALONE = "Ottla does not speak KRaft, and would not join that cluster"
+NO_PLUGINS = "Ottla cannot run Java classes, and would ignore what this one enforces"
+NO_REVOCATION = "Ottla does not check whether a certificate of ZooKeeper was revoked"
 REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     "alter.config.policy.class.name": (NO_PLUGINS, ()),
     "authorizer.class.name": (NO_SECURITY, ()),
@@ -33,11 +33,11 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     "zookeeper.ssl.ocsp.enable": (NO_REVOCATION, ("false",)),
 }
 REFUSED_FAMILIES = ("sasl.", "ssl.")
-# A combined KRaft node is a cluster of its own as long as it is the only voter.
+# A combined KRaft node that is the only voter is a cluster by itself, so these may name one node.
 MAY_NAME_ONE = ("controller.quorum.bootstrap.servers", "controller.quorum.voters")
 
-_NO_THREADS = "No effect: Ottla has no such threads to count."
-_NO_REMOTE = "No effect: a part of remote storage, which there is none of."
+_NO_THREADS = "No effect: Ottla has no such threads."
+_NO_REMOTE = "No effect: Ottla has no remote storage."
 _LONG_MAX = 2**63 - 1
 _CLUSTER_WIDE = "cluster-wide"
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
@@ -58,25 +58,25 @@ IDLE_CONFIG = ConfigDef(
         ConfigKey("remote.log.manager.fetch.max.bytes.per.second", ConfigType.LONG, _LONG_MAX, _POSITIVE, _NO_REMOTE,
                   _MEDIUM, _CLUSTER_WIDE),
         ConfigKey("transaction.partition.verification.enable", ConfigType.BOOLEAN, True, None,
-                  "No effect: there are no transactions.", _LOW, _CLUSTER_WIDE),
+                  "No effect: Ottla has no transactions.", _LOW, _CLUSTER_WIDE),
     ]
 )  # fmt: skip
-"""Keys that Kafka takes while it runs: they are checked and told as Kafka does, and nothing reads them."""
+"""Unused keys that Kafka changes while it runs: they are checked and described as in Kafka."""
 
 
 @functools.cache
 def without_effect() -> frozenset[str]:
-    """Return the undeclared keys that do no harm; read when a configuration first names one that nobody declares."""
+    """Return the undeclared harmless keys. The file is read when a configuration first has an undeclared key."""
     return frozenset(Path(__file__).with_name("keys_without_effect.txt").read_text().split())
 
 
 def is_refused(name: str) -> bool:
-    """Say whether a key is one of those that only a value that asks for nothing may have."""
+    """Whether only harmless values of a key are accepted."""
     return name in REFUSED or _without_listener(name).startswith(REFUSED_FAMILIES)
 
 
 def check_refused(name: str, text: str) -> None:
-    """Raise ConfigError for a value that it would be unsafe to ignore."""
+    """Raise ConfigError if it would be unsafe to ignore a key with this value."""
     plain = _without_listener(name)
     if not is_refused(name):
         return
@@ -84,7 +84,7 @@ def check_refused(name: str, text: str) -> None:
     value = text.strip().lower().replace(" ", "")
     if value in ("", *harmless) or (plain in MAY_NAME_ONE and "," not in value):
         return
-    raise ConfigError(f"{name} cannot be honoured: {reason}. Remove it to go on without.")
+    raise ConfigError(f"{name} cannot be honoured: {reason}. Remove the key to go on without it.")
 
 
 def _without_listener(name: str) -> str:

@@ -1,7 +1,7 @@
-"""Where a broker listens and what it tells clients to connect to.
+"""The addresses where a broker listens, and those that it advertises to clients.
 
-Owns the listener keys and their reading. It must not open a socket, nor know any other key.
-Counterpart: SocketServerConfigs and the listener part of KafkaConfig.
+Owns the listener keys and their reading. Must not open a socket, nor know any other key.
+Counterparts in Kafka: SocketServerConfigs and the listener part of KafkaConfig.
 """
 
 import ipaddress
@@ -30,7 +30,7 @@ LISTENER_CONFIG = ConfigDef(
             "advertised.listeners",
             ConfigType.STRING,
             None,
-            doc="What clients are told to connect to, where it differs from `listeners`.",
+            doc="Where clients connect to, if that differs from `listeners`.",
             importance=Importance.HIGH,
             dynamic="per-broker",
         ),
@@ -45,29 +45,29 @@ LISTENER_CONFIG = ConfigDef(
             "inter.broker.listener.name",
             ConfigType.STRING,
             None,
-            doc="The listener that other brokers use; the one that `security.inter.broker.protocol` names unless set.",
+            doc="The listener that other brokers use. Unset: the one that `security.inter.broker.protocol` names.",
         ),
         ConfigKey(
             "security.inter.broker.protocol",
             ConfigType.STRING,
             "PLAINTEXT",
             OneOf(*PROTOCOLS),
-            doc="The protocol between brokers, and with it the listener that bears its name.",
+            doc="The protocol between brokers, which use the listener of that name.",
         ),
         ConfigKey[str | None](
             "control.plane.listener.name",
             ConfigType.STRING,
             None,
-            doc="The listener by which the controller reaches other brokers, if not that of brokers. It is opened like "
-            "any other.",
+            doc="The listener of other brokers that the controller uses. Unset: the inter-broker listener. It is "
+            "opened like any other.",
             importance=Importance.HIGH,
         ),
         ConfigKey[str | None](
             "controller.listener.names",
             ConfigType.STRING,
             None,
-            doc="Listeners that belong to a KRaft controller. Ottla has none and does not open them, so that the "
-            "configuration of a combined KRaft node can be used as it is.",
+            doc="Listeners of a KRaft controller. Ottla has none and does not open them, so that the configuration of "
+            "a combined KRaft node can be used as it is.",
             importance=Importance.HIGH,
         ),
     ]
@@ -83,7 +83,7 @@ class Listener(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Where one listener is wanted, whatever the listener keys say; None leaves that part to them."""
+    """The host and port of the only listener. A part that is None comes from the listener keys."""
 
     host: str | None = None
     port: int | None = None
@@ -98,17 +98,17 @@ class Listeners(NamedTuple):
 
 
 def read_listeners(values: Mapping[str, str | None], texts: Mapping[str, str]) -> Listeners:
-    """Read the listener keys and check them against each other, as Kafka does; `texts` is what was set."""
+    """Return all endpoints; ConfigError as in Kafka if two keys contradict each other. `texts` are the keys set."""
     is_kraft = bool(texts.get("process.roles", "").strip())
     of_controller = [name.upper() for name in _items(values["controller.listener.names"])]
     protocols = _protocol_map(values["listener.security.protocol.map"])
     if is_kraft and "listener.security.protocol.map" not in texts:
         protocols = dict.fromkeys(of_controller, "PLAINTEXT") | protocols
     inter_broker_name = _inter_broker_name(values, texts, protocols)
-    given, told = values["listeners"] or "", values["advertised.listeners"]
+    given, to_advertise = values["listeners"] or "", values["advertised.listeners"]
     listeners = _parse(given, protocols)
     _check_ports(listeners, given)
-    advertised = listeners if told is None else _parse(told, protocols)
+    advertised = listeners if to_advertise is None else _parse(to_advertise, protocols)
     _check_controllers(of_controller, listeners, is_kraft)
     bound = tuple(each for each in listeners if each.name not in of_controller)
     for listener in bound:
@@ -120,7 +120,7 @@ def read_listeners(values: Mapping[str, str | None], texts: Mapping[str, str]) -
 
 
 def with_address(text: str, address: Address) -> str:
-    """Return the value of `listeners` with its one listener at another address; ConfigError if there are several."""
+    """Return `listeners` with its only listener at another address; ConfigError if there are several."""
     items = _items(text)
     if len(items) != 1 or not (match := ENDPOINT.fullmatch(items[0])):
         raise ConfigError(f"a host or port for one listener does not fit listeners={text}: set listeners itself")
@@ -165,7 +165,7 @@ def _inter_broker_name(values: Mapping[str, str | None], texts: Mapping[str, str
 
 
 def _parse(text: str, protocols: Mapping[str, str]) -> list[Listener]:
-    """Read endpoints; each has a protocol, and a name of its own."""
+    """Return endpoints; ConfigError if one has no protocol, or two have the same name."""
     listeners = []
     for item in _items(text):
         fault = None
@@ -191,7 +191,7 @@ def _check_protocol(name: str, protocol: str) -> None:
 
 
 def _check_ports(listeners: Sequence[Listener], text: str) -> None:
-    """Refuse a port that is named twice, unless once for IPv4 and once for IPv6."""
+    """Raise ConfigError for a port of two listeners, unless one is for IPv4 and the other for IPv6."""
     for port, count in Counter(each.port for each in listeners if each.port).items():
         if count == 1:
             continue

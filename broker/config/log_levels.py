@@ -1,7 +1,7 @@
 """The loggers of this process and their levels, by Kafka's names for both.
 
-Owns the translation to Python's logging, and the level of a line that is one of many. Must not know who asks, nor which
-loggers there are.
+Owns the translation to Python's logging, and the level of a line that is one of many. Must not know its callers, nor
+which loggers there are.
 Counterparts in Kafka: Log4jController, RuntimeLoggerManager.
 """
 
@@ -21,25 +21,25 @@ LEVELS: Final = {
     "FATAL": logging.CRITICAL,
 }
 
-# Of more things than these one line tells the sum, and their own lines are at DEBUG.
+# For more things than these one line logs the sum, and their own lines are at DEBUG.
 _MOST_LINES: Final = 10
 
 logger = logging.getLogger("kafka.server.logger.RuntimeLoggerManager")
 
 
 def level_of_each(count: int) -> int:
-    """Return the level for a line about each of so many things that happen at once. Below INFO, log their sum too."""
+    """Return the level of a line about each of `count` things. If it is below INFO, log their sum too."""
     return logging.INFO if count <= _MOST_LINES else logging.DEBUG
 
 
 def names(some: Iterable[str]) -> str:
-    """Return the names of topics for a line about them all: the number of those that are too many to be read."""
+    """Return the names of topics for a log line, or their number if they are more than _MOST_LINES."""
     found = sorted(set(some))
     return ", ".join(found) if len(found) <= _MOST_LINES else f"{len(found)} topics"
 
 
 def levels() -> dict[str, str]:
-    """Return all loggers with the levels they go by, their own or that of the next one above."""
+    """Return all loggers with their levels, which are their own or inherited."""
     found = {ROOT: _name(logging.root.level)}
     for name in sorted(logging.root.manager.loggerDict):
         existing = _existing(name)
@@ -49,7 +49,7 @@ def levels() -> dict[str, str]:
 
 
 def check_level(name: str, level: str | None) -> None:
-    """Raise KafkaError if a logger cannot have a level, None for that of the next one above."""
+    """Raise KafkaError if a logger cannot have a level; None stands for the inherited one."""
     if _existing(name) is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
     if level is None:
@@ -64,7 +64,7 @@ def check_level(name: str, level: str | None) -> None:
 
 
 def set_level(name: str, level: str | None) -> None:
-    """Have a logger that was checked go by a level from now on, until the process ends."""
+    """Set the level of a logger, checked before, until the process ends; None for the inherited one."""
     existing = _existing(name)
     if existing is not None:
         existing.setLevel(logging.NOTSET if level is None else LEVELS[level])
@@ -82,5 +82,5 @@ def _existing(name: str) -> logging.Logger | None:
 
 
 def _name(number: int) -> str:
-    """Return the first of Kafka's levels that a logger with this one of Python's lets through."""
+    """Return the lowest of Kafka's levels that a logger with this level of Python's lets through."""
     return next((name for name, level in LEVELS.items() if level >= number), "OFF")

@@ -1,9 +1,9 @@
-"""Which versions of requests brokers speak among themselves: `inter.broker.protocol.version` fixes them.
+"""The versions of requests between brokers, which `inter.broker.protocol.version` fixes.
 
-PURE. Owns the table for controller requests, fetches of replicas and markers. Of what is asked by them otherwise each
-broker says what it understands. Must not know who asks. Counterpart in Kafka: MetadataVersion.
+PURE. Owns the table for the controller's requests, fetches of replicas and markers; for other requests brokers use
+ApiVersions. Must not know who sends requests. Counterpart in Kafka: MetadataVersion.
 
-A cluster is upgraded broker by broker while this version stays the old one: no broker is asked what it does not know.
+A cluster is upgraded broker by broker while this version stays the old one, so that all brokers know each request.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Final
 
 from ottla.wire.api_keys import ApiKey
 
-# Those of Kafka from 2.8 on, the oldest by which brokers still speak of topics by their ids.
+# The versions of Kafka from 2.8 on, the oldest in which brokers know topic ids.
 _KNOWN: Final = (
     *("2.8-IV0", "2.8-IV1"),
     *("3.0-IV0", "3.0-IV1", "3.1-IV0", "3.2-IV0"),
@@ -22,7 +22,7 @@ _KNOWN: Final = (
 OLDEST: Final = _KNOWN[0]
 NEWEST: Final = _KNOWN[-1]
 
-# From which protocol version on which version of a request is spoken.
+# For each request its versions, by the protocol version that begins to use them.
 _SPOKEN: Final[Mapping[ApiKey, Mapping[str, int]]] = {
     ApiKey.FETCH: {"2.8-IV0": 12, "3.1-IV0": 13, "3.5-IV0": 14, "3.5-IV1": 15, "3.7-IV4": 16, "3.9-IV0": 17},
     ApiKey.LIST_OFFSETS: {"2.8-IV0": 6, "3.0-IV1": 7, "3.5-IV0": 8, "3.9-IV0": 9},
@@ -35,8 +35,8 @@ _SPOKEN: Final[Mapping[ApiKey, Mapping[str, int]]] = {
 
 
 def _full(text: str) -> str | None:
-    """The one of the known versions that a text names: "3.5", "3.5.1" and "3.5-IV2" are the same."""
-    # As Kafka: what stands behind a second dot says nothing.
+    """Return the known version that a text names: "3.5", "3.5.1" and "3.5-IV2" are the same."""
+    # As in Kafka, the part after a second dot is ignored.
     name = ".".join(text.split(".")[:2])
     if name in _KNOWN:
         return name
@@ -44,14 +44,14 @@ def _full(text: str) -> str | None:
 
 
 def version_fault(text: str) -> str | None:
-    """What is wrong with a protocol version; None if nothing is."""
+    """Return the fault of a protocol version, None if there is none."""
     if _full(text) is None:
-        return f"Version {text} is not a valid version, which are {OLDEST} to {NEWEST} here"
+        return f"Version {text} is not a valid version; Ottla knows {OLDEST} to {NEWEST}"
     return None
 
 
 def protocol_versions(text: str) -> dict[ApiKey, int]:
-    """The version of each request that is spoken under a valid protocol version."""
+    """Return the version of each request under a valid protocol version."""
     upper = _KNOWN.index(_full(text) or NEWEST)
     return {
         key: max(version for since, version in versions.items() if _KNOWN.index(since) <= upper)

@@ -1,7 +1,7 @@
-"""How fast replicas that are throttled may be copied: which ones are, and whether it is too fast.
+"""Throttled replicas: which ones are, and whether they are copied too fast.
 
-PURE. Owns the keys, and what is measured. Must not know leaders and followers: there is one quota for what this broker
-sends as a leader, one for what it fetches as a follower. Replicas that are in sync are counted, and never held back.
+PURE. Owns the keys and the measurement. Must not know leaders and followers: one quota is for the bytes that this
+broker sends as a leader, another for those that it fetches as a follower. In-sync replicas count, and never wait.
 Counterparts in Kafka: ReplicationQuotaManager, TopicConfigHandler.parseThrottledPartitions.
 """
 
@@ -24,7 +24,7 @@ QUOTA_CONFIG: Final = ConfigDef(
             ConfigType.INT,
             11,
             at_least(1),
-            "Over how many windows the rate of throttled replicas is measured.",
+            "The number of windows over which the rate of throttled replicas is measured.",
             Importance.LOW,
         ),
         ConfigKey(
@@ -32,7 +32,7 @@ QUOTA_CONFIG: Final = ConfigDef(
             ConfigType.INT,
             1,
             at_least(1),
-            "The length of such a window.",
+            "The length of each window of `replication.quota.window.num`.",
             Importance.LOW,
         ),
         ConfigKey(
@@ -40,7 +40,7 @@ QUOTA_CONFIG: Final = ConfigDef(
             ConfigType.INT,
             11,
             at_least(1),
-            "Over how many windows the rate of replicas that move between log directories is measured.",
+            "The number of windows over which the rate of moves between log directories is measured.",
             Importance.LOW,
         ),
         ConfigKey(
@@ -48,7 +48,7 @@ QUOTA_CONFIG: Final = ConfigDef(
             ConfigType.INT,
             1,
             at_least(1),
-            "The length of such a window.",
+            "The length of each window of `alter.log.dirs.replication.quota.window.num`.",
             Importance.LOW,
         ),
     ]
@@ -57,27 +57,30 @@ QUOTA_CONFIG: Final = ConfigDef(
 THROTTLE_CONFIG: Final = ConfigDef(
     ConfigKey(name, ConfigType.LONG, UNLIMITED, at_least(0), doc, Importance.MEDIUM, "cluster-wide")
     for name, doc in (
-        (FOLLOWER_RATE, "How many bytes a second a broker fetches for its throttled followers, all together."),
-        (LEADER_RATE, "How many bytes a second a broker sends to others for its throttled leaders, all together."),
-        (MOVE_RATE, "How many bytes a second a broker copies between its log directories for replicas that move."),
+        (FOLLOWER_RATE, "The most bytes per second that a broker fetches for all its throttled followers together."),
+        (
+            LEADER_RATE,
+            "The most bytes per second that a broker sends for all its throttled leaders together.",
+        ),
+        (MOVE_RATE, "The most bytes per second that a broker copies between its log directories."),
     )
 )
-"""What no file can set: only a running broker takes it."""
+"""Keys that no file can set, only a change while the broker runs."""
 
 
 class ReplicationQuota:
-    """The bound for one direction. Times are any that go on steadily."""
+    """The limit of one direction. Times are monotonic."""
 
     def __init__(self, window_num: int = 11, window_ms: int = 1000) -> None:
         self.bytes_per_second = UNLIMITED
         self._rate = SampledRate(window_num, window_ms)
 
     def record(self, size: int, now_ms: float) -> None:
-        """So many bytes of a throttled replica went over the network."""
+        """Count bytes of a throttled replica that were sent or fetched."""
         self._rate.record(size, now_ms)
 
     def is_exceeded(self, now_ms: float) -> bool:
-        """Whether it was too fast, of late. What came in less than a window counts as if it had taken one."""
+        """Whether the recent rate is above the limit. A measurement shorter than a window counts as one window."""
         if self.bytes_per_second == UNLIMITED:
             return False
         size, elapsed_ms = self._rate.measure(now_ms)
@@ -85,12 +88,12 @@ class ReplicationQuota:
 
 
 def is_throttled(replicas: tuple[str, ...], partition: int, broker_id: int) -> bool:
-    """Whether a topic's list names a replica, or all of them."""
+    """Whether a topic's list names this replica, or all replicas."""
     return bool(replicas) and (_ALL in replicas or (partition, broker_id) in _pairs(replicas))
 
 
 @functools.lru_cache(maxsize=16)
 def _pairs(replicas: tuple[str, ...]) -> frozenset[tuple[int, int]]:
-    """Read `partition:broker` items: once for all partitions of a topic, of which there may be thousands."""
+    """Return the `partition:broker` items, cached because a topic may have thousands of partitions."""
     pairs = (item.split(":") for item in replicas if item)
     return frozenset((int(partition), int(broker_id)) for partition, broker_id in pairs)

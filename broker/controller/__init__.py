@@ -1,5 +1,5 @@
-"""The controller: one task, one event after the other, and nothing else writes its znodes.
+"""The controller: one task that handles one event after the other. Nothing else writes the controller's znodes.
 
 `active` decides with pure modules, `actions` and `store` write under the fence of the controller's epoch, and
-`broker_queues` sends the result to every broker, this one included. Every request to it is answered.
+`broker_queues` sends the result to every broker, this one included. Every request gets a response.
 """

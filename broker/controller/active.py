@@ -1,7 +1,7 @@
-"""What the active controller does about each event, from its election to its resignation.
+"""The active controller, which handles each event from its election to its resignation.
 
-Owns the context, and the order of reading, deciding, writing and telling. Must not know where events come from.
-Counterpart in Kafka: the on... and process... methods of KafkaController.
+Owns the context, and the order of reading, deciding, writing and sending. Must not know where events come from.
+Counterparts in Kafka: the on... and process... methods of KafkaController.
 """
 
 import logging
@@ -10,11 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import trio
 
 from ottla.broker.controller import broker_requests, elections, reassignment, topic_deletion
-from ottla.broker.controller.actions import Settings, Steps
+from ottla.broker.controller.actions import Steps
 from ottla.broker.controller.assignment import BrokerPlace
-from ottla.broker.controller.broker_queues import BrokerQueues
 from ottla.broker.controller.client_requests import DeleteTopics
-from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
+from ottla.broker.controller.context import PartitionPhase, Replica, ReplicaPhase
 from ottla.broker.controller.state_machines import (
     begin_partitions,
     begin_replicas,
@@ -23,7 +22,7 @@ from ottla.broker.controller.state_machines import (
     replicas_offline,
     replicas_online,
 )
-from ottla.broker.controller.store import ClusterStore, ControllerMovedError
+from ottla.broker.controller.store import ControllerMovedError, new_topic_id
 from ottla.broker.controller.topic_plans import NewTopic, plan_partitions
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_partition import AlterPartitionResponse
@@ -32,64 +31,54 @@ from ottla.wire.messages.leader_and_isr import LeaderAndIsrResponse
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.wire.types import TopicPartition
 from ottla.zk import znodes
-from ottla.zk.store import EventType, NodeExistsError, StoreError
+from ottla.zk.store import EventType
 
 logger = logging.getLogger("kafka.controller.KafkaController")
 deletion_logger = logging.getLogger("kafka.controller.TopicDeletionManager")
 
 
 class ActiveController:
-    """The controller while it is one."""
+    """The controller while this broker is elected."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        context: ControllerContext,
-        store: ClusterStore,
-        queues: BrokerQueues,
-        topics_gone: Callable[[Iterable[str]], None],
-    ) -> None:
-        self.context = context
-        self._settings = settings
-        self._store = store
-        self._queues = queues
+    def __init__(self, steps: Steps, topics_gone: Callable[[Iterable[str]], None]) -> None:
+        self.steps = steps
+        self.context = steps.context
+        self._store = steps.store
+        self._queues = steps.queues
         self._topics_gone = topics_gone
-        self._steps = Steps(settings, context, store, queues)
 
     async def begin(self) -> None:
-        """Learn all there is, tell all brokers, and take up what the last controller left."""
+        """Read the cluster, send it to all brokers, and continue the work of the last controller."""
         context = self.context
         await self._store.enable_feature_versioning()
-        # What they tell is read anew anyway.
+        # Everything that they announce is read below anyway.
         for below in (znodes.LOG_DIR_EVENT_NOTIFICATION, znodes.ISR_CHANGE_NOTIFICATION):
             await self._store.delete(await self._store.notification_paths(below))
         context.brokers = await self._store.brokers({})
         for broker_id in context.brokers:
             self._queues.add(broker_id)
-        await self._take_topics(await self._store.topic_names())
+        await self._add_topics(await self._store.topic_names())
         context.leadership = await self._store.partition_states(context.all_partitions())
-        # Before brokers are told to lead or follow they have to know each other.
-        batch = self._steps.batch()
-        batch.add_update_metadata(context.brokers)
-        self._steps.send(batch)
-        await self._take_deletions(await self._store.topics_to_delete())
-        batch = self._steps.batch()
+        # Brokers must know each other before they lead or follow.
+        self.steps.send_metadata(context.brokers)
+        await self._begin_deletions(await self._store.topics_to_delete())
+        batch = self.steps.batch()
         online, offline = begin_replicas(context)
         replicas_online(context, batch, online)
-        await self._steps.shrink_isr(batch, replicas_offline(context, batch, offline))
+        await self.steps.shrink_isr(batch, replicas_offline(context, batch, offline))
         begin_partitions(context)
-        await self._steps.bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
-        self._steps.send(batch)
-        begun = await reassignment.begin_written(self._steps)
+        await self.steps.bring_online(batch)
+        self.steps.send(batch)
+        begun = await reassignment.begin_written(self.steps)
         rest = {each: found for each, found in context.reassignments().items() if each not in begun}
-        await reassignment.go_on(self._steps, rest)
+        await reassignment.go_on(self.steps, rest)
         await self._resume_deletions()
-        await elections.begin_written(self._steps)
+        await elections.begin_written(self.steps)
 
-    # What is written into the store
+    # Changes in the store
 
     async def store_changed(self, event: EventType, path: str) -> None:
-        """Take in what somebody has written to a path that is watched."""
+        """Handle the change of a watched path."""
         match path:
             case znodes.BROKER_IDS:
                 await self._brokers_changed()
@@ -98,15 +87,15 @@ class ActiveController:
             case znodes.DELETE_TOPICS:
                 await self._deletions_changed()
             case znodes.REASSIGN_PARTITIONS:
-                await reassignment.begin_written(self._steps)
+                await reassignment.begin_written(self.steps)
             case znodes.PREFERRED_REPLICA_ELECTION:
-                await elections.begin_written(self._steps)
+                await elections.begin_written(self.steps)
             case znodes.ISR_CHANGE_NOTIFICATION:
                 await self._isr_changes_written()
             case znodes.LOG_DIR_EVENT_NOTIFICATION:
                 await self._log_dirs_failed()
             case _ if event is EventType.DELETED:
-                # Whoever watches its parent does what is to be done.
+                # The watch of its parent handles this.
                 pass
             case _ if path.startswith(znodes.BROKER_IDS):
                 await self._broker_modified()
@@ -114,25 +103,24 @@ class ActiveController:
                 await self.topic_modified(znodes.name_of(path))
 
     async def _isr_changes_written(self) -> None:
-        """Take in in-sync replicas that leaders have written by themselves, as brokers do before version 2.7-IV2."""
+        """Read in-sync replicas that leaders wrote by themselves, as brokers do before version 2.7-IV2."""
         context = self.context
-        paths, said = await self._store.notifications(znodes.ISR_CHANGE_NOTIFICATION, znodes.decode_partitions)
-        known = {each for partitions in said for each in partitions if each in context.leadership}
+        paths, changes = await self._store.notifications(znodes.ISR_CHANGE_NOTIFICATION, znodes.decode_partitions)
+        known = {each for partitions in changes for each in partitions if each in context.leadership}
         found = await self._store.partition_states(known)
         context.leadership.update(found)
-        batch = self._steps.batch()
-        batch.add_update_metadata(context.brokers, found)
-        self._steps.send(batch)
+        self.steps.send_metadata(context.brokers, found)
         await self._store.delete(paths)
         await self._go_on_where_in_sync(found)
 
     async def _log_dirs_failed(self) -> None:
-        """Ask brokers that cannot serve all of their replicas which these are: told to serve them, they refuse some."""
+        """Send notifying brokers a LeaderAndIsr of all their replicas; their responses name the offline ones."""
         context = self.context
-        paths, said = await self._store.notifications(znodes.LOG_DIR_EVENT_NOTIFICATION, znodes.decode_log_dir_event)
-        brokers = sorted(set(said) & context.brokers.keys())
-        logger.info("The brokers %s cannot serve all of their replicas", brokers)
-        batch = self._steps.batch()
+        below = znodes.LOG_DIR_EVENT_NOTIFICATION
+        paths, found = await self._store.notifications(below, znodes.decode_log_dir_event)
+        brokers = sorted(set(found) & context.brokers.keys())
+        logger.info("Brokers %s have offline replicas; asking which ones", brokers)
+        batch = self.steps.batch()
         replicas_online(
             context,
             batch,
@@ -142,20 +130,20 @@ class ActiveController:
                 if context.is_online(each.broker_id, each.partition, or_shutting_down=True)
             ],
         )
-        self._steps.send(batch)
+        self.steps.send(batch)
         await self._store.delete(paths)
 
     # Brokers
 
     async def _brokers_changed(self) -> None:
-        """Take in who came, who went, and who came back so fast that nobody saw it go."""
+        """Handle brokers that started, failed, or restarted before the controller saw the failure."""
         before = self.context.brokers
         now = await self._store.brokers(self.context.brokers)
         new = sorted(now.keys() - before.keys())
         dead = sorted(before.keys() - now.keys())
         bounced = sorted(each for each in now.keys() & before.keys() if now[each].epoch > before[each].epoch)
         if new or dead or bounced:
-            logger.info("Brokers: new %s, gone %s, back again %s, now %s", new, dead, bounced, sorted(now))
+            logger.info("Brokers: new %s, gone %s, restarted %s, live %s", new, dead, bounced, sorted(now))
         for broker_id in (*dead, *bounced):
             self._queues.remove(broker_id)
         for broker_id in (*new, *bounced):
@@ -172,7 +160,7 @@ class ActiveController:
             await self._brokers_started(bounced)
 
     async def _broker_modified(self) -> None:
-        """Take in that brokers are reached elsewhere now."""
+        """Send the changed addresses of brokers to all brokers."""
         now = await self._store.brokers(self.context.brokers)
         changed = False
         for broker_id, broker in self.context.brokers.items():
@@ -180,29 +168,23 @@ class ActiveController:
                 self.context.brokers[broker_id] = now[broker_id]
                 changed = True
         if changed:
-            batch = self._steps.batch()
-            batch.add_update_metadata(self.context.brokers)
-            self._steps.send(batch)
+            self.steps.send_metadata(self.context.brokers)
 
     async def _brokers_started(self, broker_ids: Collection[int]) -> None:
         context = self.context
         for broker_id in broker_ids:
             context.offline_directories.pop(broker_id, None)
-        batch = self._steps.batch()
-        batch.add_update_metadata(context.brokers.keys() - set(broker_ids))
-        self._steps.send(batch)
-        batch = self._steps.batch()
-        batch.add_update_metadata(broker_ids, context.partitions_with_leaders())
-        self._steps.send(batch)
-        batch = self._steps.batch()
+        self.steps.send_metadata(context.brokers.keys() - set(broker_ids))
+        self.steps.send_metadata(broker_ids, context.partitions_with_leaders())
+        batch = self.steps.batch()
         replicas = context.replicas_on(broker_ids)
         replicas_online(context, batch, replicas)
-        await self._steps.bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
-        self._steps.send(batch)
+        await self.steps.bring_online(batch)
+        self.steps.send(batch)
         moving = context.reassignments()
         new = set(broker_ids)
         await reassignment.go_on(
-            self._steps, {each: found for each, found in moving.items() if not new.isdisjoint(found.target)}
+            self.steps, {each: found for each, found in moving.items() if not new.isdisjoint(found.target)}
         )
         topic_deletion.resume_topics(context, {each.partition.topic for each in replicas})
         await self._resume_deletions()
@@ -216,22 +198,22 @@ class ActiveController:
 
     async def _replicas_failed(self, replicas: Sequence[Replica]) -> None:
         context = self.context
-        batch = self._steps.batch()
+        batch = self.steps.batch()
         move_partitions(context, context.partitions_with_offline_leader(), PartitionPhase.OFFLINE)
-        await self._steps.bring_online(batch, context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
-        to_stay = [each for each in replicas if not context.is_queued_for_deletion(each.partition.topic)]
-        await self._steps.shrink_isr(batch, replicas_offline(context, batch, to_stay))
+        await self.steps.bring_online(batch)
+        to_stay = [each for each in replicas if each.partition.topic not in context.topics_to_delete]
+        await self.steps.shrink_isr(batch, replicas_offline(context, batch, to_stay))
         batch.add_update_metadata(context.brokers)
-        self._steps.send(batch)
+        self.steps.send(batch)
         stuck = (ReplicaPhase.DELETION_STARTED, ReplicaPhase.OFFLINE)
-        going = [each for each in replicas if context.is_queued_for_deletion(each.partition.topic)]
+        going = [each for each in replicas if each.partition.topic in context.topics_to_delete]
         topic_deletion.deletion_failed(context, [each for each in going if context.replica_phases.get(each) in stuck])
         await self._resume_deletions()
 
     # Topics
 
     async def topics_changed(self) -> None:
-        """Take in topics that came, whoever made them, and topics that went."""
+        """Handle created and removed topics, whether a broker or a tool changed them."""
         names = await self._store.topic_names()
         gone = [each for each in self.context.topics if each not in names]
         for topic in gone:
@@ -239,13 +221,13 @@ class ActiveController:
         new = names.difference(self.context.topics)
         if new or gone:
             logger.info("Topics: new %s, gone %s", sorted(new), gone)
-        await self._take_topics(new)
+        await self._add_topics(new)
         await self._create_partitions([each for topic in new for each in self.context.partitions_of(topic)])
 
     async def add_partitions(self, wanted: CreatePartitionsTopic, *, validate_only: bool) -> NewTopic:
-        """Write a topic's new partitions; return the topic with them. `topic_modified` brings them online."""
+        """Write a topic's new partitions, and return the topic. `topic_modified` brings them online."""
         context, name = self.context, wanted.name
-        if context.is_queued_for_deletion(name):
+        if name in context.topics_to_delete:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
         found, version = (await self._store.topics([name])).get(name, (None, 0))
         brokers = [BrokerPlace(broker_id, broker.info.rack) for broker_id, broker in context.brokers.items()]
@@ -255,31 +237,31 @@ class ActiveController:
         return NewTopic(name, {index: each.replicas for index, each in assignment.partitions.items()}, {})
 
     async def topic_modified(self, topic: str) -> None:
-        """Take in that a topic got more partitions."""
+        """Bring the new partitions of a topic online."""
         context = self.context
         found = (await self._store.topics([topic])).get(topic)
         if found is None or topic not in context.assignments:
             return
         if topic not in context.topic_ids:
-            # There may be leaders: it is taken in as when a controller begins.
-            raise ControllerMovedError(f"the topic {topic} could not be read until now")
+            # Its partitions may have leaders, so the controller must read everything again.
+            raise ControllerMovedError(f"the znode of topic {topic} is readable again")
         added = {index: each for index, each in found[0].partitions.items() if index not in context.assignments[topic]}
-        if added and context.is_queued_for_deletion(topic):
-            logger.warning("%s gets no partitions, it is being deleted", topic)
+        if added and topic in context.topics_to_delete:
+            logger.warning("Topic %s gets no new partitions, because it is being deleted", topic)
         elif added:
-            logger.info("Topic %s gets the partitions %s", topic, sorted(added))
+            logger.info("Topic %s has the new partitions %s", topic, sorted(added))
             for index, each in added.items():
                 context.set_assignment(TopicPartition(topic, index), each)
             await self._create_partitions([TopicPartition(topic, index) for index in added])
 
-    async def _take_topics(self, names: Collection[str]) -> None:
+    async def _add_topics(self, names: Collection[str]) -> None:
         if not names:
             return
         found = await self._store.topics(names)
         for topic, (assignment, version) in found.items():
             if assignment.topic_id is None:
-                # Made by a tool that knows of no ids.
-                assignment = assignment._replace(topic_id=self._settings.new_topic_id())
+                # A tool without topic ids created it.
+                assignment = assignment._replace(topic_id=new_topic_id())
                 await self._store.set_assignment(topic, assignment, version)
             elif (other := self.context.topic_names.get(assignment.topic_id, topic)) != topic:
                 logger.error("%s is passed over: its id is that of the topic %s", znodes.topic_path(topic), other)
@@ -287,41 +269,29 @@ class ActiveController:
                 continue
             self.context.set_topic(topic, assignment.topic_id, assignment.partitions)
         for topic in found.keys() ^ set(names):
-            # Whoever mends its znode is noticed; until then it has nothing, and may be deleted.
+            # Its znode is watched, because somebody may repair it. Until then the topic is empty, and may be deleted.
             self.context.set_topic(topic, None, {})
 
     async def _create_partitions(self, partitions: Collection[TopicPartition]) -> None:
         if not partitions:
             return
         context = self.context
-        batch = self._steps.batch()
+        batch = self.steps.batch()
         replicas = context.replicas_of(partitions)
         move_partitions(context, partitions, PartitionPhase.NEW)
         replicas_new(context, batch, replicas)
-        # Thousands of partitions take a while; between the steps others are to have the loop.
+        # Thousands of partitions take a while, so other tasks run between the steps.
         await trio.lowlevel.checkpoint()
-        await self._steps.bring_online(batch, partitions)
+        await self.steps.bring_online(batch, partitions)
         await trio.lowlevel.checkpoint()
         replicas_online(context, batch, replicas)
         await trio.lowlevel.checkpoint()
-        self._steps.send(batch)
-
-    # Elections
-
-    async def elect_leaders(
-        self, partitions: Iterable[TopicPartition], *, unclean: bool
-    ) -> dict[TopicPartition, int | KafkaError]:
-        """Have leaders elected for a client; return who was, or why nobody was."""
-        return await elections.elect_leaders(self._steps, partitions, unclean=unclean)
-
-    async def rebalance(self, most_percent: int) -> None:
-        """Have first replicas lead again where brokers lead too few of the partitions that are theirs."""
-        await elections.rebalance(self._steps, most_percent)
+        self.steps.send(batch)
 
     # Deletions
 
     async def delete_topics(self, request: DeleteTopics) -> None:
-        """Mark topics for deletion and begin to delete them."""
+        """Mark topics for deletion, and start their deletion."""
         unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         known = [name for name in request.keys if name in self.context.assignments]
         for name in request.keys:
@@ -333,19 +303,19 @@ class ActiveController:
         await self._deletions_changed()
 
     async def _deletions_changed(self) -> None:
-        """Take in that somebody wants topics deleted."""
-        await self._take_deletions(await self._store.topics_to_delete())
+        """Start the deletion of topics that are marked in the store."""
+        await self._begin_deletions(await self._store.topics_to_delete())
         await trio.lowlevel.checkpoint()
         await self._resume_deletions()
 
-    async def _take_deletions(self, names: Collection[str]) -> None:
+    async def _begin_deletions(self, names: Collection[str]) -> None:
         known = {name for name in names if name in self.context.assignments}
-        if not self._settings.delete_topic_enable:
+        if not self.steps.dynamic.static.delete_topic_enable:
             known = set()
         forgotten = set(names) - known
         if forgotten:
-            deletion_logger.warning("Not deleting %s: unknown, or deletion is disabled", sorted(forgotten))
-            await self._store.unmark_for_deletion(forgotten)
+            deletion_logger.warning("Not deleting %s: unknown, or delete.topic.enable is false", sorted(forgotten))
+            await self._store.delete(map(znodes.delete_topic_path, forgotten))
         if new := known - self.context.topics_to_delete:
             deletion_logger.info("Deleting the topics %s", sorted(new))
         topic_deletion.begin(self.context, new)
@@ -354,10 +324,10 @@ class ActiveController:
         context = self.context
         if not context.topics_to_delete:
             return
-        batch = self._steps.batch()
+        batch = self.steps.batch()
         finished = topic_deletion.resume(context, batch)
         await trio.lowlevel.checkpoint()
-        self._steps.send(batch)
+        self.steps.send(batch)
         if finished:
             await self._store.remove_topics(finished)
             for topic in finished:
@@ -365,18 +335,11 @@ class ActiveController:
                 context.remove_topic(topic)
         self._topics_gone([*finished, *topic_deletion.halted_for_long(context)])
 
-    # Reassignments
+    # Requests of brokers, and their responses
 
-    async def reassign(self, request: reassignment.Reassign) -> None:
-        """Begin to give partitions other replicas."""
-        request.outcomes = {}
-        await reassignment.begin(self._steps, request.wanted, request.outcomes)
-
-    # Brokers' requests, and their answers
-
-    async def answer(self, asked: broker_requests.BrokerAsks) -> None:
-        """Do what a broker asks; a reassignment may have waited for that alone."""
-        response = asked.response = await broker_requests.serve(self._steps, asked)
+    async def serve_broker(self, pending: broker_requests.PendingBrokerRequest) -> None:
+        """Handle a broker's request. A change of the ISR may complete a reassignment."""
+        response = pending.response = await broker_requests.serve(self.steps, pending.request, pending.version)
         if isinstance(response, AlterPartitionResponse):
             partitions = [
                 TopicPartition(topic.topic_name, each.partition_index)
@@ -386,13 +349,13 @@ class ActiveController:
             await self._go_on_where_in_sync(partitions)
 
     async def _go_on_where_in_sync(self, partitions: Iterable[TopicPartition]) -> None:
-        if await reassignment.go_on_where_in_sync(self._steps, partitions):
+        if await reassignment.go_on_where_in_sync(self.steps, partitions):
             await self._resume_deletions()
 
-    async def replicas_stopped(
+    async def stop_replica_received(
         self, broker_id: int, request: StopReplicaRequest, response: StopReplicaResponse
     ) -> None:
-        """Take in which replicas a broker has deleted."""
+        """Handle the response to a StopReplica, which says what the broker deleted."""
         to_delete = {
             TopicPartition(topic.topic_name, each.partition_index)
             for topic in request.topic_states
@@ -408,21 +371,21 @@ class ActiveController:
         }
         if response.error_code != ErrorCode.NONE:
             failed = to_delete
-        if failed & to_delete:
-            deletion_logger.error("Broker %s did not delete %s", broker_id, sorted(failed & to_delete))
-            topic_deletion.deletion_failed(self.context, [Replica(each, broker_id) for each in failed & to_delete])
+        if halted := failed & to_delete:
+            deletion_logger.error("Broker %s could not delete %s; the deletion waits", broker_id, sorted(halted))
+            topic_deletion.deletion_failed(self.context, [Replica(each, broker_id) for each in halted])
         topic_deletion.replicas_deleted(self.context, broker_id, to_delete - failed)
         await self._resume_deletions()
 
-    async def leaders_answered(self, broker_id: int, response: LeaderAndIsrResponse) -> None:
-        """Take in which replicas a broker cannot serve because their directory is gone."""
+    async def leader_and_isr_received(self, broker_id: int, response: LeaderAndIsrResponse) -> None:
+        """Handle the response to a LeaderAndIsr, which says which replicas are offline because their disk failed."""
         context = self.context
         if response.error_code != ErrorCode.NONE:
-            logger.error("Broker %s refused leaders: %s", broker_id, ErrorCode(response.error_code).name)
+            logger.error("Broker %s refused a LeaderAndIsr request: %s", broker_id, ErrorCode(response.error_code).name)
             return
         before = context.offline_directories.get(broker_id, set())
         now = set(before)
-        # Before version 5 they are told by name.
+        # Before version 5 the response names topics.
         errors = [(each.topic_name, each) for each in response.partition_errors if not response.topics]
         errors += [
             (context.topic_names[topic.topic_id], each)
@@ -443,14 +406,7 @@ class ActiveController:
     # Partitions without leaders
 
     async def bring_online(self) -> None:
-        """Look again for leaders of all partitions that have none."""
-        batch = self._steps.batch()
-        await self._steps.bring_online(batch, self.context.partitions_in(PartitionPhase.NEW, PartitionPhase.OFFLINE))
-        self._steps.send(batch)
-
-
-def why_not_created(name: str, error: StoreError) -> tuple[ErrorCode, str]:
-    """Say why the store did not take a topic."""
-    if isinstance(error, NodeExistsError):
-        return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."
-    return ErrorCode.UNKNOWN_SERVER_ERROR, str(error)
+        """Elect leaders for all partitions without one."""
+        batch = self.steps.batch()
+        await self.steps.bring_online(batch)
+        self.steps.send(batch)

@@ -1,6 +1,7 @@
-"""Which brokers hold the partitions of a new topic, and those that an old one gets.
+"""The brokers that hold new partitions.
 
-PURE. Owns the spreading of replicas over brokers and racks, Kafka's to the digit. Chance comes in as a function.
+PURE. Owns the spreading of replicas over brokers and racks, exactly as Kafka does it. Must not know topics; randomness
+is a parameter.
 Counterpart in Kafka: org.apache.kafka.admin.AdminUtils.
 """
 
@@ -24,11 +25,11 @@ def assign_replicas(
     random_below: Callable[[int], int],
     first_partition: int = 0,
 ) -> dict[int, tuple[int, ...]]:
-    """Return the brokers of each partition, the first of which is to lead.
+    """Return the brokers of each partition, the preferred leader first.
 
-    First replicas go round the brokers from a random one on; the others follow at a distance that grows with each
-    round, so that the partitions of a broker that fails spread over many. With racks, the brokers are taken from each
-    rack in turn, and a partition gets a second replica in a rack only when each rack has one.
+    The first replicas go round the brokers, beginning at a random one. The others follow at a distance that grows with
+    each round, so that many brokers take over for one that fails. With racks, the round takes a broker of each rack in
+    turn, and a partition has a second replica in a rack only when each rack has one.
     """
     if partitions <= 0:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
@@ -50,7 +51,7 @@ def assign_replicas(
         )
     order = _alternate(brokers)
     count = len(order)
-    # Without racks each broker counts as one of its own, of which there is no need to skip any.
+    # Without racks no rack has to be skipped.
     number_of_racks = len(set(racks.values())) if any(racks.values()) else 1
     start, shift = random_below(count), random_below(count)
     assignment = {}
@@ -64,7 +65,7 @@ def assign_replicas(
 
 
 def _alternate(brokers: Sequence[BrokerPlace]) -> list[int]:
-    """Take the brokers of each rack in turn; without racks, by their ids."""
+    """Return the brokers in turn from each rack; without racks, by their ids."""
     by_rack: dict[str, list[int]] = {}
     for each in sorted(brokers):
         by_rack.setdefault(each.rack or "", []).append(each.broker_id)
@@ -74,7 +75,7 @@ def _alternate(brokers: Sequence[BrokerPlace]) -> list[int]:
 
 
 def _others(first: int, shift: int, count: int) -> Iterator[int]:
-    """Yield the places after the first replica's, again and again."""
+    """Yield the places after the first replica's, endlessly."""
     step = 0
     while count > 1:
         yield (first + 1 + (shift + step) % (count - 1)) % count

@@ -1,7 +1,6 @@
-"""How the controller's requests reach brokers: each has its own queue, and gets one request at a time.
+"""The queues of the controller's requests, one for each broker, which gets one request at a time.
 
-Owns the queues, the version in which a request is sent, and trying again while a broker is registered. Must not know
-what a request does.
+Owns the queues, the versions of requests, and retries while a broker is registered. Must not know what a request does.
 Counterparts in Kafka: ControllerChannelManager, RequestSendThread.
 """
 
@@ -27,26 +26,26 @@ _RETRY_AFTER_SECONDS: Final = 0.1
 
 
 class Peer(Protocol):
-    """A way to one broker."""
+    """A connection to one broker."""
 
     async def send(self, request: ControlRequest) -> Response:
-        """Return the broker's answer; OSError if the request may not have arrived."""
+        """Return the broker's response; OSError if the request may not have arrived."""
         ...
 
     async def close(self) -> None:
-        """Send nothing any more."""
+        """Close the connection."""
         ...
 
 
 class LocalPeer:
-    """The way to this broker itself: the same handlers, without a socket."""
+    """The connection to this broker itself: the same handlers, without a socket."""
 
     def __init__(self, handlers: Mapping[type[Request], Callable[[Any], Any]]) -> None:
-        """Take, for each request, a handler that returns a response or a deferred one."""
+        """`handlers` return a response or a Deferred."""
         self._handlers = handlers
 
     async def send(self, request: Request) -> Response:
-        """Have the request handled."""
+        """Return the handler's response, once it is there."""
         reply = self._handlers[type(request)](request)
         if isinstance(reply, Deferred):
             is_done = trio.Event()
@@ -57,11 +56,11 @@ class LocalPeer:
         return reply
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
 
 class RemotePeer:
-    """The way to another broker: requests in the versions of `inter.broker.protocol.version`, over a connection."""
+    """The connection to another broker, with requests in the versions of `inter.broker.protocol.version`."""
 
     def __init__(
         self,
@@ -71,7 +70,7 @@ class RemotePeer:
         controller_id: int,
         connect: Connect = open_socket,
     ) -> None:
-        """Take where the broker is to be reached, which is looked up for each connection."""
+        """`where` returns the broker's address, and is called for each connection."""
         self._connection = Connection(
             where,
             offload,
@@ -83,35 +82,35 @@ class RemotePeer:
         self._versions = protocol_versions(config.inter_broker_protocol_version)
 
     async def send(self, request: ControlRequest) -> Response:
-        """Ask the broker."""
+        """Return the broker's response."""
         return await self._connection.ask(request, self._versions[request.api_key])
 
     async def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         await self._connection.close()
 
 
-Answered = Callable[[int, ControlRequest, Response], None]
+Received = Callable[[int, ControlRequest, Response], None]
 
 
 class BrokerQueues:
-    """The queues of all registered brokers; tasks of one nursery empty them."""
+    """The queues of all registered brokers, each with a task that sends its requests."""
 
-    def __init__(self, nursery: trio.Nursery, peers: Callable[[int], Peer], answered: Answered) -> None:
+    def __init__(self, nursery: trio.Nursery, peers: Callable[[int], Peer], received: Received) -> None:
         self._nursery = nursery
         self._peers = peers
-        self._answered = answered
+        self._received = received
         self._queues: dict[int, tuple[trio.MemorySendChannel[ControlRequest | trio.Event], trio.CancelScope]] = {}
 
     def add(self, broker_id: int) -> None:
-        """Begin a queue for a broker that has registered."""
+        """Start the queue of a registered broker."""
         sender, receiver = trio.open_memory_channel[ControlRequest | trio.Event](math.inf)
         scope = trio.CancelScope()
         self._queues[broker_id] = sender, scope
-        self._nursery.start_soon(self._empty, broker_id, receiver, scope)
+        self._nursery.start_soon(self._send_all, broker_id, receiver, scope)
 
     def remove(self, broker_id: int) -> None:
-        """Drop the queue of a broker that is gone, with all that is in it."""
+        """Drop the queue of a broker with its requests."""
         found = self._queues.pop(broker_id, None)
         if found is not None:
             found[1].cancel()
@@ -122,20 +121,20 @@ class BrokerQueues:
             self.remove(broker_id)
 
     def send(self, broker_id: int, request: ControlRequest) -> None:
-        """Queue a request."""
+        """Queue a request, unless the broker has no queue."""
         found = self._queues.get(broker_id)
         if found is not None:
             found[0].send_nowait(request)
 
     async def flush(self, broker_id: int) -> None:
-        """Return when a broker has answered all that is queued for it now."""
+        """Return when a broker has responded to all requests queued so far."""
         found = self._queues.get(broker_id)
         if found is not None:
             mark = trio.Event()
             found[0].send_nowait(mark)
             await mark.wait()
 
-    async def _empty(
+    async def _send_all(
         self,
         broker_id: int,
         receiver: trio.MemoryReceiveChannel[ControlRequest | trio.Event],
@@ -158,18 +157,18 @@ class BrokerQueues:
             try:
                 response = await peer.send(request)
             except OSError as error:
-                logger.warning("broker %s was not reached: %s", broker_id, error)
+                logger.warning("Broker %s could not be reached, trying again: %s", broker_id, error)
                 await trio.sleep(_RETRY_AFTER_SECONDS)
             except Exception:
-                logger.exception("broker %s could not handle %s", broker_id, type(request).__name__)
+                logger.exception("Broker %s failed at %s, which is not repeated", broker_id, type(request).__name__)
                 return
             else:
-                self._answered(broker_id, request, response)
+                self._received(broker_id, request, response)
                 return
 
 
 def _release(receiver: trio.MemoryReceiveChannel[ControlRequest | trio.Event]) -> None:
-    """Let go of who waits for a queue that is dropped."""
+    """Release the tasks in `flush` of a dropped queue."""
     while True:
         try:
             item = receiver.receive_nowait()

@@ -1,6 +1,6 @@
-"""What brokers ask of the active controller: other in-sync replicas, a way to go without harm, producer ids.
+"""The requests of brokers to the active controller: AlterPartition, ControlledShutdown, AllocateProducerIds.
 
-Owns the order of deciding, writing and telling for each, and how each is refused. Must not know who carries requests.
+Owns the order of deciding, writing and sending for each, and their refusals. Must not know how requests arrive.
 Counterparts in Kafka: KafkaController's processAlterPartition, doControlledShutdown and processAllocateProducerIds.
 """
 
@@ -9,7 +9,7 @@ import logging
 from ottla.broker.cluster.producer_ids import claim_block
 from ottla.broker.controller import isr_updates
 from ottla.broker.controller.actions import Steps
-from ottla.broker.controller.client_requests import Asked
+from ottla.broker.controller.client_requests import PendingRequest
 from ottla.broker.controller.context import Replica
 from ottla.broker.controller.leader_choice import before_shutdown
 from ottla.broker.controller.state_machines import replicas_offline
@@ -29,11 +29,9 @@ logger = logging.getLogger("kafka.controller.KafkaController")
 BrokersRequest = AlterPartitionRequest | ControlledShutdownRequest | AllocateProducerIdsRequest
 BrokersResponse = AlterPartitionResponse | ControlledShutdownResponse | AllocateProducerIdsResponse
 
-# Brokers before Kafka 2.2 do not send theirs.
 
-
-class BrokerAsks(Asked[BrokersResponse]):
-    """A broker asks, and waits for the reply."""
+class PendingBrokerRequest(PendingRequest[BrokersResponse]):
+    """A broker's request and its reply."""
 
     def __init__(self, request: BrokersRequest, version: int) -> None:
         super().__init__()
@@ -43,19 +41,14 @@ class BrokerAsks(Asked[BrokersResponse]):
 
     def end(self, failure: KafkaError) -> None:
         """Complete the reply."""
-        self.reply.complete(self.response or refusal(self.request, failure.code))
+        if self.response is None:
+            logger.info("%s is refused: %r", type(self.request).__name__, failure)
+            self.response = refusal(self.request, failure.code)
+        self.reply.complete(self.response)
 
 
-async def serve(steps: Steps, asked: BrokerAsks) -> BrokersResponse:
-    """Do what is asked, or refuse it."""
-    try:
-        return await _answer(steps, asked.request, asked.version)
-    except KafkaError as error:
-        logger.info("%s is refused: %r", type(asked.request).__name__, error)
-        return refusal(asked.request, error.code)
-
-
-async def _answer(steps: Steps, request: BrokersRequest, version: int) -> BrokersResponse:
+async def serve(steps: Steps, request: BrokersRequest, version: int) -> BrokersResponse:
+    """Return the response to a broker's request; KafkaError if the request is refused as a whole."""
     match request:
         case AlterPartitionRequest():
             return await _alter_partitions(steps, request, version)
@@ -66,12 +59,12 @@ async def _answer(steps: Steps, request: BrokersRequest, version: int) -> Broker
 
 
 def refusal(request: BrokersRequest, code: ErrorCode) -> BrokersResponse:
-    """The answer to a request that is refused as a whole."""
+    """Return the response to a request that is refused as a whole."""
     match request:
         case AlterPartitionRequest():
             return AlterPartitionResponse(error_code=code, topics=())
         case ControlledShutdownRequest():
-            # A broker that goes is told in words of its own.
+            # This request has an error code of its own.
             own = ErrorCode.STALE_CONTROLLER_EPOCH if code is ErrorCode.NOT_CONTROLLER else code
             return ControlledShutdownResponse(error_code=own, remaining_partitions=())
         case AllocateProducerIdsRequest():
@@ -91,28 +84,27 @@ async def _alter_partitions(steps: Steps, request: AlterPartitionRequest, versio
     for write in conflicts:
         outcomes[write.partition] = ErrorCode.INVALID_UPDATE_VERSION
     if outcomes:
-        batch = steps.batch()
-        batch.add_update_metadata(context.brokers, outcomes)
-        steps.send(batch)
+        steps.send_metadata(context.brokers, outcomes)
     return isr_updates.response(context, request, version, outcomes)
 
 
 async def _shut_down(steps: Steps, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
-    """Have others lead what the broker leads, and what it follows go on without it."""
+    """Move leadership to other brokers, and remove the broker from the ISR of partitions that it follows."""
     context, broker_id = steps.context, request.broker_id
     broker = context.brokers.get(broker_id)
     if broker is None:
         raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker id {broker_id} does not exist.")
+    # Brokers before Kafka 2.2 send no epoch.
     if request.broker_epoch != NO_EPOCH and request.broker_epoch < broker.epoch:
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id}, epoch {request.broker_epoch}")
     logger.info("Shutting down broker %d", broker_id)
     context.shutting_down.add(broker_id)
-    concerned = [each.partition for each in context.replicas_on([broker_id]) if _may_move(steps, each.partition)]
-    led = [each for each in concerned if context.leadership[each].leader == broker_id]
-    followed = [each for each in concerned if context.leadership[each].leader != broker_id]
+    movable = [each.partition for each in context.replicas_on([broker_id]) if _may_move(steps, each.partition)]
+    led = [each for each in movable if context.leadership[each].leader == broker_id]
+    followed = [each for each in movable if context.leadership[each].leader != broker_id]
     batch = steps.batch()
-    await steps.elect(batch, led, lambda partition, state: before_shutdown(context, partition, state))
-    # It stops fetching before it leaves the ISR, lest it join again.
+    await steps.elect(batch, led, before_shutdown)
+    # The broker stops fetching before it leaves the ISR, because otherwise it would join again.
     for partition in followed:
         batch.add_stop_replica(broker_id, partition, delete=False)
     steps.send(batch)
@@ -131,12 +123,12 @@ async def _shut_down(steps: Steps, request: ControlledShutdownRequest) -> Contro
 
 
 def _may_move(steps: Steps, partition: TopicPartition) -> bool:
-    """Whether there may be somebody else for it. One that is being deleted goes anyway."""
+    """Whether a partition may have another replica, and is not being deleted."""
     context = steps.context
     return (
         len(context.assignment(partition).replicas) > 1
         and partition in context.leadership
-        and not context.is_queued_for_deletion(partition.topic)
+        and partition.topic not in context.topics_to_delete
     )
 
 

@@ -1,8 +1,8 @@
-"""What is asked of the controller, and the replies that wait until it is done.
+"""Requests of clients to the controller, and their replies.
 
-Owns that every request is answered: its timer starts before the work, each topic or partition has its outcome when the
-work ends, however it ends, and the reply leaves when what it waits for has come, or when time is up. Must not know how
-the controller does it; it is handed the results.
+Owns that every request gets a reply. Its timer starts before the work. Each topic or partition has an outcome when the
+work ends, even by an exception. The reply is complete when all partitions have leaders or topics are gone, or after the
+timeout. Must not know how the controller works; it passes the outcomes.
 Counterparts in Kafka: ZkAdminManager, DelayedCreatePartitions, DelayedDeleteTopics, DelayedElectLeader.
 """
 
@@ -21,13 +21,11 @@ from ottla.wire.types import ZERO_UUID, TopicPartition
 K = TypeVar("K")
 T = TypeVar("T")
 R = TypeVar("R")
+W = TypeVar("W", CreatableTopic, CreatePartitionsTopic)
 
 
 class TopicOutcome(NamedTuple):
-    """What became of a topic that was to be created: an error, or the topic as it is to be.
-
-    One that is there but took too long has an error and an id.
-    """
+    """The outcome of a creation: an error, or the planned topic. A topic that was late has an error and an id."""
 
     error: KafkaError | None = None
     topic: NewTopic | None = None
@@ -39,22 +37,22 @@ DeleteReply = Deferred[Mapping[str, ErrorCode]]
 ElectReply = Deferred[Mapping[TopicPartition, KafkaError | None]]
 
 
-class Asked(Generic[R]):
-    """A request to the controller, whose event loop calls `end` when the work on it is over, whatever was raised."""
+class PendingRequest(Generic[R]):
+    """A request to the controller with its reply. The event loop calls `end` after the work, whatever was raised."""
 
     def __init__(self) -> None:
         self.reply: Deferred[R] = Deferred(applied=False)
 
     def end(self, failure: KafkaError) -> None:
-        """Complete the reply, or leave it to what it waits for; `failure` is the outcome where there is none yet."""
+        """Complete the reply, unless it waits for something. `failure` is the outcome where there is none yet."""
         raise NotImplementedError
 
 
-class ClientRequest(Asked[Mapping[K, T]], Generic[K, T]):
-    """A request of a client for some topics, or for some partitions: the `keys`, each with an outcome of its own.
+class ClientRequest(PendingRequest[Mapping[K, T]], Generic[K, T]):
+    """A client's request about topics or partitions: the `keys`, each with an outcome of its own.
 
-    The reply waits for those that are `open`. For each topic that is the number of partitions that must have a leader;
-    for each partition, who is to lead it.
+    The reply waits for the `open` keys. The value of a topic is the number of partitions that must have a leader; that
+    of a partition is the elected leader.
     """
 
     def __init__(self, waits: "TopicWaits", keys: Collection[K], timeout_ms: int) -> None:
@@ -67,7 +65,7 @@ class ClientRequest(Asked[Mapping[K, T]], Generic[K, T]):
         self._waits = waits
         waits.requests[self] = None
         self.reply.on_abandon = self._drop
-        # A client that allows no time is answered when the work ends.
+        # Without a timeout the reply is complete when the work ends.
         self._timer: Timer | None = None
         if timeout_ms > 0:
             self._timer = waits.clock.call_later(timeout_ms / 1000, self._complete)
@@ -76,25 +74,25 @@ class ClientRequest(Asked[Mapping[K, T]], Generic[K, T]):
         """Return the outcome of a key that failed."""
         raise NotImplementedError
 
-    def look(self, metadata: MetadataCache, topics: Iterable[str] | None = None) -> None:
-        """Close what has come, as far as these topics are concerned; None: all."""
+    def check(self, metadata: MetadataCache, topics: Iterable[str] | None = None) -> None:
+        """Remove the open keys of these topics, None for all, whose partitions have leaders in the metadata."""
 
     def end(self, failure: KafkaError) -> None:
-        """Take in that the work is over."""
+        """Give keys without an outcome `failure`, then reply if no key is open."""
         for key in self.keys:
             if key not in self.outcomes:
                 self.outcomes[key] = self.failed(key, failure)
         self._has_ended = True
-        self.look(self._waits.metadata)
-        self.complete_if_done()
+        self.check(self._waits.metadata)
+        self.reply_if_done()
 
-    def complete_if_done(self) -> None:
-        """Reply if there is nothing to wait for, or no time."""
+    def reply_if_done(self) -> None:
+        """Reply if the work is done, and either no key is open or there is no timeout."""
         if self._has_ended and (not self.open or self.timeout_ms <= 0):
             self._complete()
 
     def _complete(self) -> None:
-        """Reply now; what is not done by now is late."""
+        """Reply now, with REQUEST_TIMED_OUT for open keys."""
         self._drop()
         late = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
         is_late = self.open.keys() | (set(self.keys) - self.outcomes.keys())
@@ -108,25 +106,26 @@ class ClientRequest(Asked[Mapping[K, T]], Generic[K, T]):
             self._timer.cancel()
 
 
-class _Creation(ClientRequest[str, TopicOutcome]):
-    """New partitions, which the reply waits for until they have leaders."""
+class _Creation(ClientRequest[str, TopicOutcome], Generic[W]):
+    """New partitions; the reply waits until they have leaders."""
 
-    def __init__(self, waits: "TopicWaits", names: Collection[str], timeout_ms: int, validate_only: bool) -> None:
-        super().__init__(waits, names, timeout_ms)
+    def __init__(self, waits: "TopicWaits", topics: Sequence[W], timeout_ms: int, *, validate_only: bool) -> None:
+        super().__init__(waits, [topic.name for topic in topics], timeout_ms)
+        self.topics: Sequence[W] = topics
         self.validate_only = validate_only
 
     def created(self, topic: NewTopic, topic_id: bytes = ZERO_UUID) -> None:
-        """Take in that the store has a topic, or that it could be created."""
+        """Note that a topic is in the store, or could be created."""
         self.outcomes[topic.name] = TopicOutcome(topic=topic, topic_id=topic_id)
         if not self.validate_only:
             self.open[topic.name] = len(topic.assignment)
 
     def failed(self, key: str, error: KafkaError) -> TopicOutcome:
-        """Return an error; with the id of a topic that is there."""
+        """Return the error, with the id of a topic that was created."""
         return self.outcomes.get(key, TopicOutcome())._replace(error=error, topic=None)
 
-    def look(self, metadata: MetadataCache, topics: Iterable[str] | None = None) -> None:
-        """Close topics whose partitions all have leaders. A client that allows no time is not told of them."""
+    def check(self, metadata: MetadataCache, topics: Iterable[str] | None = None) -> None:
+        """Remove topics whose partitions all have leaders. Without a timeout they stay, and count as late."""
         if self.timeout_ms <= 0:
             return
         for name in [each for each in (self.open if topics is None else topics) if each in self.open]:
@@ -135,31 +134,19 @@ class _Creation(ClientRequest[str, TopicOutcome]):
                 del self.open[name]
 
 
-class CreateTopics(_Creation):
-    """Somebody wants topics created."""
-
-    def __init__(
-        self, waits: "TopicWaits", topics: Sequence[CreatableTopic], timeout_ms: int, *, validate_only: bool
-    ) -> None:
-        super().__init__(waits, [topic.name for topic in topics], timeout_ms, validate_only)
-        self.topics = topics
+class CreateTopics(_Creation[CreatableTopic]):
+    """A client's CreateTopics."""
 
 
-class CreatePartitions(_Creation):
-    """Somebody wants topics to have more partitions."""
-
-    def __init__(
-        self, waits: "TopicWaits", topics: Sequence[CreatePartitionsTopic], timeout_ms: int, *, validate_only: bool
-    ) -> None:
-        super().__init__(waits, [topic.name for topic in topics], timeout_ms, validate_only)
-        self.topics = topics
+class CreatePartitions(_Creation[CreatePartitionsTopic]):
+    """A client's CreatePartitions."""
 
 
 class DeleteTopics(ClientRequest[str, ErrorCode]):
-    """Somebody wants topics deleted; the reply waits until nothing is left of them."""
+    """A client's DeleteTopics; the reply waits until the topics are gone."""
 
     def marked(self, name: str) -> None:
-        """Take in that a topic is going to be deleted."""
+        """Note that a topic is marked for deletion."""
         self.outcomes[name] = ErrorCode.NONE
         self.open[name] = 0
 
@@ -169,7 +156,7 @@ class DeleteTopics(ClientRequest[str, ErrorCode]):
 
 
 class ElectLeaders(ClientRequest[TopicPartition, KafkaError | None]):
-    """Somebody wants the preferred replicas of partitions to lead; or, `unclean`, anybody where nobody does."""
+    """A client's ElectLeaders: of preferred replicas; or, `unclean`, of any live replica where there is no leader."""
 
     def __init__(
         self, waits: "TopicWaits", partitions: Collection[TopicPartition], timeout_ms: int, *, unclean: bool
@@ -178,7 +165,7 @@ class ElectLeaders(ClientRequest[TopicPartition, KafkaError | None]):
         self.unclean = unclean
 
     def elected(self, outcomes: Mapping[TopicPartition, int | KafkaError]) -> None:
-        """Take in who was elected, or why nobody was."""
+        """Note the elected leaders, or the errors."""
         for partition, outcome in outcomes.items():
             if isinstance(outcome, KafkaError):
                 self.outcomes[partition] = outcome
@@ -190,22 +177,16 @@ class ElectLeaders(ClientRequest[TopicPartition, KafkaError | None]):
         """Return the error."""
         return error
 
-    def look(self, metadata: MetadataCache, topics: Iterable[str] | None = None) -> None:
-        """Close partitions that are known to be led by whoever was elected."""
+    def check(self, metadata: MetadataCache, topics: Iterable[str] | None = None) -> None:
+        """Remove partitions that have the elected leader."""
         for partition, leader in list(self.open.items()):
             known = metadata.partition(*partition)
             if known is not None and known.leader == leader:
                 del self.open[partition]
 
 
-class AutoCreate(NamedTuple):
-    """Somebody asked for topics that there are not."""
-
-    topics: Sequence[NewTopic]
-
-
 class TopicWaits:
-    """All requests of clients that are not answered yet."""
+    """All requests of clients without a reply."""
 
     def __init__(self, clock: Clock, metadata: MetadataCache) -> None:
         self.clock = clock
@@ -213,15 +194,15 @@ class TopicWaits:
         self.requests: dict[ClientRequest[Any, Any], None] = {}
 
     def metadata_changed(self, topics: Collection[str]) -> None:
-        """Look again at who waits for these topics' leaders."""
+        """Complete requests that wait for leaders of these topics."""
         for request in list(self.requests):
-            request.look(self.metadata, topics)
-            request.complete_if_done()
+            request.check(self.metadata, topics)
+            request.reply_if_done()
 
     def topics_gone(self, topics: Iterable[str]) -> None:
-        """Take in that nothing is left of topics, or that what is left cannot be deleted now."""
+        """Complete requests that wait for the deletion of topics that are gone, or cannot be deleted now."""
         deletions = [request for request in self.requests if isinstance(request, DeleteTopics)]
         for topic in topics:
             for request in deletions:
                 request.open.pop(topic, None)
-                request.complete_if_done()
+                request.reply_if_done()

@@ -1,7 +1,7 @@
-"""What the controller knows of the cluster.
+"""The controller's knowledge of the cluster.
 
-PURE. Owns brokers, topics, assignments, leaders, the state of every partition and replica, and the questions asked of
-them. Must not know how it is learnt or told to brokers. Counterpart in Kafka: kafka.controller.ControllerContext.
+PURE. Owns brokers, topics, assignments, leaders, the state of every partition and replica, and queries of them. Must
+not know how it is read, or sent to brokers. Counterpart in Kafka: kafka.controller.ControllerContext.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,12 +16,12 @@ EPOCH_DURING_DELETE: Final = -2
 
 
 class PartitionPhase(Enum):
-    """Where a partition stands.
+    """The phase of a partition.
 
     NON_EXISTENT  never created, or deleted.
     NEW           has replicas, but never had a leader.
     ONLINE        has a leader.
-    OFFLINE       had a leader, which is gone.
+    OFFLINE       had a leader, which failed.
     """
 
     NEW = "new"
@@ -31,12 +31,12 @@ class PartitionPhase(Enum):
 
 
 class ReplicaPhase(Enum):
-    """Where a replica stands.
+    """The phase of a replica.
 
-    NEW                  assigned, and told to nobody but its broker yet.
-    ONLINE               its broker is alive and was told of it.
-    OFFLINE              its broker is gone, or was told to stop it.
-    DELETION_STARTED     its broker was told to delete it.
+    NEW                  assigned, and known only to its broker.
+    ONLINE               its broker is alive and serves it.
+    OFFLINE              its broker failed, or was sent a StopReplica.
+    DELETION_STARTED     its broker was sent a StopReplica that deletes it.
     DELETION_SUCCESSFUL  its broker has deleted it.
     DELETION_INELIGIBLE  its broker cannot delete it now.
     NON_EXISTENT         not assigned, or deleted.
@@ -66,12 +66,10 @@ class LiveBroker(NamedTuple):
 
 
 class ControllerContext:
-    """One controller's knowledge, from its election to its resignation."""
+    """The knowledge of one controller, from its election to its resignation."""
 
-    def __init__(self, epoch: int = 0, epoch_version: int = 0) -> None:
-        """Begin with nothing but the controller's epoch and the version of its znode, which fences every write."""
+    def __init__(self, epoch: int = 0) -> None:
         self.epoch = epoch
-        self.epoch_version = epoch_version
         self.brokers: dict[int, LiveBroker] = {}
         self.shutting_down: set[int] = set()
         self.offline_directories: dict[int, set[TopicPartition]] = {}
@@ -88,16 +86,12 @@ class ControllerContext:
 
     @property
     def topics(self) -> Iterable[str]:
-        """All topics, those that are being deleted too."""
+        """All topics, also those that are being deleted."""
         return self.assignments.keys()
 
     def is_live(self, broker_id: int) -> bool:
-        """Whether a broker is registered and not about to go."""
+        """Whether a broker is registered and not shutting down."""
         return broker_id in self.brokers and broker_id not in self.shutting_down
-
-    def live_brokers(self) -> list[BrokerInfo]:
-        """Return the registered brokers by id, those about to go left out."""
-        return [self.brokers[broker_id].info for broker_id in sorted(self.brokers) if self.is_live(broker_id)]
 
     def is_online(self, broker_id: int, partition: TopicPartition, *, or_shutting_down: bool = False) -> bool:
         """Whether a broker can serve its replica of a partition."""
@@ -105,7 +99,7 @@ class ControllerContext:
         return is_there and partition not in self.offline_directories.get(broker_id, ())
 
     def set_topic(self, topic: str, topic_id: bytes | None, assignment: Mapping[int, ReplicaAssignment]) -> None:
-        """Take in what a topic's znode says."""
+        """Set the id and the assignment of a topic."""
         self.assignments[topic] = {}
         for index, each in assignment.items():
             self.set_assignment(TopicPartition(topic, index), each)
@@ -114,7 +108,7 @@ class ControllerContext:
             self.topic_names[topic_id] = topic
 
     def set_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-        """Take in the replicas of a partition of a topic that is known."""
+        """Set the replicas of a partition of a known topic."""
         self.assignments[partition.topic][partition.partition] = assignment
         if assignment.is_changing:
             self.reassigning.add(partition)
@@ -122,7 +116,7 @@ class ControllerContext:
             self.reassigning.discard(partition)
 
     def remove_topic(self, topic: str) -> None:
-        """Forget a topic."""
+        """Remove a topic."""
         for index, assignment in self.assignments.pop(topic, {}).items():
             partition = TopicPartition(topic, index)
             self.reassigning.discard(partition)
@@ -138,7 +132,7 @@ class ControllerContext:
         self.topics_ineligible_for_deletion.discard(topic)
 
     def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
-        """Return the replicas of a partition, none for one that does not exist."""
+        """Return the replicas of a partition; none if it does not exist."""
         return self.assignments.get(partition.topic, {}).get(partition.partition, NO_ASSIGNMENT)
 
     def reassignments(self) -> dict[TopicPartition, ReplicaAssignment]:
@@ -146,7 +140,7 @@ class ControllerContext:
         return {each: self.assignment(each) for each in sorted(self.reassigning)}
 
     def topics_reassigning(self) -> set[str]:
-        """Return the topics some of whose replicas are changing."""
+        """Return the topics with a partition whose replicas are changing."""
         return {each.topic for each in self.reassigning}
 
     def partitions_of(self, topic: str) -> list[TopicPartition]:
@@ -168,31 +162,23 @@ class ControllerContext:
         return self.replicas_of(self.partitions_of(topic))
 
     def replicas_on(self, broker_ids: Iterable[int]) -> list[Replica]:
-        """Return the replicas that brokers hold."""
+        """Return the replicas on these brokers."""
         wanted = set(broker_ids)
         return [replica for replica in self.replicas_of(self.all_partitions()) if replica.broker_id in wanted]
 
-    def is_queued_for_deletion(self, topic: str) -> bool:
-        """Whether somebody wants a topic deleted."""
-        return topic in self.topics_to_delete
-
     def leader_epoch(self, partition: TopicPartition) -> int:
-        """Return a partition's leader epoch; of one to be deleted a number that overrides every epoch."""
+        """Return a partition's leader epoch. EPOCH_DURING_DELETE overrides every epoch."""
         if partition.topic in self.topics_to_delete:
             return EPOCH_DURING_DELETE
         state = self.leadership.get(partition)
         return NO_EPOCH if state is None else state.leader_epoch
 
     def partitions_with_leaders(self) -> list[TopicPartition]:
-        """Return the partitions that ever had a leader and are to stay."""
+        """Return the partitions that ever had a leader, without topics marked for deletion."""
         return [partition for partition in self.leadership if partition.topic not in self.topics_to_delete]
 
     def partitions_with_offline_leader(self) -> list[TopicPartition]:
-        """Return the partitions whose leader is gone and that are to stay."""
+        """Return the partitions whose leader is offline, without topics marked for deletion."""
         return [
             each for each in self.partitions_with_leaders() if not self.is_online(self.leadership[each].leader, each)
         ]
-
-    def partitions_in(self, *phases: PartitionPhase) -> list[TopicPartition]:
-        """Return the partitions in any of some phases."""
-        return [partition for partition, phase in self.partition_phases.items() if phase in phases]

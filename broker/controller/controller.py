@@ -1,33 +1,33 @@
-"""The controller's task: one event after the other, through one channel.
+"""The controller's task, which handles one event after the other from one channel.
 
-Owns the channel, the broker's candidacy for controller, and what clients ask of the controller. What the active one
-does is in `active`. Must not know the wire between brokers, nor connections.
+Owns the channel, the broker's candidacy, and the requests to the controller. `active` handles the rest while this
+broker is elected. Must not know the wire between brokers, nor connections.
 Counterparts in Kafka: ControllerEventManager, and KafkaController's elect, resign and process.
 
-Every broker runs one; that of one broker is active. All events, the store's, the clients' and the brokers' answers,
-come through the one channel, and what the controller knows changes nowhere else.
+Every broker runs a controller; one of them is active. All events come through the channel: the store's, clients'
+requests, brokers' requests and responses. Nothing else changes the controller's knowledge.
 """
 
 import logging
 import math
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import trio
 
+from ottla.broker.cluster.config_description import topic_config
 from ottla.broker.cluster.metadata_cache import MetadataCache
 from ottla.broker.cluster.topic_names import check_name
 from ottla.broker.config.broker_config import BrokerConfig
 from ottla.broker.config.dynamic import DynamicConfig
-from ottla.broker.controller.actions import UNCLEAN_KEY, Settings
-from ottla.broker.controller.active import ActiveController, why_not_created
+from ottla.broker.controller import elections, reassignment
+from ottla.broker.controller.actions import UNCLEAN_KEY, Steps
+from ottla.broker.controller.active import ActiveController
 from ottla.broker.controller.assignment import BrokerPlace
 from ottla.broker.controller.broker_queues import BrokerQueues, Peer
-from ottla.broker.controller.broker_requests import BrokerAsks, BrokersRequest, BrokersResponse
+from ottla.broker.controller.broker_requests import BrokersRequest, BrokersResponse, PendingBrokerRequest
 from ottla.broker.controller.client_requests import (
-    Asked,
-    AutoCreate,
     CreatePartitions,
     CreateReply,
     CreateTopics,
@@ -35,6 +35,7 @@ from ottla.broker.controller.client_requests import (
     DeleteTopics,
     ElectLeaders,
     ElectReply,
+    PendingRequest,
     TopicOutcome,
     TopicWaits,
 )
@@ -53,8 +54,6 @@ from ottla.broker.controller.topic_plans import (
 )
 from ottla.broker.loop.clock import Clock, Timer
 from ottla.broker.loop.deferred import Deferred
-from ottla.log.config import LogConfig
-from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_partitions import CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic
@@ -67,34 +66,40 @@ from ottla.zk.store import EventType, NodeExistsError, Session, StoreError, Stor
 
 logger = logging.getLogger("kafka.controller.KafkaController")
 
-# What Kafka's controllers wait before they look for the first time.
+# As in Kafka, the time between an election and the first rebalance.
 _FIRST_REBALANCE_AFTER_SECONDS: Final = 5
 _CANDIDATE_AGAIN_AFTER_SECONDS: Final = 1
 
 R = TypeVar("R")
 
 
-class _Answer(NamedTuple):
-    """A broker has answered."""
+class _ResponseReceived(NamedTuple):
+    """A broker has responded to a request of the controller."""
 
     broker_id: int
     request: ControlRequest
     response: Response
 
 
+class _AutoCreate(NamedTuple):
+    """Topics to create, because clients asked for their metadata."""
+
+    topics: Sequence[NewTopic]
+
+
 class _UncleanElections(NamedTuple):
-    """Partitions would now rather lose records than wait, unless their topics say otherwise."""
+    """`unclean.leader.election.enable` is true now, the default of all topics."""
 
 
 class _Rebalance(NamedTuple):
-    """It is time to look whether partitions are led by those who should."""
+    """The timer of the next rebalance has fired."""
 
 
-_Event = _UncleanElections | _Rebalance | WatchEvent | Asked[Any] | AutoCreate | _Answer
+_Event = _UncleanElections | _Rebalance | WatchEvent | PendingRequest[Any] | _AutoCreate | _ResponseReceived
 
 
 class Controller:
-    """One broker's controller, active or not."""
+    """The controller of one broker, active or not."""
 
     def __init__(
         self,
@@ -112,16 +117,9 @@ class Controller:
         self._peers = peers
         self._dynamic = dynamic
         config = dynamic.static
-        self._settings = Settings(
-            broker_id,
-            config.inter_broker_listener_name,
-            config.delete_topic_enable,
-            lambda: bool(dynamic.current.values[UNCLEAN_KEY]),
-            new_topic_id,
-        )
-        # That of brokers, unless the controller has one of its own.
+        # The inter-broker listener, unless the controller has a listener of its own.
         self._listener = (config.values["control.plane.listener.name"] or config.inter_broker_listener_name).upper()
-        self._rules = Rules(config.num_partitions, config.default_replication_factor, self._check_configs, random_below)
+        self._rules = Rules(config.num_partitions, config.default_replication_factor, random_below)
         self._waits = TopicWaits(clock, metadata)
         self._being_created: set[str] = set()
         self._complaints: set[str] = set()
@@ -131,7 +129,7 @@ class Controller:
         self._store: ClusterStore
         self._queues: BrokerQueues
 
-    # What may be called from anywhere on the loop; nothing here waits.
+    # May be called from anywhere on the loop; nothing here waits.
 
     @property
     def is_active(self) -> bool:
@@ -139,78 +137,79 @@ class Controller:
         return self._active is not None
 
     def on_store_event(self, event: WatchEvent) -> None:
-        """Take an event of the session that `run` is given."""
+        """Queue an event of the session that `run` uses."""
         self._put(event)
 
     def metadata_changed(self, topics: Collection[str]) -> None:
-        """Take in that this broker was told something new of topics."""
+        """Complete requests that wait for leaders of these topics."""
         self._waits.metadata_changed(topics)
 
     async def unclean_election_changed(self, config: BrokerConfig) -> None:
-        """Take in whether partitions may have leaders that are not in sync."""
+        """Queue an election of leaders that are not in sync, if the configuration allows them now."""
         if config.values[UNCLEAN_KEY]:
             self._put(_UncleanElections())
 
     def create_topics(self, topics: Sequence[CreatableTopic], timeout_ms: int, *, validate_only: bool) -> CreateReply:
-        """Have topics, no two of one name, created; the reply comes when they have leaders."""
-        return self._asked(CreateTopics(self._waits, topics, timeout_ms, validate_only=validate_only))
+        """Create topics with distinct names; the reply comes when they have leaders."""
+        return self._submit(CreateTopics(self._waits, topics, timeout_ms, validate_only=validate_only))
 
     def create_partitions(
         self, topics: Sequence[CreatePartitionsTopic], timeout_ms: int, *, validate_only: bool
     ) -> CreateReply:
-        """Have partitions added to topics, no two of one name; the reply comes when they have leaders."""
-        return self._asked(CreatePartitions(self._waits, topics, timeout_ms, validate_only=validate_only))
+        """Add partitions to topics with distinct names; the reply comes when they have leaders."""
+        return self._submit(CreatePartitions(self._waits, topics, timeout_ms, validate_only=validate_only))
 
     def delete_topics(self, names: Collection[str], timeout_ms: int) -> DeleteReply:
-        """Have topics deleted; the reply comes when they are gone."""
-        return self._asked(DeleteTopics(self._waits, names, timeout_ms))
+        """Delete topics; the reply comes when they are gone."""
+        return self._submit(DeleteTopics(self._waits, names, timeout_ms))
 
     def elect_leaders(self, partitions: Collection[TopicPartition], timeout_ms: int, *, unclean: bool) -> ElectReply:
-        """Have leaders elected; the reply comes when they are known to lead."""
-        return self._asked(ElectLeaders(self._waits, partitions, timeout_ms, unclean=unclean))
+        """Elect leaders; the reply comes when this broker's metadata has them."""
+        return self._submit(ElectLeaders(self._waits, partitions, timeout_ms, unclean=unclean))
 
     def ask(self, request: BrokersRequest, version: int) -> Deferred[BrokersResponse]:
-        """Have done what a broker asks of the controller."""
-        return self._asked(BrokerAsks(request, version))
+        """Handle a broker's request; return its response."""
+        return self._submit(PendingBrokerRequest(request, version))
 
     def reassign(self, wanted: Wanted) -> ReassignReply:
-        """Have partitions come to other replicas; the reply comes when that has begun."""
-        return self._asked(Reassign(wanted))
+        """Reassign partitions to other replicas; the reply comes when the reassignments are under way."""
+        return self._submit(Reassign(wanted))
 
     def reassignments(self) -> dict[TopicPartition, znodes.ReplicaAssignment]:
-        """Return the partitions whose replicas are changing; KafkaError NOT_CONTROLLER if another one knows."""
+        """Return the partitions whose replicas are changing; KafkaError NOT_CONTROLLER if this one is not active."""
         if self._active is None:
             raise not_controller()
         return self._active.context.reassignments()
 
     def auto_create(self, names: Iterable[str]) -> dict[str, ErrorCode]:
-        """Have topics created that a client has only asked for; return what it is answered, at once.
+        """Create missing topics; return the error of each for the client at once.
 
-        LEADER_NOT_AVAILABLE, as Kafka says: ask again.
+        As in Kafka it is LEADER_NOT_AVAILABLE, after which clients ask again.
         """
         answers, planned = {}, []
+        existing = self._existing(self._metadata.topics)
         for name in names:
             try:
                 check_name(name)
                 if name in self._being_created:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 topic = topic_by_name(name, self._dynamic.static.values, len(self._metadata.brokers))
-                planned.append(plan_topic(topic, self._existing(self._metadata.topics), self._rules))
+                planned.append(self._plan(topic, existing))
                 answers[name] = ErrorCode.LEADER_NOT_AVAILABLE
             except KafkaError as error:
                 exists = error.code is ErrorCode.TOPIC_ALREADY_EXISTS
                 answers[name] = ErrorCode.LEADER_NOT_AVAILABLE if exists else error.code
-                # Clients ask over and over; an operator is told once.
+                # Clients ask repeatedly; the log has each error once.
                 if error.code is ErrorCode.INVALID_REPLICATION_FACTOR and error.detail not in self._complaints:
                     self._complaints.add(error.detail)
                     logger.error("Topic '%s' cannot be created: %s", name, error.detail)
         if planned:
             self._being_created.update(topic.name for topic in planned)
-            self._put(AutoCreate(planned))
+            self._put(_AutoCreate(planned))
         return answers
 
     def address(self, broker_id: int) -> tuple[str, int] | None:
-        """Return where the active controller reaches a broker; None if it knows of none."""
+        """Return the address that the active controller uses for a broker; None if there is none."""
         broker = None if self._active is None else self._active.context.brokers.get(broker_id)
         endpoints = () if broker is None else broker.info.endpoints
         return next(((each.host, each.port) for each in endpoints if each.listener == self._listener), None)
@@ -218,10 +217,10 @@ class Controller:
     # The task
 
     async def run(self, session: Session, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Be a candidate, and the controller when elected; started when this broker was told all that it is to do."""
+        """Be a candidate, and the controller when elected. Started when this broker has its roles, if it is elected."""
         self._store = ClusterStore(session)
         async with trio.open_nursery() as nursery:
-            self._queues = BrokerQueues(nursery, self._peers, self._answered)
+            self._queues = BrokerQueues(nursery, self._peers, self._received)
             await self._stand_for_election()
             await self._queues.flush(self._broker_id)
             task_status.started()
@@ -231,23 +230,23 @@ class Controller:
     def _put(self, event: _Event) -> None:
         self._sender.send_nowait(event)
 
-    def _asked(self, request: Asked[R]) -> Deferred[R]:
+    def _submit(self, request: PendingRequest[R]) -> Deferred[R]:
         self._put(request)
         return request.reply
 
-    def _answered(self, broker_id: int, request: ControlRequest, response: Response) -> None:
-        self._put(_Answer(broker_id, request, response))
+    def _received(self, broker_id: int, request: ControlRequest, response: Response) -> None:
+        self._put(_ResponseReceived(broker_id, request, response))
 
     async def _process(self, event: _Event) -> None:
-        """Take an event in; nothing that goes wrong in it keeps the next from its turn."""
+        """Handle an event. No failure keeps the next event from its turn."""
         try:
             try:
-                await self._take_and_answer(event)
+                await self._handle_and_reply(event)
             except ControllerMovedError:
                 self._resign()
                 await self._stand_for_election()
         except StoreFailedError as error:
-            # Some of it may be in the store, and some not: whoever is the controller next reads all of it.
+            # The store may have a part of the changes, so the next controller must read everything again.
             logger.error(
                 "[Controller id=%d] The store failed at %s: %s. Resigning; a candidate again in %d s",
                 self._broker_id,
@@ -261,11 +260,11 @@ class Controller:
         except Exception:
             logger.exception("[Controller id=%d] Failed at %s", self._broker_id, type(event).__name__)
 
-    async def _take_and_answer(self, event: _Event) -> None:
-        """Take an event in. Whoever asked for it is answered, whatever is raised."""
+    async def _handle_and_reply(self, event: _Event) -> None:
+        """Handle an event. A request is ended, and so gets its reply, whatever is raised."""
         failure = KafkaError(ErrorCode.NOT_CONTROLLER)
         try:
-            await self._take(event)
+            await self._handle(event)
         except KafkaError as error:
             failure = error
         except ControllerMovedError:
@@ -274,26 +273,45 @@ class Controller:
             failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error) if isinstance(error, StoreError) else "")
             raise
         finally:
-            if isinstance(event, Asked):
+            if isinstance(event, PendingRequest):
                 event.end(failure)
 
-    async def _take(self, event: _Event) -> None:
+    async def _handle(self, event: _Event) -> None:
         match event:
             case WatchEvent(type, path):
-                await self._take_store_event(type, path)
-            case Asked():
-                if self._active is not None:
-                    await self._answer(event, self._active)
-            case AutoCreate(topics):
+                await self._handle_store_event(type, path)
+            case _AutoCreate(topics):
                 await self._auto_create(topics)
-            case _UncleanElections() if self._active is not None:
-                await self._active.bring_online()
-            case _Rebalance():
-                await self._rebalance()
-            case _Answer(broker_id, request, response):
-                await self._take_answer(broker_id, request, response)
+            case _ if self._active is not None:
+                await self._handle_as_active(event, self._active)
 
-    async def _take_store_event(self, event: EventType, path: str) -> None:
+    async def _handle_as_active(self, event: _Event, active: ActiveController) -> None:
+        match event:
+            case CreateTopics():
+                await self._create_topics(event, active)
+            case CreatePartitions():
+                await self._create_partitions(event, active)
+            case DeleteTopics():
+                await active.delete_topics(event)
+            case ElectLeaders():
+                event.elected(await elections.elect_leaders(active.steps, event.keys, unclean=event.unclean))
+            case Reassign():
+                event.outcomes = {}
+                await reassignment.begin(active.steps, event.wanted, event.outcomes)
+            case PendingBrokerRequest():
+                await active.serve_broker(event)
+            case _UncleanElections():
+                await active.bring_online()
+            case _Rebalance():
+                config = self._dynamic.static
+                self._rebalance_after(config.leader_imbalance_check_interval_seconds)
+                await elections.rebalance(active.steps, config.leader_imbalance_per_broker_percentage)
+            case _ResponseReceived(broker_id, StopReplicaRequest() as request, StopReplicaResponse() as response):
+                await active.stop_replica_received(broker_id, request, response)
+            case _ResponseReceived(broker_id, _, LeaderAndIsrResponse() as response):
+                await active.leader_and_isr_received(broker_id, response)
+
+    async def _handle_store_event(self, event: EventType, path: str) -> None:
         if path in (znodes.CONTROLLER, znodes.CONTROLLER_EPOCH):
             await self._moved()
         elif event is EventType.EXPIRED:
@@ -303,41 +321,31 @@ class Controller:
         elif self._active is not None:
             await self._active.store_changed(event, path)
 
-    async def _take_answer(self, broker_id: int, request: ControlRequest, response: Response) -> None:
-        if self._active is None:
-            return
-        if isinstance(request, StopReplicaRequest) and isinstance(response, StopReplicaResponse):
-            await self._active.replicas_stopped(broker_id, request, response)
-        elif isinstance(response, LeaderAndIsrResponse):
-            await self._active.leaders_answered(broker_id, response)
-
     # Candidacy
 
     async def _stand_for_election(self) -> None:
-        """Become the controller, if nobody is; again, if that was undone meanwhile. Whoever is, its end is seen."""
+        """Become the controller if there is none, and again if that was undone meanwhile. /controller is watched."""
         if self._active is None:
-            # A stranger may have written something else into what is this one's still; or it was elected in this
-            # session before it heard that the last one had expired, and then resigned.
+            # This session may own /controller still: a stranger overwrote its data; or this broker was elected in this
+            # session, and resigned when it learnt only then that the last session had expired.
             await self._store.give_up()
         while await self._store.controller_id() is None:
             self._resign()
             try:
-                elected = await self._store.become_controller(self._broker_id, self._clock.now_ms())
-                if elected is None:
+                epoch = await self._store.become_controller(self._broker_id, self._clock.now_ms())
+                if epoch is None:
                     return
-                epoch, version = elected
                 logger.info("[Controller id=%d] Elected as the controller, with epoch %d", self._broker_id, epoch)
-                context = ControllerContext(epoch, version)
-                self._active = ActiveController(
-                    self._settings, context, self._store, self._queues, self._waits.topics_gone
-                )
+                context = ControllerContext(epoch)
+                steps = Steps(self._broker_id, self._dynamic, context, self._store, self._queues)
+                self._active = ActiveController(steps, self._waits.topics_gone)
                 await self._active.begin()
                 self._rebalance_after(_FIRST_REBALANCE_AFTER_SECONDS)
                 logger.info("[Controller id=%d] Ready, with epoch %d", self._broker_id, epoch)
             except ControllerMovedError:
                 self._resign()
             except Exception:
-                # Whoever comes next may know better.
+                # Another controller may succeed.
                 try:
                     await self._store.resign()
                 finally:
@@ -345,7 +353,7 @@ class Controller:
                 raise
 
     async def _moved(self) -> None:
-        """Take in that /controller changed; a new election is open when it is gone."""
+        """Handle a change of /controller: resign, and stand for election if the znode is gone."""
         if self._active is not None and await self._store.controller_id() == self._broker_id:
             return
         self._resign()
@@ -367,12 +375,6 @@ class Controller:
                 self._rebalance_timer.cancel()
             self._rebalance_timer = self._clock.call_later(seconds, lambda: self._put(_Rebalance()))
 
-    async def _rebalance(self) -> None:
-        config = self._dynamic.static
-        if self._active is not None:
-            self._rebalance_after(config.leader_imbalance_check_interval_seconds)
-            await self._active.rebalance(config.leader_imbalance_per_broker_percentage)
-
     # Clients
 
     def _existing(self, topics: Collection[str]) -> Existing:
@@ -380,35 +382,21 @@ class Controller:
         to_delete = () if self._active is None else self._active.context.topics_to_delete
         return Existing(topics, to_delete, brokers)
 
-    def _check_configs(self, configs: Mapping[str, str]) -> None:
-        try:
-            LogConfig.from_topic(configs, self._dynamic.log_defaults)
-        except ConfigError as error:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
-
-    async def _answer(self, request: Asked[Any], active: ActiveController) -> None:
-        match request:
-            case CreateTopics():
-                await self._create_topics(request, active)
-            case CreatePartitions():
-                await self._create_partitions(request, active)
-            case DeleteTopics():
-                await active.delete_topics(request)
-            case ElectLeaders():
-                request.elected(await active.elect_leaders(request.keys, unclean=request.unclean))
-            case Reassign():
-                await active.reassign(request)
-            case BrokerAsks():
-                await active.answer(request)
+    def _plan(self, topic: CreatableTopic, existing: Existing) -> NewTopic:
+        """Return the topic to create; KafkaError if it cannot be created."""
+        planned = plan_topic(topic, existing, self._rules)
+        topic_config(planned.configs, self._dynamic)
+        return planned
 
     async def _create_topics(self, request: CreateTopics, active: ActiveController) -> None:
         if count_partitions(request.topics, self._rules.num_partitions) > MAX_PARTITIONS_PER_REQUEST:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
         names = set(active.context.topics)
+        existing = self._existing(names)
         planned = []
         for topic in request.topics:
             try:
-                plan = plan_topic(topic, self._existing(names), self._rules)
+                plan = self._plan(topic, existing)
             except KafkaError as error:
                 request.outcomes[topic.name] = TopicOutcome(error)
                 continue
@@ -422,7 +410,7 @@ class Controller:
                 if failure is None:
                     request.created(plan, topic_id)
                 else:
-                    request.outcomes[plan.name] = TopicOutcome(KafkaError(*why_not_created(plan.name, failure)))
+                    request.outcomes[plan.name] = TopicOutcome(_why_not_created(plan.name, failure))
             await active.topics_changed()
 
     async def _create_partitions(self, request: CreatePartitions, active: ActiveController) -> None:
@@ -432,20 +420,25 @@ class Controller:
             except KafkaError as error:
                 request.outcomes[topic.name] = TopicOutcome(error)
             except StoreError as error:
-                failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
-                request.outcomes[topic.name] = TopicOutcome(failure)
+                request.outcomes[topic.name] = TopicOutcome(_why_not_created(topic.name, error))
         for name in list(request.open):
             await active.topic_modified(name)
 
     async def _auto_create(self, topics: Sequence[NewTopic]) -> None:
-        """Write topics; whichever broker's controller is active finds them."""
+        """Write topics, which the active controller of any broker finds."""
         try:
             errors = await self._store.create_topics([(topic, new_topic_id()) for topic in topics])
             for topic, error in zip(topics, errors, strict=True):
-                # Whoever asks again before all brokers have heard of the topic wants no more than that it be there.
+                # A client that asks again before all brokers know the topic only needs it to exist.
                 if error is not None and not isinstance(error, NodeExistsError):
                     logger.warning("Topic %s was not created: %r", topic.name, error)
             if self._active is not None:
                 await self._active.topics_changed()
         finally:
             self._being_created.difference_update(topic.name for topic in topics)
+
+
+def _why_not_created(name: str, error: StoreError) -> KafkaError:
+    if isinstance(error, NodeExistsError):
+        return KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))

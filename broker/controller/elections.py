@@ -1,11 +1,12 @@
-"""Elections that somebody asks for: clients, old tools by a znode, and the controller itself to spread leaders again.
+"""Elections on request: of clients, of old tools by a znode, and of the controller itself to rebalance leaders.
 
-Owns which partitions are left out, and why. Must not know who waits for an election.
+Owns which partitions get no election, and why. Must not know how a client gets its response.
 Counterparts in Kafka: KafkaController's processReplicaLeaderElection and checkAndTriggerAutoLeaderRebalance.
 """
 
 import logging
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 import trio
@@ -18,10 +19,10 @@ from ottla.zk.znodes import NO_LEADER, PREFERRED_REPLICA_ELECTION
 
 logger = logging.getLogger("kafka.controller.KafkaController")
 
-# Not one for each of thousands of partitions.
+# One error each, because there may be thousands of partitions.
 _BEING_DELETED: Final = KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
 _NOT_NEEDED: Final = KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
-# What a client is told of one that could not be held, by whether it was to be unclean; with Kafka's names for how.
+# The error of an election without a result, by `unclean`, and Kafka's name of the strategy.
 _NOT_ELECTED: Final = {
     False: (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "PreferredReplicaPartitionLeaderElectionStrategy"),
     True: (ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "OfflinePartitionLeaderElectionStrategy(true)"),
@@ -31,31 +32,23 @@ _NOT_ELECTED: Final = {
 async def elect_leaders(
     steps: Steps, partitions: Iterable[TopicPartition], *, unclean: bool
 ) -> dict[TopicPartition, int | KafkaError]:
-    """Have the first replicas of partitions lead; or, `unclean`, any live replica where nobody does.
+    """Elect preferred replicas; or, `unclean`, any live replica where there is no leader.
 
-    Return who was elected, or why nobody was.
+    Return the elected leader or the error of each partition.
     """
-    context = steps.context
     outcomes: dict[TopicPartition, int | KafkaError] = {}
     to_elect = []
     for partition in partitions:
-        refusal = _why_not(steps, partition, unclean)
-        if refusal is None:
+        refused = _refusal(steps, partition, unclean)
+        if refused is None:
             to_elect.append(partition)
         else:
-            outcomes[partition] = refusal
-    # There may be thousands of them; others are to have the loop in between.
+            outcomes[partition] = refused
+    # There may be thousands of partitions, so other tasks run in between.
     await trio.lowlevel.checkpoint()
     batch = steps.batch()
-    elected = await steps.elect(
-        batch,
-        to_elect,
-        lambda partition, state: (
-            after_failure(context, partition, state, allow_unclean=True)
-            if unclean
-            else preferred(context, partition, state)
-        ),
-    )
+    choose = partial(after_failure, allow_unclean=True) if unclean else preferred
+    elected = await steps.elect(batch, to_elect, choose)
     steps.send(batch)
     code, strategy = _NOT_ELECTED[unclean]
     for partition in to_elect:
@@ -65,34 +58,33 @@ async def elect_leaders(
 
 
 async def begin_written(steps: Steps) -> None:
-    """Have first replicas lead again as old tools wish."""
+    """Elect the preferred replicas that old tools ask for by a znode."""
     while (wanted := await steps.store.wanted_elections()) is not None:
         outcomes = await elect_leaders(steps, wanted, unclean=False)
         failed = {each: error for each, error in outcomes.items() if isinstance(error, KafkaError)}
         if failed:
-            logger.warning("Not elected, though a znode asks for it: %s", failed)
+            logger.warning("No preferred leader was elected, though a znode asks for it: %s", failed)
         await steps.store.delete([PREFERRED_REPLICA_ELECTION])
 
 
 async def rebalance(steps: Steps, most_percent: int) -> None:
-    """Have first replicas lead again where brokers lead too few of the partitions that are theirs."""
-    context = steps.context
-    partitions = out_of_balance(context, most_percent)
+    """Elect preferred replicas of brokers that lead too few of their partitions."""
+    partitions = out_of_balance(steps.context, most_percent)
     if partitions:
         logger.info("Electing the preferred leaders of %d partitions", len(partitions))
         batch = steps.batch()
-        await steps.elect(batch, partitions, lambda partition, state: preferred(context, partition, state))
+        await steps.elect(batch, partitions, preferred)
         steps.send(batch)
 
 
-def _why_not(steps: Steps, partition: TopicPartition, unclean: bool) -> KafkaError | None:
+def _refusal(steps: Steps, partition: TopicPartition, unclean: bool) -> KafkaError | None:
     context = steps.context
     replicas = context.assignment(partition).replicas
     if not replicas:
         is_known = partition.topic in context.topics
         missing = f"partition as {partition}" if is_known else f"topic as {partition.topic}"
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {missing}")
-    if context.is_queued_for_deletion(partition.topic):
+    if partition.topic in context.topics_to_delete:
         return _BEING_DELETED
     state = context.leadership.get(partition)
     leader = NO_LEADER if state is None else state.leader

@@ -1,10 +1,10 @@
-"""What becomes of in-sync replicas that leaders ask for.
+"""The in-sync replicas that leaders request by AlterPartition.
 
-PURE. Owns which of them are written, and the answer. Must not know how they are written or told.
+PURE. Owns the decision which are written, and the response. Must not know how they are written or sent.
 Counterpart in Kafka: KafkaController.tryProcessAlterPartition.
 
-Deviation: who asks must be the leader, and leads with replicas of the partition, itself among them; else it gets
-INVALID_REQUEST, as in KRaft mode. Kafka with ZooKeeper would write whatever it is sent.
+Deviation: the sender must be the leader, and the in-sync replicas must be replicas of the partition with the leader
+among them; otherwise the error is INVALID_REQUEST, as in KRaft mode. Kafka with ZooKeeper writes any request.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,19 +27,19 @@ from ottla.zk.znodes import RECOVERED, RECOVERING, PartitionState
 _IDS_FROM_VERSION: Final = 2
 _EPOCHS_FROM_VERSION: Final = 3
 
-# A partition as it is now, or why it stays as it was.
+# The state of a partition after the request, or the error.
 Outcome = PartitionState | ErrorCode
 
 
 class Update(NamedTuple):
-    """A state to be written, or the outcome where nothing is."""
+    """A state to be written, or the outcome if there is none."""
 
     write: StateWrite | None
     outcome: Outcome = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def updates(context: ControllerContext, request: AlterPartitionRequest, version: int) -> dict[TopicPartition, Update]:
-    """Decide on all partitions of topics that are known; of those named twice, on the last."""
+    """Return the decision on each partition of known topics. The last one of a partition counts."""
     found = {}
     for topic in request.topics:
         name = context.topic_names.get(topic.topic_id) if version >= _IDS_FROM_VERSION else topic.topic_name
@@ -67,12 +67,12 @@ def _update(context: ControllerContext, partition: TopicPartition, wanted: Parti
     if now is None:
         return Update(None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if wanted.version > now.version or wanted.leader_epoch > now.leader_epoch:
-        # The leader knows more than this controller, who then is probably none any more.
+        # The leader knows a later state, so this broker is probably not the controller any more.
         return Update(None, ErrorCode.NOT_CONTROLLER)
     if wanted.leader_epoch < now.leader_epoch:
         return Update(None, ErrorCode.FENCED_LEADER_EPOCH)
-    if _asked(wanted) == _asked(now):
-        # It is asked again, because the answer was lost.
+    if _comparable(wanted) == _comparable(now):
+        # The leader repeats a request whose response was lost.
         return Update(None, now)
     if wanted.version < now.version:
         return Update(None, ErrorCode.INVALID_UPDATE_VERSION)
@@ -84,7 +84,7 @@ def _update(context: ControllerContext, partition: TopicPartition, wanted: Parti
     return Update(StateWrite(partition, wanted, False, ()))
 
 
-def _asked(state: PartitionState) -> tuple[int, int, tuple[int, ...], int]:
+def _comparable(state: PartitionState) -> tuple[int, int, tuple[int, ...], int]:
     return state.leader, state.leader_epoch, state.isr, state.recovery_state
 
 
@@ -97,7 +97,7 @@ def _is_valid(
     if not members.issubset(context.assignment(partition).replicas):
         return False
     if wanted.recovery_state == RECOVERING:
-        # A leader that may miss records has recovered before anybody joins it, and never goes back.
+        # A leader that may miss records recovers before any replica joins it, and never returns to RECOVERING.
         return len(members) == 1 and now.recovery_state == RECOVERING
     return wanted.recovery_state == RECOVERED
 
@@ -108,7 +108,7 @@ def response(
     version: int,
     outcomes: Mapping[TopicPartition, Outcome],
 ) -> AlterPartitionResponse:
-    """Answer for each partition; topics are named as the request names them."""
+    """Return the response, with names or ids of topics as in the request."""
     topics = []
     if version >= _IDS_FROM_VERSION:
         unknown = [topic for topic in request.topics if topic.topic_id not in context.topic_names]

@@ -1,9 +1,9 @@
-"""Who leads a partition next.
+"""The choice of a partition's next leader.
 
-PURE. Owns the choice alone, one function for each occasion. Must not know how it is written or told.
-Counterpart in Kafka: kafka.controller.Election and PartitionLeaderElectionAlgorithms.
+PURE. Owns the choice, one function for each occasion. Must not know how the choice is written or sent.
+Counterparts in Kafka: kafka.controller.Election and PartitionLeaderElectionAlgorithms.
 
-Each returns the partition's next state, or None when nobody can lead.
+Each function returns the partition's next state, or None if no replica can lead.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from ottla.zk.znodes import NO_LEADER, RECOVERED, RECOVERING, PartitionState
 
 
 def first_leader(context: ControllerContext, partition: TopicPartition) -> PartitionState | None:
-    """Of a new partition: the first live replica leads, all live ones are in sync."""
+    """For a new partition: the first live replica leads, all live ones are in sync."""
     live = _online(context, partition, context.assignment(partition).replicas)
     return PartitionState(live[0], 0, live, context.epoch, RECOVERED, 0) if live else None
 
@@ -22,14 +22,14 @@ def first_leader(context: ControllerContext, partition: TopicPartition) -> Parti
 def after_failure(
     context: ControllerContext, partition: TopicPartition, state: PartitionState, *, allow_unclean: bool
 ) -> PartitionState | None:
-    """When the leader is gone: the first live replica in sync; or any live one, if losing records is allowed."""
+    """After the leader failed: the first live in-sync replica, or, with `allow_unclean`, the first live one."""
     assigned = context.assignment(partition).replicas
     live = _online(context, partition, assigned)
     leader = next((each for each in live if each in state.isr), None)
     if leader is not None:
         return _next(context, state, leader, _online(context, partition, state.isr))
     if allow_unclean and live:
-        # The new leader may miss what the old ones had acknowledged, and is to know it.
+        # The new leader may miss acknowledged records, and must know it.
         return _next(context, state, live[0], live[:1])._replace(recovery_state=RECOVERING)
     return None
 
@@ -37,14 +37,14 @@ def after_failure(
 def for_reassignment(
     context: ControllerContext, partition: TopicPartition, state: PartitionState
 ) -> PartitionState | None:
-    """When the leader is not among the replicas to be: the first of those that is live and in sync."""
+    """For a leader outside the target replicas: the first target replica that is live and in sync."""
     target = context.assignment(partition).target
     leader = next((each for each in _online(context, partition, target) if each in state.isr), None)
     return None if leader is None else _next(context, state, leader, state.isr)
 
 
 def preferred(context: ControllerContext, partition: TopicPartition, state: PartitionState) -> PartitionState | None:
-    """To spread leaders again: the first replica, if it is live and in sync."""
+    """To rebalance leaders: the first replica, if it is live and in sync."""
     assigned = context.assignment(partition).replicas
     if not assigned or assigned[0] not in state.isr or not context.is_online(assigned[0], partition):
         return None
@@ -52,16 +52,16 @@ def preferred(context: ControllerContext, partition: TopicPartition, state: Part
 
 
 def out_of_balance(context: ControllerContext, most_percent: int) -> list[TopicPartition]:
-    """Return the partitions whose first replica can lead again, of brokers that lead too few of their own.
+    """Return the partitions whose preferred replica can lead again, of brokers that lead too few of their partitions.
 
-    None while replicas of any partition are changing.
+    Empty while replicas of any partition are changing.
     """
     if context.reassigning:
         return []
     by_first: dict[int, list[TopicPartition]] = {}
     for partition in context.all_partitions():
         replicas = context.assignment(partition).replicas
-        if replicas and not context.is_queued_for_deletion(partition.topic):
+        if replicas and partition.topic not in context.topics_to_delete:
             by_first.setdefault(replicas[0], []).append(partition)
     found = []
     for broker_id, partitions in by_first.items():
@@ -78,7 +78,7 @@ def out_of_balance(context: ControllerContext, most_percent: int) -> list[TopicP
 def before_shutdown(
     context: ControllerContext, partition: TopicPartition, state: PartitionState
 ) -> PartitionState | None:
-    """When the leader is about to go: the first replica in sync that is not; those about to go leave the ISR."""
+    """Before the leader shuts down: the first in-sync replica that stays. Brokers that shut down leave the ISR."""
     isr = tuple(each for each in state.isr if each not in context.shutting_down)
     leader = next((each for each in context.assignment(partition).replicas if each in isr), None)
     if leader is None or not context.is_online(leader, partition):
@@ -87,7 +87,7 @@ def before_shutdown(
 
 
 def without_replica(context: ControllerContext, state: PartitionState, broker_id: int) -> PartitionState:
-    """When a replica stops: it leaves the ISR, unless it is the last one in it, and leads no more."""
+    """After a replica stopped: it leads no more, and leaves the ISR unless it is the last replica there."""
     leader = NO_LEADER if state.leader == broker_id else state.leader
     isr = tuple(each for each in state.isr if each != broker_id) if len(state.isr) > 1 else state.isr
     return _next(context, state, leader, isr)

@@ -1,10 +1,10 @@
-"""How partitions come to other replicas.
+"""Reassignments of partitions to other replicas.
 
-Owns the phases of a reassignment: taken (the topic's znode says who joins and who leaves), under way (those who join
-follow the leader), complete (all are in sync that are to stay; the others are stopped and deleted). Must not know what
-sets one off. Counterpart in Kafka: KafkaController.onPartitionReassignment.
+Owns the phases of a reassignment: written (the topic's znode has the adding and removing replicas), under way (the
+adding ones follow the leader), complete (all target replicas are in sync; the removing ones are stopped and deleted).
+Must not know who starts one. Counterpart in Kafka: KafkaController.onPartitionReassignment.
 
-Each step is safe to take again: whoever is the controller next finds in the znodes how far it went.
+Each step can be repeated safely: the next controller finds the progress in the znodes.
 """
 
 import logging
@@ -15,7 +15,7 @@ import trio
 
 from ottla.broker.controller import reassignment_rules, topic_deletion
 from ottla.broker.controller.actions import Steps
-from ottla.broker.controller.client_requests import Asked
+from ottla.broker.controller.client_requests import PendingRequest
 from ottla.broker.controller.context import ControllerContext, Replica, ReplicaPhase
 from ottla.broker.controller.leader_choice import for_reassignment
 from ottla.broker.controller.request_batch import RequestBatch
@@ -34,7 +34,7 @@ from ottla.zk.znodes import PartitionState, ReplicaAssignment
 
 logger = logging.getLogger("kafka.controller.KafkaController")
 
-# The replicas that each partition is to have; None: those that it had before they began to change.
+# The target replicas of each partition; None stands for those before the reassignment.
 Wanted = Mapping[TopicPartition, Sequence[int] | None]
 Outcomes = dict[TopicPartition, KafkaError | None]
 Assignments = Mapping[TopicPartition, ReplicaAssignment]
@@ -46,8 +46,8 @@ def not_controller() -> KafkaError:
     return KafkaError(ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster.")
 
 
-class Reassign(Asked[Mapping[TopicPartition, KafkaError | None] | KafkaError]):
-    """Somebody wants partitions to have other replicas."""
+class Reassign(PendingRequest[Mapping[TopicPartition, KafkaError | None] | KafkaError]):
+    """A client's AlterPartitionReassignments."""
 
     def __init__(self, wanted: Wanted) -> None:
         super().__init__()
@@ -64,9 +64,9 @@ class Reassign(Asked[Mapping[TopicPartition, KafkaError | None] | KafkaError]):
 
 
 async def begin(steps: Steps, wanted: Wanted, outcomes: Outcomes, *, by_znode: bool = False) -> None:
-    """Begin those reassignments that may be; what keeps others from it goes into `outcomes`.
+    """Start reassignments; put the error of each, or None, into `outcomes`.
 
-    Those that old tools write, into a znode, may wait for brokers; others take the place of these.
+    Those of old tools, `by_znode`, may wait for brokers. A client's replace those of old tools.
     """
     planned = {}
     for partition, replicas in wanted.items():
@@ -76,19 +76,19 @@ async def begin(steps: Steps, wanted: Wanted, outcomes: Outcomes, *, by_znode: b
             outcomes[partition] = error
     try:
         if not by_znode:
-            await _strike(steps, lambda partition, _: partition in planned)
+            await _remove_wanted(steps, lambda partition, _: partition in planned)
         await go_on(steps, planned)
     except StoreFailedError:
         raise
     except StoreError as error:
-        logger.exception("Partitions cannot be reassigned")
+        logger.exception("The reassignment of %d partitions failed", len(planned))
         outcomes |= dict.fromkeys(planned, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
     else:
         outcomes |= dict.fromkeys(planned)
 
 
 async def begin_written(steps: Steps) -> Collection[TopicPartition]:
-    """Begin what old tools have written and is not under way; return the partitions that it is of."""
+    """Start the reassignments that old tools wrote, unless they are under way; return their partitions."""
     wanted = {
         partition: replicas
         for partition, replicas in (await steps.store.wanted_reassignments()).items()
@@ -99,40 +99,40 @@ async def begin_written(steps: Steps) -> Collection[TopicPartition]:
     failed = {partition: error for partition, error in outcomes.items() if error is not None}
     if failed:
         logger.warning("Not reassigned, though a znode asks for it: %s", failed)
-        await _strike(steps, lambda partition, _: partition in failed)
+        await _remove_wanted(steps, lambda partition, _: partition in failed)
     return outcomes.keys() - failed.keys()
 
 
 async def go_on(steps: Steps, assignments: Assignments) -> None:
-    """Take partitions as far on the way to these assignments as they can come now.
+    """Continue the reassignments to these assignments as far as possible now.
 
-    Deletions of topics that waited for it may go on afterwards.
+    Afterwards the caller may resume deletions of topics, which wait for reassignments.
     """
     if not assignments:
         return
     context = steps.context
     batch = steps.batch()
-    await _take(steps, batch, assignments)
+    await _write_changed(steps, batch, assignments)
     states = await steps.store.partition_states(assignments)
     complete: dict[TopicPartition, ReplicaAssignment] = {}
     under_way: dict[TopicPartition, ReplicaAssignment] = {}
     for partition, assignment in assignments.items():
         is_complete = reassignment_rules.is_complete(context, partition, assignment, states.get(partition))
         (complete if is_complete else under_way)[partition] = assignment
-    # There may be thousands of them; others are to have the loop in between.
+    # There may be thousands of partitions, so other tasks run in between.
     await trio.lowlevel.checkpoint()
     await _start_replicas(steps, batch, under_way)
     final = await _finish(steps, batch, complete)
     await trio.lowlevel.checkpoint()
     steps.send(batch)
     if final:
-        # After all is told: the next controller tells it again if this one ends before.
+        # Written after the requests are queued: if this controller fails before, the next one sends them again.
         await _write(steps, final)
-        await _strike(steps, lambda partition, replicas: partition in final and final[partition].replicas == replicas)
+        await _remove_wanted(steps, lambda each, replicas: each in final and final[each].replicas == replicas)
 
 
 async def go_on_where_in_sync(steps: Steps, partitions: Iterable[TopicPartition]) -> bool:
-    """Finish the reassignments of those partitions of which all replicas are in sync by now; whether there were any."""
+    """Finish the reassignments of these partitions whose target replicas are in sync; return whether there were any."""
     context = steps.context
     moving = {each: context.assignment(each) for each in partitions if each in context.reassigning}
     in_sync = {
@@ -144,12 +144,12 @@ async def go_on_where_in_sync(steps: Steps, partitions: Iterable[TopicPartition]
     return bool(in_sync)
 
 
-async def _take(steps: Steps, batch: RequestBatch, assignments: Assignments) -> None:
-    """Have assignments written; replicas that were to join, and now are not, are stopped."""
+async def _write_changed(steps: Steps, batch: RequestBatch, assignments: Assignments) -> None:
+    """Write assignments; stop replicas that an earlier reassignment added and these do not have."""
     context = steps.context
     changed = {each: found for each, found in assignments.items() if found != context.assignment(each)}
     for partition, assignment in changed.items():
-        logger.info("Partition %s goes from %s to %s", partition, context.assignment(partition), assignment)
+        logger.info("Reassigning partition %s from %s to %s", partition, context.assignment(partition), assignment)
     await _write(steps, changed)
     unneeded = []
     for partition, assignment in changed.items():
@@ -160,11 +160,11 @@ async def _take(steps: Steps, batch: RequestBatch, assignments: Assignments) -> 
 
 
 async def _start_replicas(steps: Steps, batch: RequestBatch, assignments: Assignments) -> None:
-    """Have replicas that join follow the leader, and the leader expect them."""
+    """Start adding replicas as followers, and send the leader the new assignment."""
     context = steps.context
     for partition in await _renew_epochs(steps, list(assignments)):
         batch.add_leader_and_isr(context, assignments[partition].origin, partition, is_new=False)
-        # Where a directory is offline, a replica that nobody misses may be made in another one.
+        # As new replicas they may be created though a log directory of their broker is offline.
         batch.add_leader_and_isr(context, assignments[partition].adding, partition, is_new=True)
     joining = [Replica(partition, each) for partition, found in assignments.items() for each in found.adding]
     none = ReplicaPhase.NON_EXISTENT
@@ -172,7 +172,7 @@ async def _start_replicas(steps: Steps, batch: RequestBatch, assignments: Assign
 
 
 async def _finish(steps: Steps, batch: RequestBatch, assignments: Assignments) -> Assignments:
-    """Leave partitions with the replicas that they were to have, one of them leading; return what is to be written."""
+    """Give partitions their target replicas, one of which leads; return the assignments to be written."""
     context = steps.context
     joined = [Replica(partition, each) for partition, found in assignments.items() for each in found.adding]
     replicas_online(context, batch, joined)
@@ -186,12 +186,12 @@ async def _finish(steps: Steps, batch: RequestBatch, assignments: Assignments) -
         batch.add_update_metadata(context.brokers, final)
     topic_deletion.resume_topics(context, {each.topic for each in final})
     for partition, assignment in final.items():
-        logger.info("Partition %s has the replicas %s now", partition, list(assignment.replicas))
+        logger.info("Partition %s is reassigned, its replicas are %s", partition, list(assignment.replicas))
     return final
 
 
-async def _strike(steps: Steps, is_settled: Callable[[TopicPartition, Sequence[int]], bool]) -> None:
-    """Take out of the znode of old tools what is done, or is not to be done."""
+async def _remove_wanted(steps: Steps, is_settled: Callable[[TopicPartition, Sequence[int]], bool]) -> None:
+    """Remove settled reassignments from the znode of old tools."""
     wanted = await steps.store.wanted_reassignments()
     left = {partition: replicas for partition, replicas in wanted.items() if not is_settled(partition, replicas)}
     if len(left) < len(wanted):
@@ -199,7 +199,7 @@ async def _strike(steps: Steps, is_settled: Callable[[TopicPartition, Sequence[i
 
 
 async def _settle_leaders(steps: Steps, batch: RequestBatch, final: Assignments) -> None:
-    """Have a replica lead that stays, and the replicas know which they are."""
+    """Elect leaders among the target replicas, and send these their final assignment."""
     context = steps.context
     staying, leaderless = [], []
     for partition, assignment in final.items():
@@ -212,21 +212,21 @@ async def _settle_leaders(steps: Steps, batch: RequestBatch, final: Assignments)
             leaderless.append(partition)
     for partition in await _renew_epochs(steps, staying):
         batch.add_leader_and_isr(context, final[partition].replicas, partition, is_new=False)
-    await steps.elect(batch, leaderless, lambda partition, state: for_reassignment(context, partition, state))
+    await steps.elect(batch, leaderless, for_reassignment)
 
 
 async def _stop(steps: Steps, batch: RequestBatch, replicas: Collection[Replica]) -> None:
-    """Have replicas out of the ISR, and deleted by their brokers, as far as these are there."""
+    """Remove replicas from the ISR, and send live brokers requests to delete them."""
     context = steps.context
     await steps.shrink_isr(batch, replicas_offline(context, batch, replicas))
     deletion_started(context, batch, replicas)
-    # Whether they did it nobody asks, as in Kafka.
+    # As in Kafka, the responses are ignored.
     for replica in replicas:
         context.replica_phases.pop(replica, None)
 
 
 async def _renew_epochs(steps: Steps, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """Give partitions new leader epochs, and nothing else; return those that have one."""
+    """Write the next leader epoch of partitions; return those that have it."""
     context = steps.context
     renewed = []
     while partitions:
@@ -235,7 +235,7 @@ async def _renew_epochs(steps: Steps, partitions: Sequence[TopicPartition]) -> l
         for write in written:
             context.leadership[write.partition] = write.state
             renewed.append(write.partition)
-        # A leader changed its ISR meanwhile: look again.
+        # A leader changed its ISR meanwhile: try again.
         partitions = [write.partition for write in conflicts]
     return renewed
 
@@ -247,28 +247,25 @@ def _renewals(
     for partition in partitions:
         state = found.get(partition)
         if state is None or state.controller_epoch > context.epoch:
-            logger.error("[Controller epoch=%d] No state of %s, or a later one's", context.epoch, partition)
+            logger.error("[Controller epoch=%d] %s has no state, or a later controller's", context.epoch, partition)
         else:
             writes.append(StateWrite(partition, reassignment_rules.with_next_epoch(context, state), False, ()))
     return writes
 
 
 async def _write(steps: Steps, assignments: Assignments) -> None:
-    """Write assignments of partitions into the znodes of their topics, whatever else may have come into these."""
+    """Write assignments of partitions into the znodes of their topics, and keep other changes of these."""
     for topic, partitions in groupby(sorted(assignments), key=lambda each: each.topic):
         changed = {each.partition: assignments[each] for each in partitions}
-        is_written = False
-        while not is_written:
-            found = (await steps.store.topics([topic])).get(topic)
-            if found is None:
-                logger.error("Topic %s has no znode any more", topic)
-                break
+        while (found := (await steps.store.topics([topic])).get(topic)) is not None:
             assignment, version = found
             wanted = assignment._replace(partitions={**assignment.partitions, **changed})
             try:
                 if wanted != assignment:
                     await steps.store.set_assignment(topic, wanted, version)
-                is_written = True
+                break
             except BadVersionError:
-                # A tool gave the topic partitions meanwhile: look again.
+                # A tool added partitions meanwhile: try again.
                 continue
+        else:
+            logger.error("Topic %s has no znode any more; its reassignments are not written", topic)

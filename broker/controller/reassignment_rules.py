@@ -1,10 +1,10 @@
-"""Whether and how the replicas of a partition may change, and when they have.
+"""The rules of reassignments: whether the replicas of a partition may change, and when the change is complete.
 
-PURE. Owns the rules, their order and their errors. Must not know what is written or told meanwhile.
+PURE. Owns the rules, their order and their errors. Must not know what is written or sent meanwhile.
 Counterparts in Kafka: validateReplicas, maybeBuildReassignment and isReassignmentComplete of KafkaController.
 
-Deviations: replicas none of which is in sync are refused, as in KRaft mode; Kafka with ZooKeeper would delete the last
-one that has all records. And a reassignment is complete only when one of its replicas can lead.
+Deviations: target replicas none of which is in sync are refused, as in KRaft mode; Kafka with ZooKeeper would delete
+the last replica with all records. And a reassignment is complete only when one of its target replicas can lead.
 """
 
 from collections.abc import Sequence
@@ -16,23 +16,23 @@ from ottla.wire.types import TopicPartition
 from ottla.zk.znodes import PartitionState, ReplicaAssignment
 
 _MAX_BROKER_ID: Final = 2**31 - 1
-# More than any partition has; a list of more is looked at no closer.
+# More than any partition has; a longer list is refused without further checks.
 _MAX_REPLICAS: Final = 1000
 
 
 def plan(
     context: ControllerContext, partition: TopicPartition, wanted: Sequence[int] | None, *, may_wait: bool = False
 ) -> ReplicaAssignment:
-    """Return the assignment by which a partition comes to other replicas, or, for None, back to those it had.
+    """Return the assignment that moves a partition to the wanted replicas, or, for None, back to its old ones.
 
-    `may_wait`: for brokers that are not there.
+    With `may_wait`, target brokers may be offline.
     """
     current = context.assignment(partition)
     if wanted is not None:
         _check(context, current, wanted, may_wait)
     elif not current.is_changing:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
-    if context.is_queued_for_deletion(partition.topic) or not current.replicas:
+    if partition.topic in context.topics_to_delete or not current.replicas:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
     planned = current.reassigned_to(current.origin if wanted is None else wanted)
     state = context.leadership.get(partition)
@@ -57,7 +57,7 @@ def _check(context: ControllerContext, current: ReplicaAssignment, wanted: Seque
     elif not may_wait:
         adding = current.reassigned_to(wanted).adding
         if not all(context.is_live(each) for each in adding):
-            live = [each.broker_id for each in context.live_brokers()]
+            live = [each for each in sorted(context.brokers) if context.is_live(each)]
             fault = (
                 f"Replica assignment has brokers that are not alive. Replica list: {_listed(adding)}, "
                 f"live broker list: {_listed(live)}"
@@ -73,7 +73,7 @@ def _listed(broker_ids: Sequence[int]) -> str:
 def is_complete(
     context: ControllerContext, partition: TopicPartition, assignment: ReplicaAssignment, state: PartitionState | None
 ) -> bool:
-    """Whether all replicas that a partition is to have are in sync, so that it needs the others no more."""
+    """Whether all target replicas are in sync, and one of them can lead."""
     if not assignment.is_changing:
         return True
     if state is None or not set(state.isr).issuperset(assignment.target):
@@ -82,5 +82,5 @@ def is_complete(
 
 
 def with_next_epoch(context: ControllerContext, state: PartitionState) -> PartitionState:
-    """Return a state that differs in its epoch alone, so that brokers take in anew what they are told with it."""
+    """Return the state with the next leader epoch, because brokers ignore a request with the same epoch."""
     return state._replace(leader_epoch=state.leader_epoch + 1, controller_epoch=context.epoch)

@@ -1,9 +1,9 @@
-"""What the controller has to tell brokers, gathered while it decides, as one request of a kind for each broker.
+"""The controller's requests to brokers, collected while it decides, at most one of each kind for each broker.
 
-PURE. Owns LeaderAndIsr, UpdateMetadata and StopReplica as the controller fills them. Must not know how they travel.
+PURE. Owns the content of LeaderAndIsr, UpdateMetadata and StopReplica. Must not know how requests are sent.
 Counterpart in Kafka: ControllerBrokerRequestBatch.
 
-Partitions are gathered by name alone: what is told of them is what the context knows in the end.
+A batch collects only names of partitions; the requests have the state of the context when they are made.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ _SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SA
 
 
 class RequestBatch:
-    """Requests in the making."""
+    """The requests of one batch."""
 
     def __init__(self, controller_id: int, inter_broker_listener: str) -> None:
         self._controller_id = controller_id
@@ -47,24 +47,24 @@ class RequestBatch:
     def add_leader_and_isr(
         self, context: ControllerContext, broker_ids: Iterable[int], partition: TopicPartition, *, is_new: bool
     ) -> None:
-        """Tell brokers to lead or follow a partition, and all of them of its leader."""
+        """Add a LeaderAndIsr of a partition for some brokers, and an UpdateMetadata for all."""
         for broker_id in broker_ids:
             partitions = self._leader_and_isr.setdefault(broker_id, {})
             partitions[partition] = partitions.get(partition, False) or is_new
         self.add_update_metadata(context.brokers, [partition])
 
     def add_stop_replica(self, broker_id: int, partition: TopicPartition, *, delete: bool) -> None:
-        """Tell a broker to stop its replica of a partition, and maybe to delete it."""
+        """Add a StopReplica, which may delete the replica."""
         partitions = self._stop_replica.setdefault(broker_id, {})
         partitions[partition] = partitions.get(partition, False) or delete
 
     def add_update_metadata(self, broker_ids: Iterable[int], partitions: Iterable[TopicPartition] = ()) -> None:
-        """Tell brokers of all live brokers, and of some partitions."""
+        """Add an UpdateMetadata with all live brokers, and the partitions of all calls."""
         self._update_brokers.update(broker_ids)
         self._update_partitions.update(dict.fromkeys(partitions))
 
     def requests(self, context: ControllerContext) -> list[tuple[int, ControlRequest]]:
-        """Return the requests in the order in which each broker is to get its own."""
+        """Return the requests of live brokers, in the order in which to send them."""
         found: list[tuple[int, ControlRequest]] = []
         for broker_id, partitions in self._leader_and_isr.items():
             if broker_id in context.brokers:
@@ -172,8 +172,8 @@ def _leader_state(context: ControllerContext, partition: TopicPartition, is_new:
 def _update_state(context: ControllerContext, partition: TopicPartition) -> UpdateMetadataPartitionState:
     state = context.leadership[partition]
     replicas = context.assignment(partition).replicas
-    # A leader that is none: by it brokers know that the topic goes, and forget it.
-    is_going = context.is_queued_for_deletion(partition.topic)
+    # This leader means that the topic is being deleted, and brokers remove it.
+    is_going = partition.topic in context.topics_to_delete
     return UpdateMetadataPartitionState(
         partition_index=partition.partition,
         controller_epoch=state.controller_epoch,

@@ -1,8 +1,7 @@
-"""How partitions and replicas move from phase to phase, and what must be written and told when they do.
+"""The state machines of partitions and replicas: their moves between phases, with states to write and requests to send.
 
-PURE. Owns the tables of legal moves and, for each move, its effects: states to write, and requests gathered in a batch.
-Must not know the store: a move that writes is begun here (`new_leaders`, `elect`, `shrink_isr`), written by the event
-loop with the controller's fence, and ended here (`leaders_written`, `isr_shrunk`) with what was written.
+PURE. Owns the tables of legal moves, and the effects of each move. Must not know the store: a move that writes begins
+here (`new_leaders`, `elect`, `shrink_isr`), is written by `actions`, and ends here (`leaders_written`, `isr_shrunk`).
 Counterparts in Kafka: kafka.controller.PartitionStateMachine, ReplicaStateMachine.
 """
 
@@ -19,9 +18,9 @@ from ottla.zk.znodes import PartitionState
 
 logger = logging.getLogger("state.change.logger")
 
-_ILLEGAL: Final = "[Controller epoch=%d] %s cannot become %s, it is %s"
+_ILLEGAL: Final = "[Controller epoch=%d] %s cannot become %s, because it is %s"
 
-# From which phases a partition may come to each.
+# The phases of a partition from which each phase can be reached.
 PARTITION_MOVES: Final[Mapping[PartitionPhase, frozenset[PartitionPhase]]] = {
     PartitionPhase.NEW: frozenset({PartitionPhase.NON_EXISTENT}),
     PartitionPhase.ONLINE: frozenset({PartitionPhase.NEW, PartitionPhase.ONLINE, PartitionPhase.OFFLINE}),
@@ -29,7 +28,7 @@ PARTITION_MOVES: Final[Mapping[PartitionPhase, frozenset[PartitionPhase]]] = {
     PartitionPhase.NON_EXISTENT: frozenset({PartitionPhase.OFFLINE}),
 }
 
-# From which phases a replica may come to each.
+# The phases of a replica from which each phase can be reached.
 REPLICA_MOVES: Final[Mapping[ReplicaPhase, frozenset[ReplicaPhase]]] = {
     ReplicaPhase.NEW: frozenset({ReplicaPhase.NON_EXISTENT}),
     ReplicaPhase.ONLINE: frozenset(
@@ -54,12 +53,12 @@ class StateWrite(NamedTuple):
     recipients: tuple[int, ...]
 
 
-# Who is to lead a partition in this state; None: nobody can.
-Choose = Callable[[TopicPartition, PartitionState], PartitionState | None]
+# Returns the next state of a partition, with its leader; None if no replica can lead.
+Choose = Callable[[ControllerContext, TopicPartition, PartitionState], PartitionState | None]
 
 
 def begin_partitions(context: ControllerContext) -> None:
-    """Find the phase of every partition when a controller begins."""
+    """Set the phase of every partition after an election of the controller."""
     for partition in context.all_partitions():
         state = context.leadership.get(partition)
         if state is None:
@@ -72,9 +71,9 @@ def begin_partitions(context: ControllerContext) -> None:
 
 
 def begin_replicas(context: ControllerContext) -> tuple[list[Replica], list[Replica]]:
-    """Find the phase of every replica when a controller begins; return those online and those offline.
+    """Set the phase of every replica after an election of the controller; return the online and the offline ones.
 
-    One that is offline is set down as ineligible for deletion, lest a topic's deletion wait for it.
+    An offline replica is DELETION_INELIGIBLE, because otherwise the deletion of its topic would wait for it.
     """
     online, offline = [], []
     for replica in context.replicas_of(context.all_partitions()):
@@ -88,20 +87,20 @@ def begin_replicas(context: ControllerContext) -> tuple[list[Replica], list[Repl
 
 
 def move_partitions(context: ControllerContext, partitions: Iterable[TopicPartition], to: PartitionPhase) -> None:
-    """Move partitions to a phase other than ONLINE: nothing is written or told for that alone."""
+    """Move partitions to a phase other than ONLINE; nothing is written or sent."""
     for partition in _legal_partitions(context, partitions, to):
         context.partition_phases[partition] = to
 
 
 def new_leaders(context: ControllerContext, partitions: Iterable[TopicPartition]) -> list[StateWrite]:
-    """Begin to bring NEW partitions online; those without a live replica stay as they are."""
+    """Return the first states of NEW partitions to write; partitions without a live replica have none."""
     writes = []
     for partition in partitions:
         if context.partition_phases.get(partition) is PartitionPhase.NEW:
             state = first_leader(context, partition)
             if state is None:
                 logger.error(
-                    "[Controller epoch=%d] No replica of %s is alive, so nobody leads it", context.epoch, partition
+                    "[Controller epoch=%d] No replica of %s is alive, so it has no leader", context.epoch, partition
                 )
             else:
                 writes.append(StateWrite(partition, state, True, state.isr))
@@ -114,15 +113,15 @@ def elect(
     found: Mapping[TopicPartition, PartitionState],
     choose: Choose,
 ) -> list[StateWrite]:
-    """Begin to elect leaders for OFFLINE or ONLINE partitions, whose states as they stand in the store are `found`."""
+    """Return the states to write with new leaders of OFFLINE or ONLINE partitions. `found` are their stored states."""
     writes = []
     for partition in _legal_partitions(context, partitions, PartitionPhase.ONLINE):
         state = found.get(partition)
         if state is None:
             logger.error("[Controller epoch=%d] The state of %s is not in the store", context.epoch, partition)
         elif state.controller_epoch > context.epoch:
-            logger.error("[Controller epoch=%d] A later one wrote the state of %s", context.epoch, partition)
-        elif (chosen := choose(partition, state)) is None:
+            logger.error("[Controller epoch=%d] A later controller wrote the state of %s", context.epoch, partition)
+        elif (chosen := choose(context, partition, state)) is None:
             logger.error("[Controller epoch=%d] No replica can lead %s: %s", context.epoch, partition, state)
         else:
             replicas = context.assignment(partition).replicas
@@ -132,7 +131,7 @@ def elect(
 
 
 def leaders_written(context: ControllerContext, batch: RequestBatch, written: Sequence[StateWrite]) -> None:
-    """End an election: `state.version` is now the version of the znode written."""
+    """Move partitions with written leaders to ONLINE. `state.version` is the new version of the znode."""
     level = level_of_each(len(written))
     if level < logging.INFO:
         topics = names(write.partition.topic for write in written)
@@ -154,7 +153,7 @@ def leaders_written(context: ControllerContext, batch: RequestBatch, written: Se
 
 
 def replicas_new(context: ControllerContext, batch: RequestBatch, replicas: Iterable[Replica]) -> None:
-    """Move replicas to NEW: where their partition has a leader already, they are to follow it."""
+    """Move replicas to NEW, as followers if their partition has a leader already."""
     for replica in _legal_replicas(context, replicas, ReplicaPhase.NEW):
         state = context.leadership.get(replica.partition)
         if state is not None and state.leader == replica.broker_id:
@@ -166,7 +165,7 @@ def replicas_new(context: ControllerContext, batch: RequestBatch, replicas: Iter
 
 
 def replicas_online(context: ControllerContext, batch: RequestBatch, replicas: Iterable[Replica]) -> None:
-    """Move replicas to ONLINE: their brokers are told who leads, unless that is how they came to be."""
+    """Move replicas to ONLINE, with a LeaderAndIsr to their brokers unless they were NEW."""
     for replica in _legal_replicas(context, replicas, ReplicaPhase.ONLINE):
         was_new = context.replica_phases.get(replica) is ReplicaPhase.NEW
         if not was_new and replica.partition in context.leadership:
@@ -175,9 +174,9 @@ def replicas_online(context: ControllerContext, batch: RequestBatch, replicas: I
 
 
 def replicas_offline(context: ControllerContext, batch: RequestBatch, replicas: Iterable[Replica]) -> list[Replica]:
-    """Move replicas to OFFLINE: their brokers are to stop them; return those that are to leave the ISR.
+    """Move replicas to OFFLINE, with a StopReplica to their brokers; return those that must leave the ISR.
 
-    The ISR of a topic that is being deleted is left alone: it goes with the topic.
+    A topic that is being deleted keeps its ISR.
     """
     to_shrink = []
     for replica in _legal_replicas(context, replicas, ReplicaPhase.OFFLINE):
@@ -195,16 +194,16 @@ def replicas_offline(context: ControllerContext, batch: RequestBatch, replicas: 
 def shrink_isr(
     context: ControllerContext, replicas: Iterable[Replica], found: Mapping[TopicPartition, PartitionState]
 ) -> tuple[list[StateWrite], list[Replica]]:
-    """Begin to take replicas out of the ISR; return those too that are in none.
+    """Return the states to write with smaller ISRs, and the replicas that were in no ISR.
 
-    Of two of one partition the second write will find that the first one came before it, and is to be begun again.
+    For two replicas of one partition the second write conflicts with the first, and must be repeated.
     """
     writes, others = [], []
     for replica in replicas:
         partition, broker_id = replica
         state = found.get(partition)
         if state is None or state.controller_epoch > context.epoch:
-            logger.error("[Controller epoch=%d] No state of %s, or a later one's", context.epoch, partition)
+            logger.error("[Controller epoch=%d] %s has no state, or a later controller's", context.epoch, partition)
         elif broker_id in state.isr:
             recipients = tuple(each for each in context.assignment(partition).replicas if each != broker_id)
             writes.append(StateWrite(partition, without_replica(context, state, broker_id), False, recipients))
@@ -217,7 +216,7 @@ def shrink_isr(
 def isr_shrunk(
     context: ControllerContext, batch: RequestBatch, written: Iterable[StateWrite], others: Iterable[Replica]
 ) -> None:
-    """End a change of ISR: the replicas that are left are told, and all brokers."""
+    """Take over written ISRs; send them to the other replicas and to all brokers."""
     for partition, state, is_new, recipients in written:
         context.leadership[partition] = state
         batch.add_leader_and_isr(context, recipients, partition, is_new=is_new)
@@ -227,14 +226,14 @@ def isr_shrunk(
 
 
 def deletion_started(context: ControllerContext, batch: RequestBatch, replicas: Iterable[Replica]) -> None:
-    """Move replicas to DELETION_STARTED: their brokers are to delete them."""
+    """Move replicas to DELETION_STARTED, with a StopReplica that deletes them."""
     for replica in _legal_replicas(context, replicas, ReplicaPhase.DELETION_STARTED):
         context.replica_phases[replica] = ReplicaPhase.DELETION_STARTED
         batch.add_stop_replica(replica.broker_id, replica.partition, delete=True)
 
 
 def move_replicas(context: ControllerContext, replicas: Iterable[Replica], to: ReplicaPhase) -> None:
-    """Move replicas to a phase of which nobody need be told."""
+    """Move replicas to a phase without requests."""
     for replica in _legal_replicas(context, replicas, to):
         context.replica_phases[replica] = to
 

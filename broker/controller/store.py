@@ -1,13 +1,14 @@
 """The controller's reads and writes of the store, in the controller's terms.
 
-Owns which znodes hold what, and the fence: every write of a controller checks the version that /controller_epoch had
-when it was elected, so that one that was replaced without knowing writes nothing. Must not know why it writes.
+Owns the use of znodes, and the fence: every write of a controller checks that /controller_epoch has its version from
+the election, so that a replaced controller writes nothing. Must not know the reason of a write.
 Counterpart in Kafka: KafkaZkClient.
 """
 
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
 
@@ -39,9 +40,9 @@ from ottla.zk.znodes import BrokerInfo, PartitionState, ReplicaAssignment, Topic
 
 logger = logging.getLogger("kafka.zk.AdminZkClient")
 
-# Kafka's first controller of a cluster has epoch 1, because it counts up from this.
+# The epoch before the first controller's; as in Kafka, that one has epoch 1.
 _NO_CONTROLLER_YET: Final = 0
-# Somebody is the controller, and nobody can read who.
+# The id of a controller whose znode is unreadable.
 UNKNOWN_BROKER: Final = -1
 _RESERVED_TOPIC_IDS: Final = (bytes(16), bytes(15) + b"\1")
 
@@ -50,7 +51,7 @@ T = TypeVar("T")
 
 
 def new_topic_id() -> bytes:
-    """Return a random id that is none of Kafka's own, and no option of a command when it is spelt."""
+    """Return a random id. It is none of Kafka's reserved ids, and its text does not look like an option."""
     while True:
         raw = uuid.uuid4().bytes
         if raw not in _RESERVED_TOPIC_IDS and not uuid_text(raw).startswith("-"):
@@ -58,7 +59,7 @@ def new_topic_id() -> bytes:
 
 
 class ControllerMovedError(Exception):
-    """Another broker is the controller now; this one must not act any more."""
+    """Another broker is the controller now, or this one must be elected again."""
 
 
 class ClusterStore:
@@ -68,10 +69,10 @@ class ClusterStore:
         self.session = session
         self._fence: Check | None = None
 
-    # Who is the controller
+    # The election
 
     async def controller_id(self) -> int | None:
-        """Return who is the controller, and watch for the next one; UNKNOWN_BROKER if that cannot be read."""
+        """Return the id of the controller, None without one, UNKNOWN_BROKER if it is unreadable; watch the znode."""
         await self.session.exists(znodes.CONTROLLER, watch=True)
         try:
             data, _ = await self.session.get(znodes.CONTROLLER)
@@ -80,23 +81,23 @@ class ClusterStore:
         found = read_or_pass_over(znodes.CONTROLLER, znodes.decode_controller, data)
         return UNKNOWN_BROKER if found is None else found
 
-    async def become_controller(self, broker_id: int, timestamp_ms: int) -> tuple[int, int] | None:
-        """Take /controller and the next epoch in one; return that and the version of its znode, which fences writes.
+    async def become_controller(self, broker_id: int, timestamp_ms: int) -> int | None:
+        """Take /controller and the next epoch in one transaction; return that epoch. From now on writes are fenced.
 
-        None while the last epoch cannot be read; whoever mends it is noticed.
+        None while the last epoch cannot be read. The znode is watched, because somebody may repair it.
         """
         try:
             data, stat = await self.session.get(znodes.CONTROLLER_EPOCH, watch=True)
-            last = read_or_pass_over(znodes.CONTROLLER_EPOCH, znodes.decode_controller_epoch, data)
-            if last is None:
+            epoch = read_or_pass_over(znodes.CONTROLLER_EPOCH, znodes.decode_controller_epoch, data)
+            if epoch is None:
                 return None
-            epoch, version = last, stat.version
+            version = stat.version
             fence: list[Operation] = [
                 SetData(znodes.CONTROLLER_EPOCH, znodes.encode_controller_epoch(epoch + 1), version)
             ]
         except NoNodeError:
             epoch, version = _NO_CONTROLLER_YET, 0
-            # Written twice, so that the znode's version is what Kafka's own first controller leaves.
+            # Written twice, so that the znode has the same version as with Kafka.
             first, second = (znodes.encode_controller_epoch(each) for each in (epoch, epoch + 1))
             fence = [Create(znodes.CONTROLLER_EPOCH, first), SetData(znodes.CONTROLLER_EPOCH, second, 0)]
         controller = znodes.encode_controller(broker_id, timestamp_ms)
@@ -105,33 +106,29 @@ class ClusterStore:
         except (NodeExistsError, BadVersionError, NoNodeError) as error:
             raise ControllerMovedError("another broker was elected") from error
         self._fence = Check(znodes.CONTROLLER_EPOCH, version + 1)
-        return epoch + 1, version + 1
+        return epoch + 1
 
     async def resign(self) -> None:
-        """Give up /controller, if it is still this one's."""
-        try:
+        """Delete /controller, if this broker is still the controller."""
+        with suppress(ControllerMovedError):
             await self._write([[Delete(znodes.CONTROLLER)]])
-        except ControllerMovedError:
-            pass
-        finally:
-            self._fence = None
 
     async def give_up(self) -> None:
-        """Give up a /controller that is this session's, though nobody acts as it."""
+        """Delete /controller if this session owns it."""
         stat = await self.session.exists(znodes.CONTROLLER)
         if stat is not None and stat.ephemeral_owner == self.session.session_id:
             await self.session.delete(znodes.CONTROLLER)
 
     def lose(self) -> None:
-        """Stop fencing writes: this is no controller any more."""
+        """Stop fencing writes, because this broker is not the controller any more."""
         self._fence = None
 
     # Reading
 
     async def brokers(self, known: Mapping[int, LiveBroker]) -> dict[int, LiveBroker]:
-        """Return all registered brokers, and watch who comes, goes or changes.
+        """Return all registered brokers, and watch registrations.
 
-        One whose registration cannot be read any more is as it is `known`, for as long as that registration lasts.
+        A broker whose registration is unreadable now is as in `known`, if the registration is the same.
         """
         names = await self._children(znodes.BROKER_IDS)
         ids = [
@@ -152,13 +149,13 @@ class ClusterStore:
         return brokers
 
     async def topic_names(self) -> set[str]:
-        """Return all topics, and watch which come and go."""
+        """Return all topics, and watch their creation and removal."""
         return set(await self._children(znodes.TOPICS))
 
     async def topics(self, names: Iterable[str]) -> dict[str, tuple[TopicAssignment, int]]:
-        """Return topics' assignments with the versions of their znodes, oldest first, and watch all change.
+        """Return topics' assignments with the versions of their znodes, oldest first, and watch them.
 
-        Those that cannot be read are left out.
+        Unreadable ones are left out.
         """
         names = sorted(names)
         found = await self.session.get_many([znodes.topic_path(each) for each in names], watch=True)
@@ -170,7 +167,7 @@ class ClusterStore:
         }
 
     async def partition_states(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
-        """Return the states of partitions, of those that have one that can be read."""
+        """Return the states of partitions, without missing and unreadable ones."""
         partitions = list(partitions)
         paths = [znodes.partition_state_path(each) for each in partitions]
         found = await self.session.get_many(paths)
@@ -181,7 +178,7 @@ class ClusterStore:
         }
 
     async def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
-        """Return the configs of topics, none for those that have none."""
+        """Return the configs of topics; none if they are missing or unreadable."""
         names = list(names)
         paths = [znodes.topic_config_path(each) for each in names]
         found = await self.session.get_many(paths)
@@ -191,50 +188,50 @@ class ClusterStore:
         }
 
     async def topics_to_delete(self) -> set[str]:
-        """Return the topics that somebody wants deleted, and watch for more."""
+        """Return the topics marked for deletion, and watch for more."""
         return set(await self._children(znodes.DELETE_TOPICS))
 
     async def wanted_reassignments(self) -> dict[TopicPartition, tuple[int, ...]]:
-        """Return the replicas that partitions are to have as old tools wish, and watch for more."""
-        data = await self._written(znodes.REASSIGN_PARTITIONS)
+        """Return the reassignments that old tools wrote, and watch for more."""
+        data = await self._watched(znodes.REASSIGN_PARTITIONS)
         decode = znodes.decode_reassignments
         return {} if data is None else read_or_pass_over(znodes.REASSIGN_PARTITIONS, decode, data) or {}
 
     async def wanted_elections(self) -> set[TopicPartition] | None:
-        """Return the partitions that old tools wish to be led by their first replicas, and watch for more.
+        """Return the partitions of which old tools want preferred leaders, and watch for more.
 
-        None if nobody has said anything.
+        None if there is no such znode.
         """
-        data = await self._written(znodes.PREFERRED_REPLICA_ELECTION)
+        data = await self._watched(znodes.PREFERRED_REPLICA_ELECTION)
         if data is None:
             return None
         return read_or_pass_over(znodes.PREFERRED_REPLICA_ELECTION, znodes.decode_partitions, data) or set()
 
     async def notifications(self, below: str, decode: Callable[[bytes], T]) -> tuple[list[str], list[T]]:
-        """Return the paths of all notifications below a path, and what those say that can be read; watch for more."""
+        """Return the paths of all notifications below a path, and the content of readable ones; watch for more."""
         paths = await self.notification_paths(below)
         found = await self.session.get_many(paths)
-        said = [
+        content = [
             read_or_pass_over(path, decode, znode[0])
             for path, znode in zip(paths, found, strict=True)
             if znode is not None
         ]
-        return paths, [each for each in said if each is not None]
+        return paths, [each for each in content if each is not None]
 
     async def notification_paths(self, below: str) -> list[str]:
         """Return the paths of all notifications below a path, and watch for more."""
         return [f"{below}/{name}" for name in sorted(await self._children(below))]
 
     async def _children(self, path: str) -> list[str]:
-        """Return the names of what is below a path, and watch that change; none if a stranger has deleted the path."""
+        """Return the names of a path's children, and watch them; none if a stranger deleted the path."""
         try:
             return await self.session.children(path, watch=True)
         except NoNodeError:
             await self.session.exists(path, watch=True)
             return []
 
-    async def _written(self, path: str) -> bytes | None:
-        """Return what somebody may have written to a path, and watch it come and change."""
+    async def _watched(self, path: str) -> bytes | None:
+        """Return the data of a path, None if it does not exist, and watch it."""
         await self.session.exists(path, watch=True)
         try:
             return (await self.session.get(path))[0]
@@ -244,12 +241,12 @@ class ClusterStore:
     # Writing
 
     async def enable_feature_versioning(self) -> None:
-        """Say, once in a cluster's life, that its brokers tell each other their features."""
+        """Write /feature, once for a cluster."""
         if await self.session.exists(znodes.FEATURE) is None:
             await self._write([[Create(znodes.FEATURE, znodes.encode_no_features())]])
 
     async def create_topics(self, topics: Sequence[tuple[NewTopic, bytes]]) -> list[StoreError | None]:
-        """Write topics with their ids and configs; a topic comes with its configs or not at all."""
+        """Write topics with their ids and configs, each in one transaction; return their errors."""
         paths = [znodes.topic_config_path(topic.name) for topic, _ in topics]
         configs = await self.session.get_many(paths)
         steps: list[list[Operation]] = []
@@ -270,13 +267,13 @@ class ClusterStore:
         return errors
 
     async def set_assignment(self, topic: str, assignment: TopicAssignment, version: int) -> None:
-        """Write an assignment that got an id or partitions."""
+        """Write the assignment of a topic; BadVersionError if its znode has another version."""
         (outcome,) = await self._write([[SetData(znodes.topic_path(topic), assignment.encode(), version)]])
         if isinstance(outcome, StoreError):
             raise outcome
 
     async def write_states(self, writes: Sequence[StateWrite]) -> tuple[list[StateWrite], list[StateWrite]]:
-        """Write partitions' states. Return those written, with their new versions, and those changed by others."""
+        """Write partitions' states; return the written ones, with their new versions, and those that conflict."""
         steps: list[list[Operation]] = []
         new = [write for write in writes if write.is_new]
         for topic in dict.fromkeys(write.partition.topic for write in new):
@@ -284,7 +281,7 @@ class ClusterStore:
         for write in new:
             steps.append([Create(znodes.partition_path(write.partition))])
         await trio.lowlevel.checkpoint()
-        # What is there already, another controller made before it went.
+        # Parents that exist already are those of an earlier controller.
         parents = len(steps)
         for write in writes:
             path, data = znodes.partition_state_path(write.partition), write.state.encode()
@@ -303,31 +300,27 @@ class ClusterStore:
         return written, conflicts
 
     async def set_wanted_reassignments(self, wanted: Mapping[TopicPartition, Sequence[int]]) -> None:
-        """Leave of old tools' wishes those that are not done; nobody minds if they are gone already."""
+        """Write the reassignments of old tools that are left; no error if their znode is gone."""
         path = znodes.REASSIGN_PARTITIONS
-        await self._settle([[SetData(path, znodes.encode_reassignments(wanted)) if wanted else Delete(path)]])
+        await self._ensure([[SetData(path, znodes.encode_reassignments(wanted)) if wanted else Delete(path)]])
 
     async def delete(self, paths: Iterable[str]) -> None:
-        """Delete what has been taken in; nobody minds if it is gone already."""
-        await self._settle([[Delete(path)] for path in paths])
+        """Delete paths; no error if they are gone."""
+        await self._ensure([[Delete(path)] for path in paths])
 
     async def mark_for_deletion(self, topics: Iterable[str]) -> None:
-        """Say that topics are to be deleted; some may be marked already."""
-        await self._settle([[Create(znodes.delete_topic_path(topic))] for topic in topics])
-
-    async def unmark_for_deletion(self, topics: Iterable[str]) -> None:
-        """Forget that topics were to be deleted."""
-        await self.delete(map(znodes.delete_topic_path, topics))
+        """Mark topics for deletion; no error if they are marked."""
+        await self._ensure([[Create(znodes.delete_topic_path(topic))] for topic in topics])
 
     async def remove_topics(self, topics: Iterable[str]) -> None:
-        """Remove all that there is of topics; last of all the mark that they are to be deleted."""
+        """Delete all znodes of topics, the mark of the deletion last."""
         steps: list[list[Operation]] = []
         for topic in topics:
             steps += [[Delete(path)] for path in await self._below(znodes.topic_path(topic))]
             steps.append([Delete(znodes.topic_config_path(topic))])
             steps.append([Delete(znodes.delete_topic_path(topic))])
             await trio.lowlevel.checkpoint()
-        await self._settle(steps)
+        await self._ensure(steps)
 
     async def _below(self, path: str) -> list[str]:
         """Return the path and all below it, children first."""
@@ -337,17 +330,17 @@ class ClusterStore:
             return []
         return [each for child in children for each in await self._below(f"{path}/{child}")] + [path]
 
-    async def _settle(self, steps: Sequence[Sequence[Operation]]) -> None:
-        """Do each step, or find it done; StoreFailedError where nobody knows."""
+    async def _ensure(self, steps: Sequence[Sequence[Operation]]) -> None:
+        """Do each step, or find it done; StoreError if that is unknown."""
         for outcome in await self._write(steps):
             if isinstance(outcome, StoreFailedError | SessionExpiredError):
                 raise outcome
 
     async def _write(self, steps: Sequence[Sequence[Operation]]) -> list[Outcome]:
-        """Do each step, fenced where this is the controller."""
+        """Do each step, fenced if this broker is the controller; ControllerMovedError if another one is now."""
         if not steps:
             return []
-        # Thousands of steps take a while to make and to do; others are to have the loop in between.
+        # Thousands of steps take a while, so other tasks run in between.
         await trio.lowlevel.checkpoint()
         if self._fence is None:
             return await self.session.multi_all(steps)

@@ -1,10 +1,10 @@
-"""How topics are deleted: who is told what, until nothing of a topic is left but its znodes.
+"""The deletion of topics, until only their znodes are left.
 
-PURE. Owns the order of a deletion, what halts it and what takes it up again. Must not know the znodes.
+PURE. Owns the order of a deletion, and when it halts and resumes. Must not know the znodes.
 Counterpart in Kafka: kafka.controller.TopicDeletionManager.
 
-A topic to be deleted first loses its place in the brokers' metadata, then its replicas are stopped and deleted. One
-whose brokers are not all there is halted (ineligible) until they are, one whose replicas are changing until they have.
+A deletion first removes the topic from the brokers' metadata, then stops and deletes the replicas. It halts
+(ineligible) while brokers of the topic are offline, or replicas of the topic are being reassigned.
 """
 
 from collections.abc import Collection, Iterable
@@ -21,7 +21,7 @@ from ottla.wire.types import TopicPartition
 
 
 def begin(context: ControllerContext, topics: Iterable[str]) -> None:
-    """Take over deletions that somebody asked for before this controller came."""
+    """Mark topics for deletion; halt those that cannot be deleted now."""
     context.topics_to_delete.update(topics)
     reassigning = context.topics_reassigning()
     for topic in context.topics_to_delete:
@@ -30,7 +30,7 @@ def begin(context: ControllerContext, topics: Iterable[str]) -> None:
 
 
 def resume(context: ControllerContext, batch: RequestBatch) -> list[str]:
-    """Start each deletion that can be; return the topics of which nothing is left."""
+    """Start each deletion that is possible; return the topics whose replicas are all deleted."""
     finished = []
     for topic in sorted(context.topics_to_delete):
         phases = {context.replica_phases.get(each) for each in context.replicas_of_topic(topic)}
@@ -42,23 +42,23 @@ def resume(context: ControllerContext, batch: RequestBatch) -> list[str]:
 
 
 def resume_topics(context: ControllerContext, topics: Collection[str]) -> None:
-    """Let halted topics be tried again: their brokers are back, or their replicas change no more."""
+    """Make halted topics eligible again, because their brokers are back or their reassignments complete."""
     context.topics_ineligible_for_deletion.difference_update(set(topics) - context.topics_reassigning())
 
 
 def halted_for_long(context: ControllerContext) -> set[str]:
-    """Return the topics whose deletion waits for brokers, not merely for replicas that are on their way."""
+    """Return the topics whose deletion waits for brokers, and not for a reassignment."""
     return context.topics_ineligible_for_deletion - context.topics_reassigning()
 
 
 def replicas_deleted(context: ControllerContext, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
-    """Take in that a broker has deleted its replicas."""
+    """Move the replicas that a broker deleted to DELETION_SUCCESSFUL."""
     replicas = [Replica(each, broker_id) for each in partitions if each.topic in context.topics_to_delete]
     move_replicas(context, replicas, ReplicaPhase.DELETION_SUCCESSFUL)
 
 
 def deletion_failed(context: ControllerContext, replicas: Iterable[Replica]) -> None:
-    """Take in that replicas cannot be deleted now, and halt their topics."""
+    """Move replicas to DELETION_INELIGIBLE, and halt the deletion of their topics."""
     failed = [each for each in replicas if each.partition.topic in context.topics_to_delete]
     move_replicas(context, failed, ReplicaPhase.DELETION_INELIGIBLE)
     context.topics_ineligible_for_deletion.update(each.partition.topic for each in failed)

@@ -1,7 +1,7 @@
-"""Whether and how a topic that a client asks for can be created, or get more partitions.
+"""The rules of new topics and partitions.
 
-PURE. Owns the rules and their errors. Must not know how topics are written. Counterparts in Kafka:
-createTopics and createPartitions of ZkAdminManager, AdminZkClient.
+PURE. Owns the rules and their errors. Must not know how topics are written. Counterparts in Kafka: createTopics and
+createPartitions of ZkAdminManager, AdminZkClient.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,7 +15,7 @@ from ottla.wire.messages.create_topics import CreatableReplicaAssignment, Creata
 from ottla.zk.znodes import ReplicaAssignment, TopicAssignment
 
 UNSET: Final = -1
-# More in one request are refused, lest one request fill the disk with directories. Kafka has this limit since KRaft.
+# The limit keeps one request from filling the disk with directories. Kafka has it in KRaft mode.
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 
 
@@ -28,16 +28,15 @@ class NewTopic(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What a new topic depends on: the brokers' configuration and chance."""
+    """The configuration of new topics, and the source of randomness."""
 
     num_partitions: int
     default_replication_factor: int
-    check_configs: Callable[[Mapping[str, str]], None]
     random_below: Callable[[int], int]
 
 
 class Existing(NamedTuple):
-    """What a new topic must fit in with."""
+    """The topics and brokers of the cluster, which a new topic must fit."""
 
     topics: Collection[str]
     to_delete: Collection[str]
@@ -45,10 +44,10 @@ class Existing(NamedTuple):
 
 
 def topic_by_name(name: str, values: Mapping[str, Any], brokers: int) -> CreatableTopic:
-    """Return the topic that is to be created for somebody who only names it, by the values of the broker's keys.
+    """Return a topic to create of which only the name is given. `values` are those of the broker's keys.
 
-    There is no __consumer_offsets until there are brokers for all of its replicas. Without ZooKeeper there will be no
-    more than there are now: they have one each.
+    Creating __consumer_offsets fails until there are brokers for all replicas. Without ZooKeeper the number of brokers
+    never grows, so that each gets one replica.
     """
     if name == GROUP_METADATA_TOPIC:
         replicas = values["offsets.topic.replication.factor"]
@@ -65,12 +64,12 @@ def topic_by_name(name: str, values: Mapping[str, Any], brokers: int) -> Creatab
             configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
         )
     if is_internal(name):
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Nothing here needs {name}")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Ottla does not use {name}")
     return CreatableTopic(name=name, num_partitions=UNSET, replication_factor=UNSET, assignments=(), configs=())
 
 
 def plan_topic(topic: CreatableTopic, existing: Existing, rules: Rules) -> NewTopic:
-    """Return the topic that a client asks for, or raise what is wrong with it, in Kafka's order."""
+    """Return the planned topic; KafkaError for its first fault, in Kafka's order."""
     name = topic.name
     if name in existing.topics and name not in existing.to_delete:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
@@ -101,12 +100,11 @@ def plan_topic(topic: CreatableTopic, existing: Existing, rules: Rules) -> NewTo
     _check_collision(name, existing.topics)
     brokers = {each.broker_id for each in existing.brokers}
     assignment = _manual_assignment(topic.assignments, brokers) if spread is None else spread
-    rules.check_configs(configs)
     return NewTopic(name, assignment, configs)
 
 
 def count_partitions(topics: Sequence[CreatableTopic], default: int) -> int:
-    """Return how many partitions a request wants created."""
+    """Return the number of partitions that a request wants to create."""
     total = 0
     for topic in topics:
         wanted = default if topic.num_partitions == UNSET else max(0, topic.num_partitions)
@@ -115,7 +113,7 @@ def count_partitions(topics: Sequence[CreatableTopic], default: int) -> int:
 
 
 def _check_collision(name: str, topics: Collection[str]) -> None:
-    """Names that differ only in '.' and '_' would share their metrics."""
+    """Raise KafkaError for names that differ only in '.' and '_', because their metrics would have the same name."""
     if "." not in name and "_" not in name:
         return
     unified = name.replace(".", "_")
@@ -149,7 +147,7 @@ def _manual_assignment(
 def plan_partitions(
     wanted: CreatePartitionsTopic, found: TopicAssignment | None, brokers: Sequence[BrokerPlace]
 ) -> TopicAssignment:
-    """Return a topic's replicas with those of the partitions that a client wants added, or raise what is wrong."""
+    """Return a topic's assignment with the added partitions; KafkaError if they cannot be added."""
     name = wanted.name
     if found is not None and any(each.adding or each.removing for each in found.partitions.values()):
         raise KafkaError(
@@ -170,7 +168,7 @@ def plan_partitions(
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     like = found.partitions[0].replicas
     if wanted.assignments is None:
-        # Where the first partition's own spreading began, as far as that can be told.
+        # As in Kafka, begin at the first broker of partition 0.
         places = sorted(brokers)
         start = next((place for place, each in enumerate(places) if each.broker_id >= like[0]), 0)
         replicas = assign_replicas(places, added, len(like), lambda _: start, count)
@@ -190,7 +188,7 @@ def plan_partitions(
 
 
 def _check_replicas(replicas: Sequence[int], brokers: Collection[int], replication_factor: int) -> None:
-    """Refuse replicas that a client chose for a partition if they do not fit the cluster or its other partitions."""
+    """Raise KafkaError for chosen replicas that do not fit the cluster or the topic's other partitions."""
     wrong = "The manual partition assignment includes"
     fault = None if replicas else f"{wrong} an empty replica list."
     for broker_id in sorted(replicas):

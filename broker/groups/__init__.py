@@ -1,1 +1,1 @@
-"""The group coordinator's side of `__consumer_offsets`: appending its records, loading them, and asking it."""
+"""The group coordinator in the broker: its appends to `__consumer_offsets`, its loading from there, its requests."""

@@ -1,12 +1,11 @@
-"""What all handlers of consumer groups do alike: ask the coordinator, and leave out partitions that there are not.
+"""The steps that all handlers of consumer groups share: asking the coordinator, and sorting out unknown partitions.
 
-Owns the way from a request to a reply that may come later. Must not know what is asked.
+Owns the way from a request to a reply that may come later. Must not know any request.
 Counterpart in Kafka: the parts that the group handlers of KafkaApis share.
 """
 
 import copy
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import Any, TypeVar
 
@@ -19,26 +18,20 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 
-def ask(
-    method: Callable[[Caller, Q, Callable[[R], None]], None],
-    request: Q,
-    context: RequestContext,
-    *,
-    repeatable: bool = False,
-) -> Deferred[R]:
-    """Put a request to the coordinator; the reply comes now or later."""
+def ask(method: Callable[[Q, Callable[[R], None]], None], request: Q, *, repeatable: bool = False) -> Deferred[R]:
+    """Return the reply of the coordinator, which comes now or later."""
     reply: Deferred[R] = Deferred(applied=False, repeatable=repeatable)
-    method(_caller(context.client_id, context.client_address, context.api_version), request, reply.complete)
+    method(request, reply.complete)
     return reply
 
 
-@lru_cache(maxsize=1024)
-def _caller(client_id: str | None, address: str, api_version: int) -> Caller:
-    return Caller(client_id or "", client_host(address), api_version)
+def caller(context: RequestContext) -> Caller:
+    """Return the client of a request as the coordinator knows it."""
+    return Caller(context.client_id or "", client_host(context.client_address), context.api_version)
 
 
 def client_host(address: str) -> str:
-    """Write an address as Java does, which is how Kafka tells where members are."""
+    """Return an address as Java writes it, because Kafka describes members so."""
     if ":" not in address:
         return f"/{address}"
     plain, _, scope = address.partition("%")
@@ -47,24 +40,20 @@ def client_host(address: str) -> str:
 
 
 def sift(topics: Iterable[Any], metadata: MetadataCache) -> tuple[list[Any], dict[str, list[int]]]:
-    """Return the topics with those of their partitions that there are, and by topic the numbers of the others.
+    """Return the topics with their known partitions, and by topic the numbers of the unknown ones.
 
-    Of a topic without partitions nothing is left if there is that topic.
+    A known topic that is named without partitions is left out.
     """
     known: list[Any] = []
     unknown: dict[str, list[int]] = {}
     for topic in topics:
         there = metadata.partitions(topic.name)
-        if not there:
-            unknown.setdefault(topic.name, [])
-        for each in topic.partitions:
-            if each.partition_index not in there:
-                rest = [each for each in topic.partitions if each.partition_index in there]
-                missing = [each.partition_index for each in topic.partitions if each.partition_index not in there]
-                unknown.setdefault(topic.name, []).extend(missing)
-                topic = copy.copy(topic)
-                topic.partitions = rest
-                break
+        missing = [each.partition_index for each in topic.partitions if each.partition_index not in there]
+        if missing or not there:
+            unknown.setdefault(topic.name, []).extend(missing)
+        if missing:
+            topic = copy.copy(topic)
+            topic.partitions = [each for each in topic.partitions if each.partition_index in there]
         if topic.partitions:
             known.append(topic)
     return known, unknown

@@ -1,5 +1,9 @@
-"""AllocateProducerIds, version 0: a broker asks this one, as the controller, for producer ids that nobody ever had.
+"""AllocateProducerIds: a broker takes a block of producer ids from the controller.
 
+Behaviour:
+- The block is kept in the store before the reply, so that no id is given twice.
+- An unknown broker gets BROKER_ID_NOT_REGISTERED, an earlier life of a broker STALE_BROKER_EPOCH.
+Versions: 0.
 Counterpart in Kafka: KafkaApis.handleAllocateProducerIdsRequest.
 """
 
@@ -14,10 +18,10 @@ from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 def handle(
     request: AllocateProducerIdsRequest, context: RequestContext, *, controller: Controller
 ) -> Deferred[BrokersResponse]:
-    """Have it done in the controller's turn."""
+    """Put the request into the controller's queue."""
     return controller.ask(request, context.api_version)
 
 
 def error_response(request: AllocateProducerIdsRequest, version: int, code: ErrorCode) -> BrokersResponse:
-    """One error for the whole."""
+    """Return the error, for the whole request."""
     return refusal(request, code)

@@ -1,5 +1,11 @@
-"""AlterConfigs, versions 0 to 2: replace all configs of topics or brokers, or only say whether they could be replaced.
+"""AlterConfigs: replace all configs of topics or brokers, or check whether they could be replaced.
 
+Behaviour:
+- A key that the request leaves out has its default again.
+- The reply comes when the new configs are kept by the store and in effect on this broker. Each resource has its own
+  error, and the others are changed nevertheless.
+- A broker's own configs are changed by that broker only. Loggers have no levels to replace: INVALID_REQUEST.
+Versions: 0 to 2, all alike.
 Counterpart in Kafka: KafkaApis.handleAlterConfigsRequest.
 """
 
@@ -21,9 +27,9 @@ from ottla.wire.messages.alter_configs import (
 def handle(
     request: AlterConfigsRequest, context: RequestContext, *, config_admin: ConfigAdmin
 ) -> Deferred[AlterConfigsResponse]:
-    """Replace configs."""
+    """Replace the configs of each resource."""
     wanted = [_alteration(each) for each in request.resources]
-    return config_admin.alter(wanted, _response, validate_only=request.validate_only)
+    return config_admin.alter(wanted, validate_only=request.validate_only).map(_response)
 
 
 def _alteration(resource: AlterConfigsResource) -> Alteration:
@@ -31,7 +37,7 @@ def _alteration(resource: AlterConfigsResource) -> Alteration:
 
     def replace(old: Mapping[str, str]) -> Mapping[str, str]:
         if resource.resource_type == Resource.BROKER_LOGGER:
-            # Their levels were never replaced as a whole: to this API they are no resource.
+            # As in Kafka, this API does not know the type of loggers.
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
         return new
 
@@ -45,5 +51,5 @@ def _response(outcomes: Sequence[Altered]) -> AlterConfigsResponse:
 
 
 def error_response(request: AlterConfigsRequest, version: int, code: ErrorCode) -> AlterConfigsResponse:
-    """Nothing is changed."""
+    """Return the error for each resource."""
     return _response([altered(each.resource_type, each.resource_name, KafkaError(code)) for each in request.resources])

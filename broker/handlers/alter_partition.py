@@ -1,5 +1,13 @@
-"""AlterPartition, versions 0 to 3: a leader asks this broker, as the controller, for other in-sync replicas.
+"""AlterPartition: a leader asks the controller for another set of in-sync replicas.
 
+Behaviour:
+- The reply comes when the state is kept by the store. It names the state in force, also if that was asked for before.
+- Of a partition that is named twice, the last entry counts.
+- A leader of an older epoch gets FENCED_LEADER_EPOCH, one of an older partition epoch INVALID_UPDATE_VERSION.
+Deviations: A broker that is not the leader gets INVALID_REQUEST, as in KRaft mode; so do replicas that the partition
+does not have.
+Versions: 0 to 3. From 1 the leader recovery state; from 2 topic ids instead of names, and INELIGIBLE_REPLICA for a
+replica that is not live (OPERATION_NOT_ATTEMPTED before); from 3 the broker epochs of the replicas, which are not used.
 Counterpart in Kafka: KafkaApis.handleAlterPartitionRequest.
 """
 
@@ -14,10 +22,10 @@ from ottla.wire.messages.alter_partition import AlterPartitionRequest
 def handle(
     request: AlterPartitionRequest, context: RequestContext, *, controller: Controller
 ) -> Deferred[BrokersResponse]:
-    """Have it done in the controller's turn."""
+    """Put the request into the controller's queue."""
     return controller.ask(request, context.api_version)
 
 
 def error_response(request: AlterPartitionRequest, version: int, code: ErrorCode) -> BrokersResponse:
-    """One error for the whole."""
+    """Return the error, for the whole request."""
     return refusal(request, code)

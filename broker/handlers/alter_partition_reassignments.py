@@ -1,6 +1,10 @@
-"""AlterPartitionReassignments, version 0: give partitions other replicas, or stop doing so.
+"""AlterPartitionReassignments: give partitions other replicas, or cancel that.
 
-The reply comes when reassignments have begun; of a partition that is named twice the last word counts.
+Behaviour:
+- The reply comes when the reassignments have begun, not when they are complete.
+- Null for the replicas of a partition cancels its reassignment.
+- Of a partition that is named twice, the last entry counts.
+Versions: 0.
 Counterpart in Kafka: KafkaApis.handleAlterPartitionReassignmentsRequest.
 """
 
@@ -22,7 +26,7 @@ from ottla.wire.types import TopicPartition
 def handle(
     request: AlterPartitionReassignmentsRequest, context: RequestContext, *, controller: Controller
 ) -> Deferred[AlterPartitionReassignmentsResponse]:
-    """Have the controller begin, or go back."""
+    """Put the reassignments into the controller's queue."""
     wanted = {
         TopicPartition(topic.name, each.partition_index): each.replicas
         for topic in request.topics
@@ -34,7 +38,7 @@ def handle(
     ) -> AlterPartitionReassignmentsResponse:
         if isinstance(outcomes, KafkaError):
             return _response(outcomes.code, outcomes.detail, {})
-        # Not null, as in Kafka.
+        # As in Kafka, the message is "" and not null.
         return _response(ErrorCode.NONE, "", outcomes)
 
     return controller.reassign(wanted).map(respond)
@@ -43,7 +47,7 @@ def handle(
 def error_response(
     request: AlterPartitionReassignmentsRequest, version: int, code: ErrorCode
 ) -> AlterPartitionReassignmentsResponse:
-    """The error, for the whole and for every partition that was named."""
+    """Return the error for the whole request and for each partition."""
     error = KafkaError(code)
     return _response(
         code,

@@ -1,6 +1,11 @@
-"""AlterReplicaLogDirs, versions 1 and 2: in which log directories of this broker replicas are to be.
+"""AlterReplicaLogDirs: move replicas of this broker to other log directories.
 
-The reply comes when the moves have begun; DescribeLogDirs tells how far they are.
+Behaviour:
+- The reply comes when the moves have begun. DescribeLogDirs shows how far they are.
+- Of a replica that is named for two directories, the last one counts.
+- A replica that this broker does not host gets REPLICA_NOT_AVAILABLE. If it comes later, it is made in that directory.
+- A path must be absolute and a log directory of this broker: LOG_DIR_NOT_FOUND.
+Versions: 1 and 2, both alike.
 Counterpart in Kafka: KafkaApis.handleAlterReplicaLogDirsRequest.
 """
 
@@ -23,7 +28,7 @@ logger = logging.getLogger("kafka.server.ReplicaManager")
 def handle(
     request: AlterReplicaLogDirsRequest, context: RequestContext, *, moves: LogDirMoves
 ) -> AlterReplicaLogDirsResponse:
-    """Begin to move each; the last directory that is named for a replica counts."""
+    """Begin to move each replica to the last directory that is named for it."""
     wanted = {
         TopicPartition(topic.name, index): directory.path
         for directory in request.dirs
@@ -53,7 +58,7 @@ def _response(codes: dict[TopicPartition, ErrorCode]) -> AlterReplicaLogDirsResp
 
 
 def error_response(request: AlterReplicaLogDirsRequest, version: int, code: ErrorCode) -> AlterReplicaLogDirsResponse:
-    """No replica moves."""
+    """Return the error for each replica."""
     return _response(
         {
             TopicPartition(topic.name, index): code

@@ -1,8 +1,13 @@
-"""ApiVersions, versions 0 to 4: which requests this broker answers, and in which versions.
+"""ApiVersions: the APIs that this broker answers, and their versions.
 
-A request of an unknown version gets error 35 in a body of version 0, and learns the versions of ApiVersions itself: a
-client asks this before it knows anything. Features are those of a ZooKeeper-mode Kafka 3.9: it supports none, and tells
-the epoch of the cluster's empty set of them. Must not know how requests are dispatched.
+Must not know how requests are dispatched.
+
+Behaviour:
+- A request of an unknown version gets error 35 in a body of version 0, with the versions of ApiVersions alone, because
+  a client sends this request before it knows any version.
+- From version 3, a client software name or version that Kafka does not allow gets INVALID_REQUEST.
+- The features are those of a ZooKeeper-mode Kafka 3.9: none, and the epoch of the cluster's empty set.
+Versions: 0 to 4. From 3 the software of the client, and features in the response.
 Counterparts in Kafka: KafkaApis.handleApiVersionsRequest, ApiVersionManager, ApiVersionsRequest.
 """
 
@@ -17,14 +22,14 @@ from ottla.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, Api
 from ottla.wire.types import VersionRange
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
-# The version of the znode /feature, which nothing has changed since the controller made it.
+# The version of the znode /feature, which the controller creates and nothing changes.
 _FEATURES_EPOCH: Final = 0
 
 
 def handle(
     request: ApiVersionsRequest, context: RequestContext, *, offered: Mapping[ApiKey, VersionRange]
 ) -> ApiVersionsResponse:
-    """Answer with what is `offered`, unless the client gives itself a name that cannot be one."""
+    """Return the `offered` versions, or INVALID_REQUEST for a name of software that Kafka does not allow."""
     if context.api_version >= 3 and not (
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):
@@ -43,6 +48,6 @@ def _range(key: ApiKey, versions: VersionRange) -> ApiVersion:
 def error_response(
     request: ApiVersionsRequest | None, version: int, code: ErrorCode, *, offered: Mapping[ApiKey, VersionRange]
 ) -> ApiVersionsResponse:
-    """Answer a request that failed as a whole. None is one of an unknown version: its client learns the known ones."""
+    """Return the error; UNSUPPORTED_VERSION, whose request is None, with the known versions."""
     own = [_range(ApiKey.API_VERSIONS, offered[ApiKey.API_VERSIONS])]
     return ApiVersionsResponse(error_code=code, api_keys=own if code is ErrorCode.UNSUPPORTED_VERSION else ())

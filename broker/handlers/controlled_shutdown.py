@@ -1,7 +1,10 @@
-"""ControlledShutdown, versions 0 to 3: a broker that is about to stop asks the controller to have others lead.
+"""ControlledShutdown: a broker that is about to stop asks the controller to move its leaderships away.
 
-The answer names what it still leads; it asks again until that is nothing.
-
+Behaviour:
+- The response names the partitions that the broker still leads. The broker asks again until there are none.
+- The replicas of the broker that follow are stopped, and leave the in-sync replicas.
+- A broker that is not the controller returns STALE_CONTROLLER_EPOCH.
+Versions: 0 to 3. In 0 the header has no client id; from 2 the broker epoch.
 Counterpart in Kafka: KafkaApis.handleControlledShutdownRequest.
 """
 
@@ -16,10 +19,10 @@ from ottla.wire.messages.controlled_shutdown import ControlledShutdownRequest
 def handle(
     request: ControlledShutdownRequest, context: RequestContext, *, controller: Controller
 ) -> Deferred[BrokersResponse]:
-    """Have it done in the controller's turn."""
+    """Put the request into the controller's queue."""
     return controller.ask(request, context.api_version)
 
 
 def error_response(request: ControlledShutdownRequest, version: int, code: ErrorCode) -> BrokersResponse:
-    """One error for the whole."""
+    """Return the error, for the whole request."""
     return refusal(request, code)

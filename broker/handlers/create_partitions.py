@@ -1,9 +1,11 @@
-"""CreatePartitions, versions 0 to 3: add partitions to topics, or only say whether they could be added.
+"""CreatePartitions: add partitions to topics, or check whether they could be added.
 
-The reply comes when the new partitions are kept by the store and have leaders, or when time is up. A client that allows
-no time gets REQUEST_TIMED_OUT at once, and its partitions nevertheless.
-
-Deviation: as in KRaft mode more than 10,000 partitions at once are refused.
+Behaviour:
+- The reply comes when the new partitions are kept by the store and have leaders, or after the timeout.
+- With a timeout of 0 or less the reply is REQUEST_TIMED_OUT at once, and the partitions are added nevertheless.
+- A topic that is named twice is refused, and answered once.
+Deviations: More than 10,000 new partitions are refused, as in KRaft mode.
+Versions: 0 to 3, all alike.
 Counterpart in Kafka: KafkaApis.handleCreatePartitionsRequest.
 """
 
@@ -25,7 +27,7 @@ from ottla.wire.messages.create_partitions import (
 def handle(
     request: CreatePartitionsRequest, context: RequestContext, *, controller: Controller
 ) -> CreatePartitionsResponse | Deferred[CreatePartitionsResponse]:
-    """Add partitions. A topic that is named twice is answered once."""
+    """Refuse topics that are named twice, and put the others into the controller's queue."""
     if not controller.is_active:
         return error_response(request, context.api_version, ErrorCode.NOT_CONTROLLER)
     counts = Counter(topic.name for topic in request.topics)
@@ -53,7 +55,7 @@ def _result(name: str, outcome: TopicOutcome) -> CreatePartitionsTopicResult:
 
 
 def error_response(request: CreatePartitionsRequest, version: int, code: ErrorCode) -> CreatePartitionsResponse:
-    """No partition is added."""
+    """Return the error once for each topic."""
     names = dict.fromkeys(topic.name for topic in request.topics)
     results = [CreatePartitionsTopicResult(name=name, error_code=code) for name in names]
     return CreatePartitionsResponse(results=results)

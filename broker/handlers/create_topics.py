@@ -1,10 +1,13 @@
-"""CreateTopics, versions 2 to 7: create topics, or only say whether they could be.
+"""CreateTopics: create topics, or check whether they could be created.
 
-The reply comes when each new topic is kept by the store and has leaders, or when time is up. A client that allows no
-time gets REQUEST_TIMED_OUT at once, and its topics nevertheless.
-
-Deviations: as in KRaft mode a manual assignment may name only registered brokers, and more than 10,000 partitions in
-one request are refused.
+Behaviour:
+- The reply comes when each new topic is kept by the store and has leaders, or after the timeout.
+- With a timeout of 0 or less the reply is REQUEST_TIMED_OUT at once, and the topics are created nevertheless.
+- A topic that is named twice is refused, and answered twice.
+Deviations: As in KRaft mode: a manual assignment names registered brokers only, and a request of more than 10,000
+partitions is refused.
+Versions: 2 to 7. From 4 the broker's defaults for -1 partitions or replicas; from 5 the response has partitions,
+replication factor and configs; from 7 the topic id.
 Counterpart in Kafka: KafkaApis.handleCreateTopicsRequest.
 """
 
@@ -34,7 +37,7 @@ def handle(
     controller: Controller,
     dynamic: DynamicConfig,
 ) -> CreateTopicsResponse | Deferred[CreateTopicsResponse]:
-    """Create topics."""
+    """Refuse topics that are named twice, and put the others into the controller's queue."""
     if not controller.is_active:
         return error_response(request, context.api_version, ErrorCode.NOT_CONTROLLER)
     counts = Counter(topic.name for topic in request.topics)
@@ -95,6 +98,6 @@ def _configs(own: Mapping[str, str], dynamic: DynamicConfig) -> list[CreatableTo
 
 
 def error_response(request: CreateTopicsRequest, version: int, code: ErrorCode) -> CreateTopicsResponse:
-    """No topic is created."""
+    """Return the error for each topic."""
     results = [CreatableTopicResult(name=topic.name, error_code=code, error_message=None) for topic in request.topics]
     return CreateTopicsResponse(topics=results)

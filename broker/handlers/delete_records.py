@@ -1,7 +1,11 @@
-"""DeleteRecords, versions 0 to 2: move the start of logs up, to an offset or to the high watermark (-1).
+"""DeleteRecords: move the start of logs up to an offset, or to the high watermark (-1).
 
-What lies below cannot be read any more from that moment on. It stays on the disk for as long as its segment does. The
-reply comes when all live replicas have done it, or after the timeout.
+Behaviour:
+- Records below the new start cannot be read from that moment on. They stay on the disk as long as their segment does.
+- The reply comes when all live replicas have the new start, or after the timeout.
+- A topic whose cleanup.policy does not delete gets POLICY_VIOLATION, an internal topic INVALID_TOPIC_EXCEPTION.
+- Of a partition that is named twice, the last offset counts. A topic without partitions is not answered.
+Versions: 0 to 2, all alike.
 Counterpart in Kafka: KafkaApis.handleDeleteRecordsRequest, ReplicaManager.deleteRecords.
 """
 
@@ -27,9 +31,9 @@ _NO_LOW_WATERMARK: Final = -1
 def handle(
     request: DeleteRecordsRequest, context: RequestContext, *, replicas: ReplicaManager, metadata: MetadataCache
 ) -> Deferred[DeleteRecordsResponse]:
-    """Delete from each partition; of one that is named several times the last offset counts.
+    """Move the start of each log, and return when all live replicas have done so.
 
-    The response leaves out topics of which the request names no partition.
+    The last of several offsets for one partition counts. Topics without partitions are left out of the response.
     """
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.topics:
@@ -69,11 +73,11 @@ def _check(topic: str, index: int, metadata: MetadataCache) -> None:
     if not metadata.contains(topic, index):
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if is_internal(topic):
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"records of {topic} are Kafka's own")
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is an internal topic")
 
 
 def error_response(request: DeleteRecordsRequest, version: int, code: ErrorCode) -> DeleteRecordsResponse:
-    """Every partition with one error."""
+    """Return the error for each partition."""
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(

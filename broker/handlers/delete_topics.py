@@ -1,10 +1,14 @@
-"""DeleteTopics, versions 1 to 6: delete topics, by name or, from version 6, by id.
+"""DeleteTopics: delete topics with all their records.
 
-The reply comes when nothing is left of them, or when time is up; a topic that cannot be deleted now, because a broker
-is away, is gone for clients all the same. A topic named twice is answered twice alike.
-
-Deviations: Kafka answers when brokers were told that a topic goes; here a topic of the same name can be created at once
-after the reply, as in KRaft mode. A topic with neither name nor id gets INVALID_REQUEST, as there.
+Behaviour:
+- The reply comes when nothing is left of the topics, or after the timeout.
+- A topic with a replica on a broker that is away cannot be deleted now, but clients do not see it any more.
+- A topic that is named twice is answered twice, with the same result.
+- A client that may not describe a topic gets no name for its id.
+Deviations: A topic of the same name can be created at once after the reply, as in KRaft mode. Kafka replies before. A
+topic with neither name nor id gets INVALID_REQUEST, as in KRaft mode.
+Versions: 1 to 6. From 3 TOPIC_DELETION_DISABLED (INVALID_REQUEST before); from 5 an error message; from 6 topics by
+name or by id.
 Counterpart in Kafka: KafkaApis.handleDeleteTopicsRequest.
 """
 
@@ -43,7 +47,7 @@ def handle(
     delete_topic_enable: bool,
     access: Access = EVERYBODY,
 ) -> DeleteTopicsResponse | Deferred[DeleteTopicsResponse]:
-    """Delete topics."""
+    """Refuse unknown and denied topics, and put the others into the controller's queue."""
     version = context.api_version
     if not controller.is_active:
         return error_response(request, version, ErrorCode.NOT_CONTROLLER)
@@ -74,7 +78,7 @@ def _topics(request: DeleteTopicsRequest, version: int) -> Sequence[DeleteTopicS
 
 
 def _find(topic: DeleteTopicState, metadata: MetadataCache) -> DeletableTopicResult:
-    """Return the result as it stands before anything is deleted."""
+    """Return the result of a topic, with an error if it cannot be deleted."""
     name, code = topic.name, ErrorCode.NONE
     if topic.topic_id != ZERO_UUID:
         if name is not None:
@@ -90,7 +94,7 @@ def _find(topic: DeleteTopicState, metadata: MetadataCache) -> DeletableTopicRes
 
 
 def _refuse_denied(results: Sequence[DeletableTopicResult], context: RequestContext, access: Access) -> None:
-    """Who may not see a topic is not told the name that belongs to an id, nor whether there is one of some name."""
+    """Set the error of denied topics, and hide the names of ids that the client may not describe."""
     names = [result.name for result in results if result.name is not None]
     by_id = {result.name for result in results if result.name is not None and result.topic_id != ZERO_UUID}
     seen = access.allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, by_id)
@@ -104,7 +108,7 @@ def _refuse_denied(results: Sequence[DeletableTopicResult], context: RequestCont
 
 
 def error_response(request: DeleteTopicsRequest, version: int, code: ErrorCode) -> DeleteTopicsResponse:
-    """No topic is deleted."""
+    """Return the error for each topic."""
     results = [
         DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code)
         for topic in _topics(request, version)

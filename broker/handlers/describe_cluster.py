@@ -1,6 +1,10 @@
-"""DescribeCluster, versions 0 and 1: the brokers of the cluster, its id and its controller.
+"""DescribeCluster: the brokers of the cluster, its id and its controller.
 
-Brokers alone are told of: there are no controllers apart from them, as there are in KRaft mode.
+Behaviour:
+- Only brokers with an endpoint at the client's listener are in the response. Without one, the controller is -1.
+- There are no controllers apart from brokers, as in KRaft mode: they get MISMATCHED_ENDPOINT_TYPE.
+- Authorized operations are in the response only if the client asks for them.
+Versions: 0 and 1. From 1 the type of endpoint, brokers or controllers.
 Counterpart in Kafka: KafkaApis.handleDescribeCluster, AuthHelper.computeDescribeClusterResponse.
 """
 
@@ -29,7 +33,7 @@ def handle(
     cluster_id: str,
     access: Access = EVERYBODY,
 ) -> DescribeClusterResponse:
-    """Tell the brokers at the listener that was asked."""
+    """Return the brokers with their endpoints at the client's listener."""
     if request.endpoint_type == _CONTROLLERS:
         return _refused(
             ErrorCode.MISMATCHED_ENDPOINT_TYPE,
@@ -39,14 +43,14 @@ def handle(
         return _refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {request.endpoint_type}")
     nodes = metadata.nodes(context.listener_name)
     controller_id = metadata.controller_id
-    is_told = any(node.broker_id == controller_id for node in nodes)
+    is_reachable = any(node.broker_id == controller_id for node in nodes)
     operations = OPERATIONS_OMITTED
     if request.include_cluster_authorized_operations:
         operations = access.cluster_operations(context)
     return DescribeClusterResponse(
         error_code=ErrorCode.NONE,
         cluster_id=cluster_id,
-        controller_id=controller_id if controller_id is not None and is_told else -1,
+        controller_id=controller_id if controller_id is not None and is_reachable else -1,
         brokers=[
             DescribeClusterBroker(broker_id=node.broker_id, host=node.host, port=node.port, rack=node.rack)
             for node in nodes
@@ -56,7 +60,7 @@ def handle(
 
 
 def error_response(request: DescribeClusterRequest, version: int, code: ErrorCode) -> DescribeClusterResponse:
-    """Nothing but the error."""
+    """Return the error alone."""
     return _refused(code, None)
 
 

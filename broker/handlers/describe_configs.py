@@ -1,7 +1,12 @@
-"""DescribeConfigs, versions 1 to 4: the configs of topics and of this broker, and where each value comes from.
+"""DescribeConfigs: the configs of topics and of this broker, and the source of each value.
 
-Deviations: of a broker only those keys are told that Ottla knows, with Ottla's own documents, and of the keys that it
-ignores those that were set, without their values. The loggers are those of this process.
+Behaviour:
+- Every broker describes every topic, and the configs of all brokers; its own configs and loggers only itself.
+- Each resource has its own error, but an unknown type of resource fails the whole request.
+- The loggers are those of this process.
+Deviations: A broker's configs are those that Ottla knows, with Ottla's documentation. Keys that Ottla ignores are in
+the response if they were set, without their values.
+Versions: 1 to 4. From 3 types and documentation.
 Counterpart in Kafka: ConfigHelper.
 """
 
@@ -36,7 +41,7 @@ from ottla.wire.messages.describe_configs import (
 )
 
 MOST_RESOURCES: Final = 10
-# One of another kind fails the whole request, as in Kafka.
+# As in Kafka, a resource of another type fails the whole request.
 _KINDS: Final = frozenset({Resource.TOPIC, Resource.BROKER, Resource.BROKER_LOGGER, Resource.CLIENT_METRICS})
 
 Configs = Mapping[str, Mapping[str, str]]
@@ -51,9 +56,9 @@ def handle(
     dynamic: DynamicConfig,
     broker_id: int,
 ) -> DescribeConfigsResponse | Deferred[DescribeConfigsResponse]:
-    """Describe configs; those of topics that are hosted elsewhere are read first.
+    """Describe each resource. The configs of topics that this broker does not host are read first.
 
-    ManyElements for more than a few resources at once: a broker alone has hundreds of configs.
+    Raise ManyElements for more than MOST_RESOURCES, because one broker has hundreds of configs.
     """
     if len(request.resources) > MOST_RESOURCES:
         raise ManyElements(f"{len(request.resources)} resources")
@@ -95,7 +100,7 @@ def _result(
     keys = resource.configuration_keys
     return DescribeConfigsResult(
         error_code=ErrorCode.NONE if error is None else error.code,
-        # Never null here, unlike in its sisters.
+        # As in Kafka, the message is "" and not null.
         error_message=error.detail if error else "",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
@@ -114,7 +119,7 @@ def _entry(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsReso
         is_sensitive=entry.is_sensitive,
         synonyms=[DescribeConfigsSynonym(**each._asdict()) for each in synonyms],
         config_type=entry.type,
-        # Never null of a logger, unlike of all else.
+        # As in Kafka, a logger has "" and never null.
         documentation="" if is_logger else entry.doc if request.include_documentation else None,
     )
 
@@ -145,7 +150,7 @@ def _loggers(name: str, broker_id: int) -> Sequence[Entry]:
 
 
 def error_response(request: DescribeConfigsRequest, version: int, code: ErrorCode) -> DescribeConfigsResponse:
-    """Nothing is described."""
+    """Return the error for each resource."""
     results = [
         DescribeConfigsResult(
             error_code=code,

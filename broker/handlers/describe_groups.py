@@ -1,36 +1,33 @@
-"""DescribeGroups, versions 0 to 5: state and members of groups, and what may be done to them.
+"""DescribeGroups: the state and the members of consumer groups.
 
+Behaviour:
+- An unknown group is a Dead one without an error.
+- The protocol, and the metadata and assignments of members, are in the response only while the group is Stable.
+Versions: 0 to 5. From 3 authorized operations, if the client asks for them; from 4 group instance ids.
 Counterpart in Kafka: KafkaApis.handleDescribeGroupsRequest.
 """
 
-from ottla.broker.groups.group_requests import ask
-from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
 from ottla.broker.requests.authorizer import EVERYBODY, Access, ResourceType
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 
 def handle(
     request: DescribeGroupsRequest, context: RequestContext, *, groups: GroupCoordinator, access: Access = EVERYBODY
-) -> Deferred[DescribeGroupsResponse]:
-    """Describe groups."""
-    reply: Deferred[DescribeGroupsResponse] = ask(groups.describe_groups, request, context)
-    if not request.include_authorized_operations:
-        return reply
-
-    def with_operations(response: DescribeGroupsResponse) -> DescribeGroupsResponse:
+) -> DescribeGroupsResponse:
+    """Call the group coordinator, and add the authorized operations."""
+    response = groups.describe_groups(request)
+    if request.include_authorized_operations:
         for group in response.groups:
             if group.error_code == ErrorCode.NONE:
                 group.authorized_operations = access.operations(context, ResourceType.GROUP, group.group_id)
-        return response
-
-    return reply.map(with_operations)
+    return response
 
 
 def error_response(request: DescribeGroupsRequest, version: int, code: ErrorCode) -> DescribeGroupsResponse:
-    """Every group with one error."""
+    """Return the error for each group."""
     return DescribeGroupsResponse(
         groups=[
             DescribedGroup(

@@ -1,5 +1,11 @@
-"""DescribeLogDirs, versions 1 to 4: the log directories of this broker, their volumes, and the replicas in them.
+"""DescribeLogDirs: the log directories of this broker, their volumes, and the replicas in them.
 
+Behaviour:
+- All directories are in the response, with all replicas or those of the request. An unknown replica is left out.
+- A replica that moves to another directory is in both, in the new one with `is_future_key` and its lag.
+- The lag of a replica that is not served is -1.
+- A directory that failed has KAFKA_STORAGE_ERROR and no replicas.
+Versions: 1 to 4. From 3 an error code for the whole response; from 4 the size and the free bytes of the volume.
 Counterpart in Kafka: KafkaApis.handleDescribeLogDirsRequest, ReplicaManager.describeLogDirs.
 """
 
@@ -30,7 +36,7 @@ _LAG_NOT_KNOWN: Final = -1
 def handle(
     request: DescribeLogDirsRequest, context: RequestContext, *, logs: LogManager, replicas: ReplicaManager
 ) -> DescribeLogDirsResponse:
-    """Tell every directory, with all replicas or only those that were asked for."""
+    """Return all directories, with all replicas or those of the request."""
     wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
@@ -46,7 +52,7 @@ def _directory(
     try:
         volume = shutil.disk_usage(directory)
     except OSError as error:
-        logger.error("%s cannot be described: %s", directory, error)
+        logger.error("DescribeLogDirs answers UNKNOWN_SERVER_ERROR for %s: %s", directory, error)
         return DescribeLogDirsResult(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, log_dir=path, topics=())
     by_topic: dict[str, list[DescribeLogDirsPartition]] = {}
     for log in logs.everything():
@@ -79,5 +85,5 @@ def _lag(log: PartitionLog, replicas: ReplicaManager) -> int:
 
 
 def error_response(request: DescribeLogDirsRequest, version: int, code: ErrorCode) -> DescribeLogDirsResponse:
-    """Nothing but the error, which versions 1 and 2 cannot tell."""
+    """Return the error alone. Versions 1 and 2 have no field for it."""
     return DescribeLogDirsResponse(error_code=code, results=())

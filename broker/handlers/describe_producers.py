@@ -1,6 +1,9 @@
-"""DescribeProducers, version 0: the idempotent and transactional producers that partitions remember.
+"""DescribeProducers: the idempotent and transactional producers that a partition remembers.
 
-A replica tells its own memory, whether it leads or not.
+Behaviour:
+- A replica answers from its own state, as leader and as follower.
+- Each partition has its own error.
+Versions: 0.
 Counterpart in Kafka: KafkaApis.handleDescribeProducersRequest, Partition.activeProducerState.
 """
 
@@ -23,7 +26,7 @@ from ottla.wire.messages.describe_producers import (
 def handle(
     request: DescribeProducersRequest, context: RequestContext, *, replicas: ReplicaManager, metadata: MetadataCache
 ) -> DescribeProducersResponse:
-    """Tell the producers of each partition."""
+    """Return the producers of each partition."""
     return DescribeProducersResponse(topics=[_topic(topic, replicas, metadata) for topic in request.topics])
 
 
@@ -68,7 +71,7 @@ def _producer(entry: ProducerEntry) -> ProducerState:
 
 
 def error_response(request: DescribeProducersRequest, version: int, code: ErrorCode) -> DescribeProducersResponse:
-    """Every partition with one error."""
+    """Return the error for each partition."""
     return DescribeProducersResponse(
         topics=[
             TopicResponse(name=topic.name, partitions=[_failed(index, code) for index in topic.partition_indexes])

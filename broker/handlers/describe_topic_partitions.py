@@ -1,9 +1,12 @@
-"""DescribeTopicPartitions, version 0: topics with their partitions, page by page, in the order of their names.
+"""DescribeTopicPartitions: topics with their partitions, page by page, sorted by name.
 
-A page holds no more partitions than client and broker allow; where it ends before everything is told, it says where the
-next one starts. There are no eligible leader replicas (ELR): that is a matter of KRaft's.
-
-Deviation: Kafka has this API in KRaft mode only.
+Behaviour:
+- A page has as many partitions as client and broker allow, but at least one. Unknown topics do not count.
+- If there is more, the response has a cursor for the next page. A topic that is gone by then is passed over.
+- There are no eligible leader replicas (ELR), which belong to KRaft.
+- A denied topic is in the response only if the client named it.
+Deviations: Kafka has this API in KRaft mode only.
+Versions: 0.
 Counterpart in Kafka: DescribeTopicPartitionsRequestHandler, KRaftMetadataCache.
 """
 
@@ -34,10 +37,10 @@ def handle(
     max_partitions: int,
     access: Access = EVERYBODY,
 ) -> DescribeTopicPartitionsResponse:
-    """Tell a page of at most `max_partitions`."""
+    """Return a page of at most `max_partitions` partitions."""
     cursor = request.cursor
     names = _names(request, metadata)
-    shown = access.allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, names, is_told=bool(request.topics))
+    shown = access.allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, names, log_denial=bool(request.topics))
     listener = context.listener_name
     remaining = max(min(max_partitions, request.response_partition_limit), 1)
     topics = []
@@ -52,12 +55,12 @@ def handle(
         partitions = metadata.partitions(name)
         start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         end = min(len(partitions), start + remaining)
-        told = [_partition(metadata, index, partitions[index], listener) for index in sorted(partitions)[start:end]]
-        topics.append(_topic(name, ErrorCode.NONE, metadata.topic_id(name), told))
+        page = [_partition(metadata, index, partitions[index], listener) for index in sorted(partitions)[start:end]]
+        topics.append(_topic(name, ErrorCode.NONE, metadata.topic_id(name), page))
         if end < len(partitions):
             next_cursor = Cursor(topic_name=name, partition_index=end)
             break
-        remaining -= len(told)
+        remaining -= len(page)
     for topic in topics:
         topic.topic_authorized_operations = access.operations(context, ResourceType.TOPIC, topic.name or "")
     if request.topics:
@@ -71,9 +74,7 @@ def _names(request: DescribeTopicPartitionsRequest, metadata: MetadataCache) -> 
     names = {topic.name for topic in request.topics} or set(metadata.topics)
     if cursor is not None:
         if request.topics and cursor.topic_name not in names:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"The topics do not contain that of the cursor, {cursor.topic_name}"
-            )
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"The cursor's topic {cursor.topic_name} is not in the request")
         if cursor.partition_index < 0:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"There is no partition {cursor.partition_index}")
         names = {name for name in names if name >= cursor.topic_name}
@@ -123,7 +124,7 @@ def _partition(
 def error_response(
     request: DescribeTopicPartitionsRequest, version: int, code: ErrorCode
 ) -> DescribeTopicPartitionsResponse:
-    """Every topic with one error."""
+    """Return the error for each topic."""
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name, topic_id=ZERO_UUID, partitions=())

@@ -1,9 +1,12 @@
-"""ElectLeaders, versions 0 to 2: have the preferred replicas lead again, or anybody where nobody leads.
+"""ElectLeaders: elect the preferred replicas, or any replica if a partition has no leader (unclean).
 
-The reply comes when whoever was elected leads as far as this broker was told, or when time is up. A client that asks
-for all partitions is not told of those that need no election.
-
-Deviation: a type of election that there is not gets INVALID_REQUEST, as in KRaft mode.
+Behaviour:
+- The reply comes when this broker knows that the elected replicas lead, or after the timeout.
+- A partition that is named twice is answered once.
+- If the client asks for all partitions, those that need no election are left out.
+Deviations: An unknown type of election gets INVALID_REQUEST, as in KRaft mode.
+Versions: 0 to 2. Version 0 elects preferred replicas only; from 1 the election type, and an error code for the whole
+response.
 Counterpart in Kafka: KafkaApis.handleElectLeaders, ReplicaManager.electLeaders.
 """
 
@@ -30,7 +33,7 @@ _UNCLEAN: Final = 1
 def handle(
     request: ElectLeadersRequest, context: RequestContext, *, controller: Controller, metadata: MetadataCache
 ) -> Deferred[ElectLeadersResponse]:
-    """Elect; the partitions of an election are a set."""
+    """Put the election into the controller's queue."""
     if request.election_type not in (_PREFERRED, _UNCLEAN):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     asks_for_all = request.topic_partitions is None
@@ -53,7 +56,7 @@ def handle(
 
 
 def error_response(request: ElectLeadersRequest, version: int, code: ErrorCode) -> ElectLeadersResponse:
-    """The error, for the whole and for every partition that was named."""
+    """Return the error for the whole request and for each partition."""
     error = KafkaError(code)
     by_topic = {
         each.topic: [_result(index, error) for index in each.partitions] for each in request.topic_partitions or ()

@@ -1,12 +1,13 @@
-"""FindCoordinator, versions 0 to 6: the broker that coordinates a group or a transactional id.
+"""FindCoordinator: the broker that coordinates a group or a transactional id.
 
-A group's is the leader of the partition of __consumer_offsets that keeps its offsets. The first question has that topic
-created, and is answered COORDINATOR_NOT_AVAILABLE, which clients retry.
-
-Deviations: nobody coordinates share groups, COORDINATOR_NOT_AVAILABLE. There are no transactions yet: a transactional
-id gets CLUSTER_AUTHORIZATION_FAILED, because that is the one error that ends the producers of Java, librdkafka and
-kafka-python at once and of which the first two show the text. They retry COORDINATOR_NOT_AVAILABLE without end, and
-librdkafka every other error but TRANSACTIONAL_ID_AUTHORIZATION_FAILED, whose text Java hides.
+Behaviour:
+- A group's coordinator is the leader of the partition of __consumer_offsets that keeps its offsets.
+- The first request creates that topic, and gets COORDINATOR_NOT_AVAILABLE, which clients retry.
+Deviations: Share groups have no coordinator: COORDINATOR_NOT_AVAILABLE. There are no transactions yet. A transactional
+id gets CLUSTER_AUTHORIZATION_FAILED, because that one error ends the producers of Java, librdkafka and kafka-python at
+once, and the first two show its text. All of them retry COORDINATOR_NOT_AVAILABLE without end. librdkafka retries every
+other error but TRANSACTIONAL_ID_AUTHORIZATION_FAILED, whose text Java hides.
+Versions: 0 to 6. From 1 transactional ids; from 4 many keys; from 6 share groups (INVALID_REQUEST before).
 Counterpart in Kafka: KafkaApis.handleFindCoordinatorRequest.
 """
 
@@ -31,7 +32,7 @@ _NO_TRANSACTIONS: Final = (
     "processing.guarantee=at_least_once)"
 )
 _SHOWN: Final = 200
-# In Kafka's words, as clients show them.
+# Kafka's messages, because clients show them.
 _MESSAGES: Final = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or "
@@ -48,7 +49,7 @@ def handle(
     create: Callable[[Iterable[str]], object],
     transactional: ClientWarnings,
 ) -> FindCoordinatorResponse:
-    """Say who coordinates. `partition_for` is None while the topic that `create` makes is not there."""
+    """Return the coordinator of each key. `partition_for` returns None until the topic that `create` creates exists."""
     version = context.api_version
     if request.key_type not in (_GROUP, _TRANSACTION, _SHARE):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown coordinator type received: {request.key_type}")
@@ -74,14 +75,14 @@ def handle(
     node = find(request.key)
     if node is None:
         return error_response(request, version, code)
-    # Kafka calls the absence of an error by its name.
+    # As in Kafka, the message of no error is its name.
     return FindCoordinatorResponse(
         error_code=ErrorCode.NONE, error_message="NONE", node_id=node.broker_id, host=node.host, port=node.port
     )
 
 
 def error_response(request: FindCoordinatorRequest, version: int, code: ErrorCode) -> FindCoordinatorResponse:
-    """No coordinator, for every key."""
+    """Return the error for each key."""
     return _no_coordinator(request, version, code, _MESSAGES.get(code, code.name))
 
 
@@ -93,7 +94,7 @@ def _refuse_transactions(
     client_id = (context.client_id or "")[:_SHOWN]
     transactional.warn(
         (context.client_address, client_id),
-        "Client %r at %s looks for the coordinator of transactional id %r and is refused. %s",
+        "Client %r at %s is refused, because it asks for the coordinator of transactional id %r. %s",
         client_id,
         context.client_address,
         next(iter(keys), "")[:_SHOWN],

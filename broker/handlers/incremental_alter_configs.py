@@ -1,6 +1,12 @@
-"""IncrementalAlterConfigs, versions 0 to 1: change single configs, or only say whether that could be done.
+"""IncrementalAlterConfigs: change single configs, or check whether they could be changed.
 
-It changes those of topics and brokers, and the levels of loggers.
+Behaviour:
+- The reply comes when the changes are kept by the store and in effect on this broker. Each resource has its own error,
+  and the others are changed nevertheless.
+- The resources are topics, brokers and the loggers of this process, whose levels end with the process.
+- APPEND and SUBTRACT change a list as it is set, or else its default. Loggers have SET and DELETE only.
+- A broker's own configs and loggers are changed by that broker only.
+Versions: 0 and 1, both alike.
 Counterparts in Kafka: KafkaApis.handleIncrementalAlterConfigsRequest, ConfigAdminManager.prepareIncrementalConfigs.
 """
 
@@ -39,22 +45,22 @@ _OPERATIONS: Final = frozenset(_Operation)
 def handle(
     request: IncrementalAlterConfigsRequest, context: RequestContext, *, config_admin: ConfigAdmin
 ) -> Deferred[IncrementalAlterConfigsResponse]:
-    """Change configs."""
+    """Change the configs of each resource."""
     wanted = [_alteration(each) for each in request.resources]
-    return config_admin.alter(wanted, _response, validate_only=request.validate_only)
+    return config_admin.alter(wanted, validate_only=request.validate_only).map(_response)
 
 
 def _alteration(resource: AlterConfigsResource) -> Alteration:
     def change(old: Mapping[str, str]) -> Mapping[str, str]:
         new = dict(old)
         if resource.resource_type == Resource.BROKER:
-            # As in Kafka, all operations of a broker's configs are known before the first is looked at.
+            # As in Kafka, all operations are checked before the first one is applied.
             for config in resource.configs:
                 _check_operation(config.config_operation)
         for config in resource.configs:
             _apply(config, new, resource.resource_type)
             if resource.resource_type == Resource.BROKER_LOGGER:
-                # The first operation that is wrong is the answer, as in Kafka.
+                # As in Kafka, the first wrong operation is the error.
                 check_level(config.name, new.get(config.name))
         return new
 
@@ -91,7 +97,7 @@ def _apply(config: AlterableConfig, configs: dict[str, str], kind: int) -> None:
 
 
 def _items(name: str, configs: Mapping[str, str], kind: int, operation: _Operation) -> list[str]:
-    """Return the items of a list as it is set, or else as it is by default."""
+    """Return the items of a list that is set, or else of its default."""
     if kind == Resource.BROKER_LOGGER:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"{operation.name} operation is not allowed for the BROKER_LOGGER resource"
@@ -115,5 +121,5 @@ def _response(outcomes: Sequence[Altered]) -> IncrementalAlterConfigsResponse:
 def error_response(
     request: IncrementalAlterConfigsRequest, version: int, code: ErrorCode
 ) -> IncrementalAlterConfigsResponse:
-    """Nothing is changed."""
+    """Return the error for each resource."""
     return _response([altered(each.resource_type, each.resource_name, KafkaError(code)) for each in request.resources])

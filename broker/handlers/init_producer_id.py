@@ -1,9 +1,12 @@
-"""InitProducerId, versions 0 to 5: a producer id for an idempotent producer.
+"""InitProducerId: a producer id for an idempotent producer.
 
-An id and epoch that the producer had before (KIP-360) mean nothing without a transactional id: it gets a new id.
-
-Deviations: there are no transactions yet, so a transactional id is answered COORDINATOR_NOT_AVAILABLE. Clients look for
-the coordinator then, and FindCoordinator says why there is none.
+Behaviour:
+- Every producer gets a new id with epoch 0, also one that had an id and epoch before (KIP-360), because these mean
+  nothing without a transactional id.
+- If this broker has no id left, the reply waits until it has taken a block of ids.
+Deviations: There are no transactions yet. A transactional id gets COORDINATOR_NOT_AVAILABLE, so that the client asks
+FindCoordinator, whose response has the reason.
+Versions: 0 to 5. From 3 the id and epoch that the producer had.
 Counterpart in Kafka: KafkaApis.handleInitProducerIdRequest, TransactionCoordinator.handleInitProducerId.
 """
 
@@ -25,16 +28,14 @@ def handle(
     producer_ids: ProducerIds,
     transaction_max_timeout_ms: int,
 ) -> InitProducerIdResponse | Deferred[InitProducerIdResponse]:
-    """Give a new producer id."""
+    """Return a new producer id, or an error."""
     code = _refusal(request, transaction_max_timeout_ms)
     if code is not None:
         return error_response(request, context.api_version, code)
     producer_id = producer_ids.next()
     if not isinstance(producer_id, Deferred):
-        return _given(producer_id)
-    deferred: Deferred[InitProducerIdResponse] = Deferred(applied=False, on_abandon=producer_id.abandon)
-    producer_id.then(lambda given: deferred.complete(_given(given)), deferred.close)
-    return deferred
+        return _response(producer_id)
+    return producer_id.map(_response)
 
 
 def _refusal(request: InitProducerIdRequest, max_timeout_ms: int) -> ErrorCode | None:
@@ -50,9 +51,9 @@ def _refusal(request: InitProducerIdRequest, max_timeout_ms: int) -> ErrorCode |
 
 
 def error_response(request: InitProducerIdRequest, version: int, code: ErrorCode) -> InitProducerIdResponse:
-    """No producer id."""
+    """Return the error without a producer id."""
     return InitProducerIdResponse(error_code=code, producer_id=_NONE, producer_epoch=_NONE)
 
 
-def _given(producer_id: int) -> InitProducerIdResponse:
+def _response(producer_id: int) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=0)

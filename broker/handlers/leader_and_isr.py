@@ -1,7 +1,11 @@
-"""LeaderAndIsr, versions 0 to 7: the controller says which partitions this broker leads and which it follows.
+"""LeaderAndIsr: the controller tells this broker which partitions it leads and which it follows.
 
-Before that happens the configs of topics that are new here are read, because their logs are made with them.
-Differs from Kafka: a name that no topic may have is refused, with INVALID_TOPIC_EXCEPTION for its partitions.
+Behaviour:
+- The reply comes when all roles are taken. Logs of new topics are made with the topics' configs, which are read first.
+- A request for an earlier life of this broker, or of a former controller, changes nothing and is refused as a whole.
+Deviations: Partitions of a name that no topic may have get INVALID_TOPIC_EXCEPTION. The others are served.
+Versions: 0 to 7. From 1 is_new; from 2 the broker epoch, and partitions by topic; from 3 replicas that join and leave;
+from 5 topic ids, in the response instead of names; from 6 the leader recovery state; from 7 the kind of controller.
 Counterpart in Kafka: KafkaApis.handleLeaderAndIsrRequest.
 """
 
@@ -28,7 +32,7 @@ def handle(
     topic_configs: TopicConfigs,
     fence: ControllerFence,
 ) -> LeaderAndIsrResponse | Deferred[LeaderAndIsrResponse]:
-    """Take the roles given, unless they are for an earlier life of this broker or from a former controller."""
+    """Take the roles, unless the request is for an earlier life of this broker or of a former controller."""
     refusal = fence.refusal(request)
     if refusal is not None:
         return error_response(request, context.api_version, refusal)
@@ -38,13 +42,13 @@ def handle(
     if not missing:
         return replicas.become_leader_or_follower(request)
     reply: Deferred[LeaderAndIsrResponse] = Deferred(applied=False)
-    # The controller sends the next request when it has the answer to this one, so that none overtakes another.
+    # No request overtakes this one, because the controller sends the next one after the response.
     topic_configs.read(missing, lambda: replicas.become_leader_or_follower(request).then(reply.complete))
     return reply
 
 
 def error_response(request: LeaderAndIsrRequest, version: int, code: ErrorCode) -> LeaderAndIsrResponse:
-    """No role is taken."""
+    """Return the error for the whole request and for each partition."""
     by_id = []
     for topic in request.topic_states:
         errors = [

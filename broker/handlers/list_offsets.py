@@ -1,6 +1,14 @@
-"""ListOffsets, versions 1 to 9: the offset of a timestamp, or of the start or end of a log.
+"""ListOffsets: the offset of a timestamp, or of the start or the end of a log.
 
-There is no tiered storage: its timestamp (-5) finds nothing, and the local log starts where the log starts.
+Behaviour:
+- A timestamp finds the first record that is not older, below the high watermark, or with read_committed below the last
+  stable offset. A follower sees the whole log.
+- Only the leader answers, but replica id -2 (a debugger) may ask a follower.
+- The reply waits if a segment that the start found on the disk must be checked first.
+- A partition that is named twice gets INVALID_REQUEST, once.
+- There is no tiered storage: timestamp -5 finds nothing, and the local log (-4) starts where the log starts.
+Versions: 1 to 9. From 2 the isolation level; from 4 leader epochs; from 5 OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE
+before); timestamp -3, the record with the largest timestamp, from 7; -4 from 8; -5 from 9.
 Counterpart in Kafka: KafkaApis.handleListOffsetRequest.
 """
 
@@ -42,7 +50,6 @@ _CONSUMER: Final = -1
 _DEBUGGER: Final = -2
 _READ_COMMITTED: Final = 1
 
-
 Unchecked = list[tuple[Partition, UncheckedSegmentError]]
 
 
@@ -54,7 +61,7 @@ def handle(
     segment_checks: SegmentChecks,
     start_soon: StartSoon,
 ) -> ListOffsetsResponse | Deferred[ListOffsetsResponse]:
-    """Look up each partition's offset; once nobody has to go through a segment for that any more."""
+    """Look up each offset. If that needs unchecked segments, finish their checks first."""
     unchecked: Unchecked = []
     response = _look_up(request, context, replicas, unchecked)
     if not unchecked:
@@ -86,7 +93,7 @@ def _look_up(
     version = context.api_version
     how_far = TO_LOG_END
     if not 0 <= request.isolation_level <= _READ_COMMITTED:
-        # Kafka calls it so too.
+        # Kafka's error for an unknown level.
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"isolation level {request.isolation_level}")
     if request.replica_id == _CONSUMER:
         how_far = TO_LAST_STABLE_OFFSET if request.isolation_level == _READ_COMMITTED else TO_HIGH_WATERMARK
@@ -126,7 +133,7 @@ def _look_up(
         known = answers.setdefault(topic.name, {})
         for each in topic.partitions:
             index = each.partition_index
-            # One that is asked for twice is answered once.
+            # A partition that is named twice is answered once.
             known[index] = _failed(index, ErrorCode.INVALID_REQUEST) if index in known else answer(topic.name, each)
     return ListOffsetsResponse(
         topics=[ListOffsetsTopicResponse(name=name, partitions=list(found.values())) for name, found in answers.items()]
@@ -134,7 +141,7 @@ def _look_up(
 
 
 def error_response(request: ListOffsetsRequest, version: int, code: ErrorCode) -> ListOffsetsResponse:
-    """Every partition with one error."""
+    """Return the error for each partition."""
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(

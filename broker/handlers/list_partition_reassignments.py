@@ -1,6 +1,9 @@
-"""ListPartitionReassignments, version 0: the partitions that are on their way to other brokers.
+"""ListPartitionReassignments: the reassignments of partitions that are in progress.
 
-The controller tells what the store says of the replicas that come and go.
+Behaviour:
+- Only the controller answers, from its state. Other brokers return NOT_CONTROLLER.
+- A partition that is not being reassigned is left out, also if the request names it.
+Versions: 0.
 Counterpart in Kafka: KafkaApis.handleListPartitionReassignmentsRequest, KafkaController.listPartitionReassignments.
 """
 
@@ -19,7 +22,7 @@ from ottla.wire.types import TopicPartition
 def handle(
     request: ListPartitionReassignmentsRequest, context: RequestContext, *, controller: Controller
 ) -> ListPartitionReassignmentsResponse:
-    """Tell all reassignments, or those of some partitions; a partition that stays where it is, is left out."""
+    """Return all reassignments, or those of the partitions in the request."""
     wanted = None
     if request.topics is not None:
         wanted = {TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
@@ -38,14 +41,14 @@ def handle(
                     removing_replicas=assignment.removing,
                 )
             )
-    # Not null, as in Kafka.
+    # As in Kafka, the message is "" and not null.
     return _response(ErrorCode.NONE, "", by_topic)
 
 
 def error_response(
     request: ListPartitionReassignmentsRequest, version: int, code: ErrorCode
 ) -> ListPartitionReassignmentsResponse:
-    """Nothing but the error."""
+    """Return the error alone."""
     return _response(code, None, {})
 
 

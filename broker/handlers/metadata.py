@@ -1,12 +1,15 @@
-"""Metadata, versions 0 to 12: brokers, controller, and leaders and replicas of topics.
+"""Metadata: the brokers, the controller, and the leaders and replicas of topics.
 
-Topics are asked for by name, from version 12 by id too, all or none of them. One that there is not is created on the
-way where client and broker allow it; it is answered LEADER_NOT_AVAILABLE then, so that the client asks again.
-
-Of topics that a client may not see, it is told only that, and not even that if it asks for all.
-
-Deviations: of Kafka's internal topics only the one that keeps committed offsets is created on the way.
-A topic with neither name nor id gets INVALID_REQUEST, where Kafka fails with UNKNOWN_SERVER_ERROR.
+Behaviour:
+- A topic that does not exist is created if client and broker allow it. The response is LEADER_NOT_AVAILABLE, which
+  clients retry. A request for all topics creates none.
+- Names and ids are not mixed: if a request has ids, its names are ignored.
+- A denied topic is in the response only if the client named it, without the name of an id or the id of a name.
+Deviations: Of Kafka's internal topics only __consumer_offsets is created. A topic with neither name nor id gets
+INVALID_REQUEST, in Kafka UNKNOWN_SERVER_ERROR.
+Versions: 0 to 12. In 0 no topics means all, and unreachable replicas are left out; from 1 null means all; from 4 a
+client can decline creation; from 6 LISTENER_NOT_FOUND; from 8 authorized operations (of the cluster until 10); from 10
+topic ids in the response, from 12 in the request.
 Counterpart in Kafka: KafkaApis.handleTopicMetadataRequest, ZkMetadataCache.getTopicMetadata.
 """
 
@@ -42,7 +45,7 @@ def handle(
     auto_create: Callable[[Iterable[str]], dict[str, ErrorCode]] | None,
     access: Access = EVERYBODY,
 ) -> MetadataResponse:
-    """Tell what this broker knows. `auto_create` is None where topics are not created on the way."""
+    """Return brokers and topics from the cache. `auto_create` is None if the broker does not create missing topics."""
     version = context.api_version
     wanted = _read(request, version)
     answers: list[MetadataResponseTopic] = []
@@ -55,23 +58,23 @@ def handle(
         names = [name for name in found.values() if name is not None]
     else:
         names = wanted.names
-    shown = access.allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, names, is_told=wanted is not None)
+    shown = access.allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, names, log_denial=wanted is not None)
     known = [name for name in names if name in shown and metadata.contains(name)]
     missing = [name for name in names if name in shown and not metadata.contains(name)]
-    told = [_known_topic(metadata, name, context.listener_name, version) for name in known]
+    visible = [_known_topic(metadata, name, context.listener_name, version) for name in known]
     if missing:
         may_create = wanted is not None and request.allow_auto_topic_creation
         codes = _create(missing, auto_create if may_create else None, context, access)
-        told += [_topic(name, code, ZERO_UUID) for name, code in codes.items()]
+        visible += [_topic(name, code, ZERO_UUID) for name, code in codes.items()]
     if request.include_topic_authorized_operations:
-        for topic in told:
+        for topic in visible:
             if topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 operations = access.operations(context, ResourceType.TOPIC, topic.name or "")
                 topic.topic_authorized_operations = operations
-    answers += told
+    answers += visible
     if wanted is not None:
         answers += [_denied(name, metadata, by_id=bool(wanted.ids)) for name in names if name not in shown]
-    tell_cluster = request.include_cluster_authorized_operations
+    with_cluster = request.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node.broker_id, host=node.host, port=node.port, rack=node.rack)
@@ -80,7 +83,7 @@ def handle(
         cluster_id=cluster_id,
         controller_id=-1 if metadata.controller_id is None else metadata.controller_id,
         topics=answers,
-        cluster_authorized_operations=access.cluster_operations(context) if tell_cluster else OPERATIONS_OMITTED,
+        cluster_authorized_operations=access.cluster_operations(context) if with_cluster else OPERATIONS_OMITTED,
     )
 
 
@@ -90,11 +93,11 @@ def _create(
     context: RequestContext,
     access: Access,
 ) -> dict[str, ErrorCode]:
-    """Have topics created that the client may create; what it is answered of all that there are not."""
+    """Create the missing topics that the client may create, and return the code for each missing topic."""
     if auto_create is None:
         return _refuse(names)
     creatable = set(names)
-    if not access.allows(context, Operation.CREATE, ResourceType.CLUSTER, is_told=False):
+    if not access.allows(context, Operation.CREATE, ResourceType.CLUSTER, log_denial=False):
         creatable = access.allowed(context, Operation.CREATE, ResourceType.TOPIC, names)
     codes = auto_create([name for name in names if name in creatable]) if creatable else {}
     denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -102,7 +105,7 @@ def _create(
 
 
 def _denied(name: str, metadata: MetadataCache, *, by_id: bool) -> MetadataResponseTopic:
-    """Return what is told of a topic to whom it is not shown: not the name of an id, nor the id of a name."""
+    """Return the error of a denied topic, without the name of an id and without the id of a name."""
     return MetadataResponseTopic(
         error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         name=None if by_id else name,
@@ -121,7 +124,7 @@ class _Wanted:
 
 
 def _read(request: MetadataRequest, version: int) -> _Wanted | None:
-    """Return what is asked for; None for all topics."""
+    """Return the topics of a request, or None for all topics."""
     topics = request.topics
     if topics is None or (version == 0 and not topics):
         return None
@@ -174,7 +177,7 @@ def _partition(
     leader, replicas, isr = partition.leader, partition.replicas, partition.isr
     code = ErrorCode.NONE
     if version == 0:
-        # The first clients took a replica for one that could be reached.
+        # Because clients of version 0 connect to every replica.
         replicas = tuple(each for each in replicas if metadata.node(each, listener) is not None)
         isr = tuple(each for each in isr if metadata.node(each, listener) is not None)
         if len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
@@ -195,7 +198,7 @@ def _partition(
 
 
 def error_response(request: MetadataRequest, version: int, code: ErrorCode) -> MetadataResponse:
-    """Every topic that was asked for fails with the same code."""
+    """Return the error for each topic."""
     topics = [
         MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id, partitions=())
         for topic in request.topics or ()

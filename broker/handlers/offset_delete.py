@@ -1,7 +1,12 @@
-"""OffsetDelete, version 0: forget offsets that a group has committed.
+"""OffsetDelete: delete committed offsets of a group.
 
-What is not known, or denied, is refused here, partition by partition; what is wrong with the group as a whole is told
-alone. Counterpart in Kafka: KafkaApis.handleOffsetDeleteRequest.
+Behaviour:
+- The reply comes when the deletions are committed to __consumer_offsets.
+- Partitions that are unknown or denied have their own error. An error of the whole group comes without partitions.
+- A topic that the group is subscribed to gets GROUP_SUBSCRIBED_TO_TOPIC.
+- A partition that is named twice is answered once.
+Versions: 0.
+Counterpart in Kafka: KafkaApis.handleOffsetDeleteRequest.
 """
 
 import copy
@@ -12,7 +17,7 @@ from ottla.broker.groups.group_requests import ask, sift
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
 from ottla.broker.requests.authorizer import EVERYBODY, Access, Operation, ResourceType
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -32,7 +37,7 @@ def handle(
     metadata: MetadataCache,
     access: Access = EVERYBODY,
 ) -> Deferred[OffsetDeleteResponse]:
-    """Forget offsets."""
+    """Refuse unknown and denied partitions, and call the group coordinator with the others."""
     if not access.allows(context, Operation.DELETE, ResourceType.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     names = [topic.name for topic in request.topics]
@@ -56,16 +61,16 @@ def handle(
 
     request = copy.copy(request)
     request.topics = _named_once(known)
-    return ask(groups.offset_delete, request, context).map(joined)
+    return ask(groups.offset_delete, request).map(joined)
 
 
 def error_response(request: OffsetDeleteRequest, version: int, code: ErrorCode) -> OffsetDeleteResponse:
-    """Nothing is forgotten."""
+    """Return the error for the whole request."""
     return OffsetDeleteResponse(error_code=code, topics=())
 
 
 def _named_once(topics: Iterable[OffsetDeleteRequestTopic]) -> list[OffsetDeleteRequestTopic]:
-    """Return the topics and their partitions without repetitions, because Kafka answers once for what there is."""
+    """Return the topics and their partitions without repetitions, because Kafka answers each known partition once."""
     found: dict[str, dict[int, OffsetDeleteRequestPartition]] = {}
     for topic in topics:
         found.setdefault(topic.name, {}).update({each.partition_index: each for each in topic.partitions})

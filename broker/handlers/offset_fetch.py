@@ -1,18 +1,22 @@
-"""OffsetFetch, versions 1 to 9: the offsets that groups have committed, of one group, or from version 8 on of many.
+"""OffsetFetch: the offsets that groups have committed.
 
-A client is told nothing of groups and topics that it may not see: where it names topics, that it may not, and where it
-asks for all, not even that. Counterpart in Kafka: KafkaApis.handleOffsetFetchRequestFromCoordinator.
+Behaviour:
+- A partition without a committed offset, also of an unknown group, has offset -1 and no error.
+- A partition that is named twice is answered once.
+- A denied topic has an error if the client named it. If it asked for all topics, denied ones are left out.
+Versions: 1 to 9. From 2 null means all topics, and the response has an error code (in 1 each partition); from 5 leader
+epochs; from 7 UNSTABLE_OFFSET_COMMIT while a newer commit is in progress, if the client asks for that; from 8 many
+groups.
+Counterpart in Kafka: KafkaApis.handleOffsetFetchRequestFromCoordinator.
 """
 
 import copy
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ottla.broker.groups.group_requests import ask
-from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
 from ottla.broker.requests.authorizer import EVERYBODY, Access, Operation, ResourceType
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -33,50 +37,42 @@ _DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 def handle(
     request: OffsetFetchRequest, context: RequestContext, *, groups: GroupCoordinator, access: Access = EVERYBODY
-) -> Deferred[OffsetFetchResponse]:
-    """Look up committed offsets."""
+) -> OffsetFetchResponse:
+    """Call the group coordinator without denied groups and topics, and add their errors."""
     if access.authorizer is None:
-        return ask(groups.offset_fetch, request, context)
+        return groups.offset_fetch(request, context.api_version)
     if context.api_version >= _GROUPS_FROM_VERSION:
         return _of_groups(request, context, groups, access)
     if not access.allows(context, Operation.DESCRIBE, ResourceType.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     allowed, denied = _split(request, context, access)
-
-    def completed(response: OffsetFetchResponse) -> OffsetFetchResponse:
-        hidden = [_topic(topic.name, topic.partition_indexes, _DENIED) for topic in denied]
-        _complete(request, response, hidden, context, access)
-        return response
-
-    return ask(groups.offset_fetch, allowed, context).map(completed)
+    response = groups.offset_fetch(allowed, context.api_version)
+    hidden = [_topic(topic.name, topic.partition_indexes, _DENIED) for topic in denied]
+    _complete(request, response, hidden, context, access)
+    return response
 
 
 def _of_groups(
     request: OffsetFetchRequest, context: RequestContext, groups: GroupCoordinator, access: Access
-) -> Deferred[OffsetFetchResponse]:
+) -> OffsetFetchResponse:
     names = [group.group_id for group in request.groups]
     shown = access.allowed(context, Operation.DESCRIBE, ResourceType.GROUP, names)
     asked = [group for group in request.groups if group.group_id in shown]
     split = [_split(group, context, access) for group in asked]
-
-    def completed(response: OffsetFetchResponse) -> OffsetFetchResponse:
-        for group, answer, (_, denied) in zip(asked, response.groups, split, strict=True):
-            hidden = [_topic_of_group(topic.name, topic.partition_indexes) for topic in denied]
-            _complete(group, answer, hidden, context, access)
-        answers = iter(response.groups)
-        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        response.groups = [
-            next(answers) if group.group_id in shown else _failed(group, code) for group in request.groups
-        ]
-        return response
-
     visible = copy.copy(request)
     visible.groups = [allowed for allowed, _ in split]
-    return ask(groups.offset_fetch, visible, context).map(completed)
+    response = groups.offset_fetch(visible, context.api_version)
+    for group, answer, (_, denied) in zip(asked, response.groups, split, strict=True):
+        hidden = [_topic_of_group(topic.name, topic.partition_indexes) for topic in denied]
+        _complete(group, answer, hidden, context, access)
+    answers = iter(response.groups)
+    code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    response.groups = [next(answers) if group.group_id in shown else _failed(group, code) for group in request.groups]
+    return response
 
 
 def _split(asked: Any, context: RequestContext, access: Access) -> tuple[Any, Sequence[Any]]:
-    """Return a group's part of the request without the topics that are denied, and these."""
+    """Return a group's request without denied topics, and the denied topics."""
     if asked.topics is None:
         return asked, ()
     names = [topic.name for topic in asked.topics]
@@ -87,7 +83,7 @@ def _split(asked: Any, context: RequestContext, access: Access) -> tuple[Any, Se
 
 
 def _complete(asked: Any, answer: Any, hidden: Sequence[Any], context: RequestContext, access: Access) -> None:
-    """Make a group's part of the response say what it says of topics that are denied."""
+    """Add the denied topics to a group's response. If the client asked for all topics, remove them instead."""
     if answer.error_code != ErrorCode.NONE:
         return
     if asked.topics is None:
@@ -99,7 +95,7 @@ def _complete(asked: Any, answer: Any, hidden: Sequence[Any], context: RequestCo
 
 
 def error_response(request: OffsetFetchRequest, version: int, code: ErrorCode) -> OffsetFetchResponse:
-    """No group with any offset; the error where the version has room for it."""
+    """Return the error for each group; before version 8 once, in version 1 for each partition."""
     if version >= _GROUPS_FROM_VERSION:
         return OffsetFetchResponse(groups=[_failed(group, code) for group in request.groups])
     topics: list[OffsetFetchResponseTopic] = []

@@ -1,5 +1,9 @@
-"""OffsetForLeaderEpoch, versions 2 to 4: where leader epochs end, for consumers and brokers that look for lost records.
+"""OffsetForLeaderEpoch: the end offset of leader epochs, by which consumers and followers find lost records.
 
+Behaviour:
+- Only the leader answers. A client with another leader epoch gets FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
+- For an epoch without records, the response has the largest earlier one. An epoch after the last one has no end: -1.
+Versions: 2 to 4. From 3 the replica id, which is not used.
 Counterpart in Kafka: KafkaApis.handleOffsetForLeaderEpochRequest, ReplicaManager.lastOffsetForLeaderEpoch.
 """
 
@@ -18,7 +22,7 @@ from ottla.wire.messages.offset_for_leader_epoch import (
 def handle(
     request: OffsetForLeaderEpochRequest, context: RequestContext, *, replicas: ReplicaManager
 ) -> OffsetForLeaderEpochResponse:
-    """Look up each partition's epoch."""
+    """Look up the end of each epoch."""
 
     def answer(topic: str, each: OffsetForLeaderPartition) -> EpochEndOffset:
         try:
@@ -44,7 +48,7 @@ def handle(
 
 
 def error_response(request: OffsetForLeaderEpochRequest, version: int, code: ErrorCode) -> OffsetForLeaderEpochResponse:
-    """Every partition with one error."""
+    """Return the error for each partition."""
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(

@@ -1,12 +1,16 @@
-"""Produce, versions 3 to 11: append records to partitions.
+"""Produce: append records to partitions.
 
-acks=1 is answered after the append, acks=all once the high watermark passed it, acks=0 never: an error closes the
-connection then. Where every append has to reach the disk first (flush.messages=1), acks=1 waits for the fsync too. A
-batch that takes long to validate or to recompress is taken off the loop for that, and the connection waits; it waits
-for its append, too, where that is to a log directory whose writes are slow.
-
-Deviations: there is no transaction coordinator yet, so records of a transaction are answered as by a broker that cannot
-reach theirs: NOT_ENOUGH_REPLICAS, which producers retry.
+Behaviour:
+- acks=1 is answered after the append, acks=-1 when the high watermark has passed the records. acks=0 is not answered:
+  an error closes the connection.
+- With flush.messages=1, acks=1 waits for the fsync too.
+- A batch that takes long to validate or to recompress is handled in a worker thread, and the connection is muted. It
+  is muted, too, for an append to a log directory whose writes are slow.
+- Of two entries for one partition, the later one counts.
+Deviations: There are no transactions yet. Their records get NOT_ENOUGH_REPLICAS, which producers retry, as from a
+broker that cannot reach the transaction coordinator.
+Versions: 3 to 11 (0 to 2 are advertised, and close the connection). From 5 the log start offset; from 7 zstd; from 8
+record errors and an error message; from 10 the new leader and its endpoint.
 Counterpart in Kafka: KafkaApis.handleProduceRequest.
 """
 
@@ -58,17 +62,17 @@ _FIRST_VERSION: Final = 3
 _LEADERS_FROM_VERSION: Final = 10
 _ADMIN_CLIENT_ID: Final = "__admin_client"
 _INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
-# Where the flags of a batch stand, the one that says it belongs to a transaction, and the producer's id and epoch.
+# In a batch: the position of its attributes, their bit of a transaction, and the producer's id and epoch.
 _ATTRIBUTES_AT: Final = 22
 _TRANSACTIONAL: Final = 0x10
 _PRODUCER: Final = slice(43, 53)
-# Kafka flushes before the time of a request begins to count: so a wait for this broker's disk alone has no end in time.
+# A wait for this broker's disk alone has no timeout, because Kafka flushes before the timeout begins.
 _UNTIL_FLUSHED: Final = 2**31 - 1
 _NO_COORDINATOR: Final = (
     "Unable to verify the partition has been added to the transaction. Underlying error: COORDINATOR_NOT_AVAILABLE"
 )
 
-# Kafka tells the log start offset with all errors but those it expects of a healthy client.
+# As in Kafka, these errors come without the log start offset. A healthy client may cause them.
 _WITHOUT_START_OFFSET: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -93,15 +97,15 @@ def handle(
     start_soon: StartSoon,
     slow_appends: SlowAppends,
 ) -> Answer:
-    """Append, and answer as `acks` says. `offload` is for validating alone: it must leave threads to others."""
+    """Append, and return the response that `acks` asks for. `offload` has threads of its own, for validation only."""
     version = context.api_version
     if version < _FIRST_VERSION:
-        raise DecodeError(f"Produce {version} is told of, but not served")
+        raise DecodeError(f"Produce {version} is advertised, but not served")
     acks = request.acks
     topics = request.topic_data
     if len(topics) != 1 or len(topics[0].partition_data) != 1 or not -1 <= acks <= 1:
         return _Produce(request, context, replicas, clock, offload, start_soon, slow_appends).start()
-    # What follows is the way of most requests, and worth some care.
+    # The fast path: one partition, one plain batch.
     topic = topics[0].name
     data = topics[0].partition_data[0]
     index = data.index
@@ -133,7 +137,7 @@ def handle(
 
 
 def error_response(request: ProduceRequest, version: int, code: ErrorCode) -> ProduceResponse:
-    """Every partition with one error."""
+    """Return the error for each partition. With acks=0 close the connection."""
     if request.acks == 0:
         raise CloseConnection(f"Produce with acks=0: {code.name}")
     return ProduceResponse(
@@ -177,7 +181,7 @@ def _unreadable(index: int, error: UnreadableStartError) -> PartitionProduceResp
 
 
 def _refused(index: int, error: KafkaError, partition: Partition) -> PartitionProduceResponse:
-    """What validation or the log said no to."""
+    """Return the error of validation or of the log."""
     answer = _failed(index, error.code)
     if error.code not in _WITHOUT_START_OFFSET and not isinstance(error, NotOneBatchError):
         answer.log_start_offset = partition.log.log_start_offset
@@ -193,7 +197,7 @@ def _refused(index: int, error: KafkaError, partition: Partition) -> PartitionPr
 
 
 class _Answers:
-    """Makes the response. It knows nothing of the records: they must not be kept while a reply waits."""
+    """Makes the response. It must not refer to the records, because they must not be kept while a reply waits."""
 
     __slots__ = ("_acks", "_listener", "_replicas", "_version")
 
@@ -204,7 +208,7 @@ class _Answers:
         self._version = context.api_version
 
     def response(self, answers: Mapping[Key, PartitionProduceResponse]) -> ProduceResponse:
-        """All answers by topic; with acks=0 an error closes the connection."""
+        """Return all answers by topic. With acks=0 an error closes the connection."""
         by_topic: dict[str, list[PartitionProduceResponse]] = {}
         endpoints: dict[int, NodeEndpoint] = {}
         for (topic, index), answer in answers.items():
@@ -224,7 +228,7 @@ class _Answers:
         appended: Sequence[tuple[Partition, int]],
         timeout_ms: int,
     ) -> Deferred[ProduceResponse]:
-        """The response once all that was appended is acknowledged."""
+        """Return a response that comes when all appended records are acknowledged."""
 
         def respond(errors: list[ErrorCode]) -> ProduceResponse:
             for (partition, _), error in zip(appended, errors, strict=True):
@@ -245,7 +249,7 @@ class _Answers:
 
 
 class _Produce:
-    """A request of several partitions, or of records that need more than a glance."""
+    """A request that is not on the fast path: several partitions, or records that need more checks."""
 
     __slots__ = (
         "_acks",
@@ -283,7 +287,7 @@ class _Produce:
         self._start_soon = start_soon
         self._slow_appends = slow_appends
         self._maker = _Answers(context, replicas, request.acks)
-        # The later of two entries for one partition counts, as in Kafka. This object dies with the append: the
+        # As in Kafka, the later of two entries for one partition counts. This object ends with the append, because the
         # records must not be kept while a reply waits.
         self._entries = {
             (topic.name, data.index): data.records if isinstance(data.records, memoryview) else None
@@ -301,9 +305,9 @@ class _Produce:
             self._unreadable = error
 
     def start(self) -> Answer:
-        """Validate, recompress and append, here or, where that takes long, partly off the loop."""
+        """Validate, recompress and append. Batches for which that takes long go to a worker thread first."""
         if self._unreadable is not None:
-            # Kafka looks for transactions before all else, and fails there.
+            # As in Kafka, the check for transactions comes first, and fails for the whole request.
             return self._maker.response({key: _unreadable(key[1], self._unreadable) for key in self._entries})
         for key, records in self._entries.items():
             answer = self._refusal(key, records)
@@ -326,7 +330,7 @@ class _Produce:
         return response if self._acks or isinstance(response, Deferred) else None
 
     def _refusal(self, key: Key, records: memoryview | None) -> PartitionProduceResponse | None:
-        """The answer where it does not depend on the records' validity, but on their being one batch."""
+        """Return an error that needs no validation of the records, only that they are one batch; else None."""
         topic, index = key
         not_here: PartitionProduceResponse | None = None
         try:
@@ -342,7 +346,7 @@ class _Produce:
             except UnreadableStartError as error:
                 return _unreadable(index, error)
             except KafkaError as error:
-                # That is what Kafka looks at first.
+                # As in Kafka, this error comes first.
                 return _failed(index, error.code)
         return answer
 
@@ -362,7 +366,7 @@ class _Produce:
     async def _run_off_loop(
         self, plans: Mapping[Key, _ToValidate], slow: Container[Key], deferred: Deferred[_OrNone]
     ) -> None:
-        """Do what is slow in a worker thread, one after the other, then append as ever."""
+        """Validate slow batches in a worker thread, one after the other, then append."""
         response: _Response
         try:
             batches = {}
@@ -373,7 +377,9 @@ class _Produce:
             deferred.close(reason)
             return
         except Exception:
-            logger.exception("A bug: Produce failed")
+            logger.exception(
+                "A bug: Produce failed, the client gets UNKNOWN_SERVER_ERROR, or with acks=0 is disconnected"
+            )
             if not self._acks:
                 deferred.close(CloseConnection("Produce with acks=0 failed"))
                 return
@@ -389,13 +395,13 @@ class _Produce:
             deferred.complete(response if self._acks else None)
 
     def _append(self, batches: Mapping[Key, ProducedBatch | KafkaError]) -> _Response:
-        """Append what is valid, and answer."""
+        """Append the valid batches, and return the response."""
         replicas = self._replicas
         entries = []
         for key, batch in batches.items():
             partition = replicas.partitions.get(key)
             if partition is None:
-                # It went away during the validation.
+                # The partition went away during the validation.
                 self._answers[key] = _failed(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
             elif isinstance(batch, KafkaError):
                 self._answers[key] = _refused(key[1], batch, partition)
@@ -413,7 +419,7 @@ class _Produce:
         return self._appended(entries, results)
 
     def _append_slowly(self, entries: Sequence[_Entry]) -> Deferred[_OrNone]:
-        """Append when it is these records' turn. The connection waits, whatever `acks` is: so they are bounded."""
+        """Queue the append. The connection is muted, whatever `acks` is, because that bounds the queued records."""
         deferred: Deferred[_OrNone] = Deferred(applied=False)
 
         def done(results: Sequence[LogAppendInfo | KafkaError]) -> None:
@@ -431,7 +437,7 @@ class _Produce:
     def _appended(
         self, entries: Sequence[_Entry], results: Sequence[LogAppendInfo | KafkaError]
     ) -> ProduceResponse | Deferred[ProduceResponse]:
-        """Answer all partitions in the order of the request."""
+        """Return the response for all partitions, in the order of the request."""
         waiting = []
         for (partition, _), result in zip(entries, results, strict=True):
             topic, index = partition.topic_partition
@@ -455,9 +461,9 @@ def _validated(records: memoryview | None, version: int, rules: RecordRules, now
 
 
 def _check_producers(entries: Iterable[object], transactional_id: str | None) -> None:
-    """Records of a transaction need its id in the request, and come from one producer.
+    """Raise KafkaError unless records of a transaction come with its id and from one producer.
 
-    UnreadableStartError if, before any of them, there are records that no batch begins with.
+    Raise UnreadableStartError for records before them that do not begin with a batch.
     """
     batches: list[memoryview] = []
     for records in entries:

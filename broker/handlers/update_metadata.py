@@ -1,5 +1,12 @@
-"""UpdateMetadata, versions 0 to 8: the controller says which brokers there are, and who leads.
+"""UpdateMetadata: the controller tells this broker the brokers and the leaders of the cluster.
 
+Behaviour:
+- The response comes when Metadata answers with the new state.
+- A request for an earlier life of this broker, or of a former controller, changes nothing.
+- The configs of topics that are gone are forgotten.
+Versions: 0 to 8. In 0 one host and port for each broker, from 1 its endpoints; from 2 racks; from 3 listener names;
+from 4 offline replicas; from 5 the broker epoch, and partitions by topic; from 7 topic ids; from 8 the kind of
+controller, and whether the request has all partitions.
 Counterpart in Kafka: KafkaApis.handleUpdateMetadataRequest, ReplicaManager.maybeUpdateMetadataCache.
 """
 
@@ -22,7 +29,7 @@ def handle(
     topic_configs: TopicConfigs,
     changed: Callable[[Collection[str]], None],
 ) -> UpdateMetadataResponse:
-    """Take in what the controller tells; `changed` is told of which topics."""
+    """Update the metadata cache, then call `changed` with the names of the topics in the request."""
     refusal = fence.refusal(request)
     if refusal is not None:
         return error_response(request, context.api_version, refusal)
@@ -36,5 +43,5 @@ def handle(
 
 
 def error_response(request: UpdateMetadataRequest, version: int, code: ErrorCode) -> UpdateMetadataResponse:
-    """Nothing is taken in."""
+    """Return the error."""
     return UpdateMetadataResponse(error_code=code)

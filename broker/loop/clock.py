@@ -1,6 +1,6 @@
-"""Time, timers, and the one way to call what blocks.
+"""The broker's clock and timers, and `Offload`, the only way to call a blocking function.
 
-Owns the broker's only clock, a heap of timers fired by one task, and `Offload`. Must not know who sets timers.
+Owns the only clock, a heap of timers fired by one task, and the worker threads. Must not know which code sets timers.
 Counterparts in Kafka: Time, SystemTimer, KafkaScheduler.
 """
 
@@ -18,12 +18,12 @@ Ts = TypeVarTuple("Ts")
 logger = logging.getLogger("org.apache.kafka.server.util.KafkaScheduler")
 
 SLICE_SECONDS: Final = 0.001
-# Below this many, dead timers are not worth a sweep.
+# Fewer cancelled timers than this are not swept.
 _SWEEP_FROM: Final = 1024
 
 
 class Offload(Protocol):
-    """`await offload(function, *args)`: calls what blocks. Tests pass one that calls inline."""
+    """`await offload(function, *args)` calls a blocking function outside the loop; in tests, inline."""
 
     async def __call__(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
         """Return the function's result."""
@@ -34,12 +34,12 @@ class StartSoon(Protocol):
     """Starts a task, as a nursery does."""
 
     def __call__(self, function: Callable[..., Awaitable[Any]], /, *args: Any) -> None:
-        """Run the function some time soon."""
+        """Start the function as a task."""
         ...
 
 
 def thread_offload(max_threads: int) -> Offload:
-    """Worker threads of trio's, at most so many at a time. Calls cannot be cancelled: chunk long work."""
+    """Return an Offload on at most `max_threads` threads of trio. A call cannot be cancelled: divide long work."""
     limiter = trio.CapacityLimiter(max_threads)
 
     async def offload(function: Callable[[*Ts], T], *args: *Ts) -> T:
@@ -49,21 +49,21 @@ def thread_offload(max_threads: int) -> Offload:
 
 
 class Slice:
-    """Whoever has long work on the loop rests between its parts, and gives the loop away once a millisecond is over."""
+    """A time slice for long work on the loop, which awaits `rest` between its parts."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._end = clock() + SLICE_SECONDS
 
     async def rest(self) -> None:
-        """Let others have the loop, if it is time."""
+        """Yield to other tasks if SLICE_SECONDS have passed since the last time."""
         if self._clock() >= self._end:
             await trio.lowlevel.checkpoint()
             self._end = self._clock() + SLICE_SECONDS
 
 
 class Timer:
-    """A callback that is due at some time, unless cancelled."""
+    """A callback that runs at its deadline unless cancelled."""
 
     __slots__ = ("_clock", "callback", "deadline")
 
@@ -73,14 +73,14 @@ class Timer:
         self.callback: Callable[[], None] | None = callback
 
     def cancel(self) -> None:
-        """Never fire. Harmless after it fired."""
+        """Cancel the callback; no effect after it ran."""
         if self.callback is not None:
             self.callback = None
             self._clock.timer_cancelled()
 
 
 class Clock:
-    """Time of day, monotonic time, and timers. All of it over trio's clock, so that time can be simulated."""
+    """Time of day, monotonic time and timers. Tests simulate the first by `wall_clock`, the others by trio's clock."""
 
     def __init__(self, wall_clock: Callable[[], float] = time.time) -> None:
         self._wall_clock = wall_clock
@@ -90,15 +90,15 @@ class Clock:
         self._sleep: trio.CancelScope | None = None
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970, for what is written into records."""
+        """Return the milliseconds since 1970, for timestamps that are stored."""
         return int(self._wall_clock() * 1000)
 
     def monotonic(self) -> float:
-        """Seconds since some time in the past."""
+        """Return seconds since an arbitrary start."""
         return trio.current_time()
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Have `callback` called on the loop, not before so many seconds are over."""
+        """Call `callback` on the loop once `seconds` have passed; return its timer."""
         deadline = trio.current_time() + seconds
         timer = Timer(self, deadline, callback)
         self._sequence += 1
@@ -109,7 +109,7 @@ class Clock:
         return timer
 
     def timer_cancelled(self) -> None:
-        """Count a dead timer; sweep when most of them are, lest replies that came in time pile up for 30 s each."""
+        """Count a cancelled timer. Sweep when most are cancelled, because otherwise each stays until its deadline."""
         self._cancelled += 1
         if self._cancelled > _SWEEP_FROM and self._cancelled * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if entry[2].callback is not None]
@@ -124,8 +124,8 @@ class Clock:
                 self._sleep.deadline = self._heap[0][0] if self._heap else float("inf")
                 await trio.sleep_forever()
             due = trio.current_time()
-            # What came in during a stall is older than the timers that ran out in it. The first pass sees every
-            # readable socket, and when the second begins all their tasks have run.
+            # Data that arrived during a stall is older than the timers that expired in it. The first checkpoint polls
+            # every readable socket; when the second begins, all their tasks have run.
             await trio.lowlevel.checkpoint()
             await trio.lowlevel.checkpoint()
             self._fire(due)

@@ -1,4 +1,4 @@
-"""A response that comes later, and the answer that is none.
+"""Responses that come later, and closing the connection instead of a response.
 
 Owns `Deferred` (a response that comes later) and `CloseConnection` (Kafka closes instead of answering). Must not know
 sockets, trio or any message: the code that completes a deferred does not know which code waits for it.
@@ -20,11 +20,11 @@ class CloseConnection(Exception):  # noqa: N818 - not an error of ours
 
 
 class Deferred(Generic[R]):
-    """A reply that is owed; None, once it is known, means that there is none.
+    """A response that comes later. None means: send nothing (acks=0).
 
-    `applied`: the request's effect is done and only its reply waits (acks=all), so that further requests of the
-    connection may be handled before it leaves. Otherwise the connection is muted until then, but `repeatable` lets pass
-    what directly follows in the same turn and asks for the same: their effects come together, and in order.
+    `applied`: the request has taken effect and only its response waits (acks=all). The connection may handle further
+    requests meanwhile; otherwise it is muted until the response is sent. `repeatable` lets requests of the same kind
+    pass that follow directly in the same turn, because their effects come together and in order.
     """
 
     __slots__ = ("_closed", "_on_close", "_response", "_then", "applied", "done", "on_abandon", "repeatable")
@@ -43,7 +43,7 @@ class Deferred(Generic[R]):
 
     @property
     def response(self) -> R:
-        """The reply; only of one that is done. Raises the reason for closing where that is the outcome."""
+        """Return the response once it is there; raise CloseConnection if the connection is closed instead."""
         if self._closed is not None:
             raise self._closed
         if not self.done:
@@ -51,7 +51,7 @@ class Deferred(Generic[R]):
         return self._response  # type: ignore[return-value]
 
     def complete(self, response: R) -> None:
-        """Give the reply. What ends it first wins, later calls are ignored."""
+        """Complete with a response. Only the first call of `complete`, `close` or `abandon` counts."""
         if self.done:
             return
         self._response = response
@@ -61,7 +61,7 @@ class Deferred(Generic[R]):
             then(response)
 
     def close(self, reason: CloseConnection) -> None:
-        """Close the connection instead of a reply."""
+        """Close the connection instead of sending a response."""
         if self.done:
             return
         self._closed = reason
@@ -71,17 +71,17 @@ class Deferred(Generic[R]):
             on_close(reason)
 
     def abandon(self) -> None:
-        """Nobody waits any more: tells whoever would complete it, so that nothing stays parked."""
+        """Give the response up and call `on_abandon`, so that the code that would complete this forgets it."""
         if self.done:
             return
-        self._closed = CloseConnection("nobody waits any more")
+        self._closed = CloseConnection("the response was given up")
         on_abandon = self.on_abandon
         self._end()
         if on_abandon is not None:
             on_abandon()
 
     def then(self, callback: Callable[[R], None], on_close: Callable[[CloseConnection], None] | None = None) -> None:
-        """Have the one waiter called when this is done, at once if it is."""
+        """Set the only callbacks, called when this is done; at once if it is done already."""
         if not self.done:
             self._then = callback
             self._on_close = on_close
@@ -100,8 +100,8 @@ class Deferred(Generic[R]):
             except CloseConnection as reason:
                 changed.close(reason)
             except Exception as error:
-                logger.exception("A bug: there is no reply")
-                changed.close(CloseConnection(f"there is no reply: {error!r}"))
+                logger.exception("A bug: the response could not be made; its connection is closed")
+                changed.close(CloseConnection(f"the response could not be made: {error!r}"))
             else:
                 changed.complete(result)
 

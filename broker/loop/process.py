@@ -1,7 +1,7 @@
-"""What serves as a process of its own: its signals, its descriptors, its share of the processor.
+"""Runs a server as the process: signals, file descriptors, thread switching.
 
-Must not know what a broker consists of, nor whether there are several. Counterpart in Kafka: Kafka.main, and what the
-JVM does unasked.
+Owns the limits of the process and its end by a signal. Must not know what a broker consists of, nor how many there are.
+Counterpart in Kafka: Kafka.main, and defaults of the JVM.
 """
 
 import fcntl
@@ -20,21 +20,21 @@ from ottla.log.state.directory_failures import NoLogDirectoryError
 
 logger = logging.getLogger("org.apache.kafka.common.utils.LoggingSignalHandler")
 
-# Room for open log files and connections; more may still be opened.
+# The descriptor table begins with room for this many log files and connections; it can grow.
 DESCRIPTORS: Final = 16_384
-# A thread that computes gives the loop its turn after so long; Python's own 5 ms would be felt.
+# Seconds after which a computing thread yields to the loop; Python's own 5 ms would delay every request.
 SWITCH_INTERVAL: Final = 0.0005
 
 
 class Server(Protocol):
-    """What serves: a broker, or several."""
+    """A broker, or several brokers."""
 
     async def run(self, ready: Callable[[str], None]) -> None:
-        """Serve; `ready` is told where clients connect."""
+        """Serve. `ready(bootstrap)` is called once clients can connect."""
         ...
 
     def stop(self) -> None:
-        """Have `run` end, cleanly."""
+        """Shut down cleanly, after which `run` returns."""
         ...
 
 
@@ -50,15 +50,15 @@ def serve(make: Callable[[], Server], *, ready: Callable[[str], None]) -> None:
 
 
 def _raise_descriptor_limit() -> None:
-    """As many files and connections as the system lets this process have, as the JVM does."""
+    """Raise the limit of open files to the hard limit, as the JVM does."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _grow_descriptor_table() -> None:
-    """Have room for all descriptors from the start.
+    """Grow the kernel's descriptor table once, at the start.
 
-    The kernel doubles the table when it is full, and a process that has threads stands still for 10 ms each time.
+    The kernel doubles a full table, and a process with threads stands still for 10 ms each time.
     """
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if limit == resource.RLIM_INFINITY:
@@ -76,7 +76,7 @@ async def _serve_until_signal(make: Callable[[], Server], ready: Callable[[str],
             nursery.start_soon(_stop_at_signal, server, signals)
 
             def is_ready(bootstrap: str) -> None:
-                # Not before: at its end a start has the collector look through everything, for which nobody waits yet.
+                # Not earlier: a start ends with a garbage collection that blocks the loop, while no client waits yet.
                 nursery.start_soon(Watchdog().run)
                 ready(bootstrap)
 

@@ -1,6 +1,6 @@
-"""Amounts over the last windows of time.
+"""Rates over the last windows of time.
 
-PURE. Owns what is kept and for how long. Must not know what is measured, nor what follows from it.
+PURE. Owns the samples, and how long they are kept. Must not know what is measured, nor what follows from a rate.
 Counterpart in Kafka: SampledStat.
 """
 
@@ -16,16 +16,16 @@ class _Sample:
 
 
 class SampledRate:
-    """What came in `window_num` windows of `window_ms` each."""
+    """The amounts recorded in the last `window_num` windows of `window_ms` each."""
 
     def __init__(self, window_num: int, window_ms: int) -> None:
         self.window_num = window_num
         self.window_ms = window_ms
-        # Kafka keeps as many: one may have begun before the others and overlap the oldest window.
+        # As many as Kafka keeps: one more than windows, because the oldest sample may overlap the oldest window.
         self._samples: deque[_Sample] = deque(maxlen=window_num + 1)
 
     def record(self, amount: float, now_ms: float) -> None:
-        """Add to the window that is open; one that is full is followed by another one."""
+        """Add to the last sample, or begin a new one if the last is `window_ms` old."""
         samples = self._samples
         if not samples or now_ms - samples[-1].start_ms >= self.window_ms:
             samples.append(_Sample(now_ms))
@@ -33,7 +33,7 @@ class SampledRate:
         samples[-1].last_ms = now_ms
 
     def measure(self, now_ms: float) -> tuple[float, float]:
-        """Return how much came, and since when; nothing is kept of a sample that had nothing in the last windows."""
+        """Return the amount and the milliseconds since it began; drop samples from before the last windows."""
         samples = self._samples
         while samples and now_ms - samples[0].last_ms >= self.window_num * self.window_ms:
             samples.popleft()

@@ -1,14 +1,14 @@
-"""Whether a connection has the loop, and what waits for the end of its turn.
+"""A connection's turn on the loop, and the callbacks that run at its end.
 
-Owns nothing but that. Must not know who takes turns, nor what is done when they end: whoever wants to do once for a
-whole turn what its requests ask for one by one, asks to be called.
+Owns the callbacks, by which work that many requests of a turn ask for is done once. Must not know connections, nor what
+the callbacks do. No counterpart in Kafka.
 """
 
 from collections.abc import Callable
 
 
 class Turn:
-    """The present turn, if there is one."""
+    """The current turn, if there is one."""
 
     __slots__ = ("_calls", "is_on")
 
@@ -17,18 +17,18 @@ class Turn:
         self._calls: list[Callable[[], None]] = []
 
     def begin(self) -> None:
-        """A connection has the loop until `end`."""
+        """Begin the turn of a connection, which lasts until `end`."""
         self.is_on = True
 
     def at_end(self, call: Callable[[], None]) -> None:
-        """Have it called when the turn ends; at once if there is none."""
+        """Call back when the turn ends; at once if there is none."""
         if self.is_on:
             self._calls.append(call)
         else:
             call()
 
     def end(self) -> None:
-        """Call those who asked for it, in their order. What they do still belongs to the turn."""
+        """Run the callbacks in order, those that a callback adds too, then end the turn."""
         calls = self._calls
         try:
             while calls:

@@ -1,12 +1,12 @@
-"""Who blocks the loop: a thread that looks every 25 ms whether the loop still has its turns.
+"""A thread that finds what blocks the loop.
 
-Owns the question to the loop, and what is said when it is not answered. Must not know what runs on the loop. No
-counterpart in Kafka, whose requests have threads of their own; here a call that blocks is one for all clients.
+Owns the question to the loop, and the log lines when no answer comes. Must not know what runs on the loop. No
+counterpart in Kafka, whose requests have threads of their own; here a blocking call stops all clients.
 
-A loop that is not waiting for events is asked for a sign. When that is late by more than 50 ms, the stack of the loop's
-thread says who keeps it, provided that it is the same task at every look: many connections that are at work may take
-that long together, which is load and no fault. Requests and turns pay nothing, and a loop at rest is not woken. What
-blocks for less than 75 ms may go unseen, what blocks for less than 50 is never told.
+Every PERIOD_SECONDS the thread asks a loop that is not waiting for events for a sign. If the sign is later than
+BLOCKED_SECONDS, the thread logs the stack of the loop's thread, provided that every look found the same task: many busy
+connections may take that long together, which is load and no fault. Requests and turns pay nothing, and a loop at rest
+is not woken. A block shorter than BLOCKED_SECONDS is never logged, one a little longer not always.
 """
 
 import logging
@@ -24,26 +24,26 @@ logger = logging.getLogger("ottla.watchdog")
 
 PERIOD_SECONDS: Final = 0.025
 BLOCKED_SECONDS: Final = 0.05
-# A sign that is so late is suspicious, and looked after so often.
+# The thread watches the loop closely once a sign is this late: how late, and the seconds between looks.
 SUSPICIOUS_SECONDS: Final = 0.01
 CLOSELY_SECONDS: Final = 0.005
-# After a failure of its own it rests, longer each time.
+# The pauses after failures of the watchdog itself, each twice as long as the one before.
 FIRST_PAUSE_SECONDS: Final = 0.1
 LONGEST_PAUSE_SECONDS: Final = 60.0
 
-# Frames with the lines that they are at, innermost first.
+# Frames with their current lines, innermost first.
 _Stack = list[tuple[FrameType, int]]
 
 
 class Watchdog:
-    """The thread that watches the loop which `run` runs on."""
+    """The thread that watches the loop on which `run` runs."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._thread_id = threading.get_ident()
         self._loop: FrameType | None = None
         self._is_over = False
-        # When a sign was asked for, and when it came; infinite while none is asked for, or none has come.
+        # When a sign was asked for, and when it came; infinite before that.
         self._asked = float("inf")
         self._came = float("inf")
 
@@ -70,13 +70,13 @@ class Watchdog:
             self._is_over = True
 
     def _keep_watching(self, token: trio.lowlevel.TrioToken) -> None:
-        """Watch until it is over, and again whenever that fails."""
+        """Watch until `run` ends, and start again after a failure."""
         pause = FIRST_PAUSE_SECONDS
         while not self._is_over:
             try:
                 self._watch(token)
             except Exception:
-                logger.exception("The watchdog failed, it watches again in %g s", pause)
+                logger.exception("The watchdog failed; it starts again in %g s", pause)
                 time.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
         self._loop = None
@@ -90,17 +90,17 @@ class Watchdog:
             if self._is_over or _is_at_rest(stack):
                 continue
             if late > BLOCKED_SECONDS:
-                # So was this thread: by a call that keeps the interpreter to itself, and that has just ended there.
-                self._tell("The process stood still for %d ms", late, stack)
+                # This thread stood still too, because of a call that held the interpreter and has just ended.
+                self._log("The process stood still for %d ms", late, stack)
             self._ask(token)
             time.sleep(SUSPICIOUS_SECONDS)
             if self._came == float("inf"):
                 self._watch_closely()
 
     def _watch_closely(self) -> None:
-        """Return when the sign has come, or when another task has the loop than the one that kept it."""
+        """Log a block and its end. Return when the sign has come, or when another task has the loop."""
         stack = self._look()
-        is_told = False
+        is_logged = False
         while not self._is_over:
             time.sleep(CLOSELY_SECONDS)
             came = self._came
@@ -108,16 +108,16 @@ class Watchdog:
             now = self._look()
             if came == float("inf") and now[-1][0] is stack[-1][0] and not _is_at_rest(now):
                 stack = now
-                if late > BLOCKED_SECONDS and not is_told:
-                    self._tell("The loop is blocked, for %d ms so far", late, stack)
-                    is_told = True
+                if late > BLOCKED_SECONDS and not is_logged:
+                    self._log("The loop is blocked, for %d ms so far", late, stack)
+                    is_logged = True
                 continue
-            if late > BLOCKED_SECONDS and (is_told or came != float("inf")):
-                self._tell("The loop was blocked for %d ms", late, None if is_told else stack)
+            if late > BLOCKED_SECONDS and (is_logged or came != float("inf")):
+                self._log("The loop was blocked for %d ms", late, None if is_logged else stack)
             return
 
     def _look(self) -> _Stack:
-        """Return where the loop's thread is: in a task from its outermost frame on, in trio from the thread's."""
+        """Return the stack of the loop's thread, of a running task its own frames only."""
         found: _Stack = []
         frame: FrameType | None = sys._current_frames()[self._thread_id]
         while frame is not None:
@@ -125,7 +125,7 @@ class Watchdog:
             frame = None if frame.f_back is self._loop else frame.f_back
         return found
 
-    def _tell(self, message: str, seconds: float, stack: _Stack | None) -> None:
+    def _log(self, message: str, seconds: float, stack: _Stack | None) -> None:
         text = "".join(traceback.StackSummary.extract(iter(reversed(stack))).format()) if stack else None
         arguments = (round(seconds * 1000),)
         record = logger.makeRecord(logger.name, logging.WARNING, __file__, 0, message, arguments, None, sinfo=text)
@@ -133,5 +133,5 @@ class Watchdog:
 
 
 def _is_at_rest(stack: _Stack) -> bool:
-    """Whether the loop waits for events. Were trio's function called otherwise, a loop at rest would be asked too."""
+    """Whether the loop waits for events. If trio renames its function, a loop at rest is asked for a sign too."""
     return stack[0][0].f_code.co_name == "get_events"

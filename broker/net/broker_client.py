@@ -1,7 +1,7 @@
-"""A connection by which this broker asks another one.
+"""Requests from this broker to another one, over one connection.
 
-Owns the connection: it is made when there is something to ask, and dropped when an answer is late, wrong or unreadable.
-Must not know what is asked, nor who is worth asking again.
+Owns the connection: made for the first request, dropped when a response is late, wrong or unreadable. Must not know
+the requests, nor which of them are worth a retry.
 Counterparts in Kafka: BrokerBlockingSender, and NetworkClient as RequestSendThread uses it.
 """
 
@@ -11,7 +11,8 @@ from typing import Any
 
 import trio
 
-from ottla.broker.net.transport import Output, SocketTransport, Transport
+from ottla.broker.loop.clock import Offload
+from ottla.broker.net.transport import Output, SocketTransport
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.errors import DecodeError, ErrorCode
 from ottla.wire.framing import FrameBuffer
@@ -19,20 +20,18 @@ from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResp
 from ottla.wire.schema import Request, Response
 
 Where = Callable[[], tuple[str, int] | None]
-# Makes a connection: OSError if that cannot be.
+# Returns a connected socket, or raises OSError.
 Connect = Callable[[str, int], Awaitable[socket.socket]]
-# `await offload(function, *args)` calls what blocks.
-Offload = Callable[..., Awaitable[Any]]
 
 
 async def open_socket(host: str, port: int) -> socket.socket:
-    """Connect by TCP."""
+    """Return a socket connected by TCP."""
     stream = await trio.open_tcp_stream(host, port)
     return socket.socket(fileno=stream.socket.detach())
 
 
 class Peer:
-    """A way to one broker for one request at a time. Callers may overlap: they queue."""
+    """One broker, for one request at a time. Further callers queue."""
 
     def __init__(
         self,
@@ -44,7 +43,7 @@ class Peer:
         max_frame: int,
         connect: Connect = open_socket,
     ) -> None:
-        """Take where the broker is to be reached, which is looked up for each connection."""
+        """`where()` returns the broker's address or None. It is called for each connection."""
         self._where = where
         self._offload = offload
         self._connect_to = connect
@@ -52,25 +51,25 @@ class Peer:
         self._timeout_seconds = request_timeout_ms / 1000
         self._max_frame = max_frame
         self._turn = trio.Lock()
-        self._transport: Transport | None = None
+        self._transport: SocketTransport | None = None
         self._received = FrameBuffer(max_frame)
         self._correlation_id = 0
-        # Of the connection that there is: the lowest and the highest version of each API. Asked for when needed.
+        # The lowest and highest version of each API that the other broker understands; empty until `ask_newest`.
         self._understood: dict[int, tuple[int, int]] = {}
         self._is_closed = False
 
     async def ask(self, request: Request, version: int) -> Response:
-        """Return the answer. OSError, and no connection any more, if there is none in time."""
+        """Return the response. Without one in time, drop the connection and raise OSError."""
         async with self._turn:
             return await self._in_time(self._exchange, request, version)
 
     async def ask_newest(self, request: Request, *, lowest: int = 0, highest: int = 0x7FFF) -> Response:
-        """As `ask`, in the newest version between the two that both sides understand; OSError if there is none."""
+        """As `ask`, in the newest version from `lowest` to `highest` that both brokers understand."""
         async with self._turn:
             return await self._in_time(self._exchange_newest, request, lowest, highest)
 
     async def close(self) -> None:
-        """Ask nothing any more. Whoever waits for an answer gets OSError."""
+        """Drop the connection for good. Waiting and later callers get OSError."""
         self._is_closed = True
         await self._drop()
 
@@ -80,7 +79,7 @@ class Peer:
                 await self._connect()
                 return await exchange(*args)
         except BaseException as error:
-            # The answer may still come, and would be taken for that to the next request.
+            # A late response must not be taken for the response to the next request.
             await self._drop()
             if isinstance(error, trio.TooSlowError):
                 raise TimeoutError(f"no answer within {self._timeout_seconds} s") from None
@@ -89,7 +88,7 @@ class Peer:
             raise
 
     async def _connect(self) -> None:
-        """Have a connection: the one that there is, unless the broker has ended it, or another."""
+        """Make a connection, unless there is one that the other broker has not ended."""
         if self._transport is not None and not self._is_idle(self._transport):
             await self._drop()
         if self._is_closed:
@@ -97,10 +96,10 @@ class Peer:
         if self._transport is None:
             where = self._where()
             if where is None:
-                raise ConnectionError("nobody knows where the broker is")
+                raise ConnectionError("the broker's address is not known")
             self._transport = await self._open(*where)
 
-    async def _open(self, host: str, port: int) -> Transport:
+    async def _open(self, host: str, port: int) -> SocketTransport:
         try:
             sock = await self._connect_to(host, port)
         except (UnicodeError, OverflowError) as error:
@@ -108,8 +107,8 @@ class Peer:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return SocketTransport(sock, self._offload)
 
-    def _is_idle(self, transport: Transport) -> bool:
-        """Whether nothing has been received, not even the end. Nothing is owed, so all that comes is wrong."""
+    def _is_idle(self, transport: SocketTransport) -> bool:
+        """Whether nothing was received, not even the end. No response is due, so that any byte is an error."""
         try:
             return transport.receive(self._received) is None and not self._received.take_rest()
         except OSError:
@@ -135,16 +134,18 @@ class Peer:
 
     async def _exchange_newest(self, request: Request, lowest: int, highest: int) -> Response:
         if not self._understood:
-            # The first version, which needs no second try.
+            # Version 0, because every broker answers it.
             answer = await self._exchange(ApiVersionsRequest(), 0)
             assert isinstance(answer, ApiVersionsResponse)
             if answer.error_code != ErrorCode.NONE:
-                raise ConnectionError(f"ApiVersions is answered with error {answer.error_code}")
+                raise ConnectionError(f"the broker answered ApiVersions with error {answer.error_code}")
             self._understood = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
         least, most = self._understood.get(request.api_key, (0, -1))
         common = [each for each in range(max(least, lowest), min(most, highest) + 1) if each in request.versions]
         if not common:
-            raise ConnectionError(f"the broker understands no version of {type(request).__name__} that will do")
+            raise ConnectionError(
+                f"the broker understands no version of {type(request).__name__} that this broker may send"
+            )
         return await self._exchange(request, common[-1])
 
     async def _drop(self) -> None:

@@ -1,4 +1,4 @@
-"""Receive buffers, and the bound on the bytes of requests that have begun to arrive.
+"""Receive buffers, and the bound on the bytes of requests that have arrived in part.
 
 Counterpart in Kafka: MemoryPool.
 """
@@ -13,9 +13,10 @@ MAX_FREE_BUFFERS: Final = 8
 
 
 class RequestMemory:
-    """What requests may take, over all connections, that have begun to arrive and are not done.
+    """The memory that requests of all connections may hold, from their first bytes to their replies.
 
-    Who finds any left gets all that a request needs, so that one that has begun can end. Counterpart: SimpleMemoryPool.
+    A request takes all that it needs as soon as any is left, because a request that has begun must be able to end.
+    Counterpart in Kafka: SimpleMemoryPool.
     """
 
     __slots__ = ("_left", "_waiting")
@@ -25,7 +26,7 @@ class RequestMemory:
         self._waiting = trio.lowlevel.ParkingLot()
 
     async def take(self, size: int) -> None:
-        """Wait until there is any left, and take it."""
+        """Wait until any memory is left, then take `size` bytes, even if fewer are left."""
         while self._left <= 0:
             await self._waiting.park()
         self._left -= size
@@ -33,14 +34,14 @@ class RequestMemory:
             self._waiting.unpark()
 
     def give_back(self, size: int) -> None:
-        """A request is done, or will never be."""
+        """Return the memory of a request that is done or lost."""
         self._left += size
         if self._left > 0:
             self._waiting.unpark()
 
 
 class Buffers:
-    """Receive buffers that no connection has bytes in: one at rest holds none, even with a few bytes of a frame."""
+    """Empty receive buffers, for all connections. A connection at rest holds none, even with a few bytes of a frame."""
 
     __slots__ = ("_free", "_max_frame", "memory")
 
@@ -50,13 +51,13 @@ class Buffers:
         self._free: list[FrameBuffer] = []
 
     def take(self, rest: bytes) -> FrameBuffer:
-        """A buffer with nothing in it but what was set aside before."""
+        """Return a buffer that holds `rest` and nothing else."""
         buffer = self._free.pop() if self._free else FrameBuffer(self._max_frame)
         if rest:
             buffer.put(rest)
         return buffer
 
     def give_back(self, buffer: FrameBuffer) -> None:
-        """Have an empty buffer used again."""
+        """Keep an empty buffer for the next connection, up to MAX_FREE_BUFFERS."""
         if len(self._free) < MAX_FREE_BUFFERS:
             self._free.append(buffer)

@@ -1,7 +1,7 @@
-"""Warnings of which each client gets one, however often it gives cause for it.
+"""Warnings that are logged once for each client.
 
-Owns who was warned of, in bounded memory, so that a client that invents names can neither fill it nor the log. Must not
-know what is wrong with a client. No counterpart in Kafka, which says such things again for each request.
+Owns the set of these clients. It is bounded, because a client that invents names must fill neither memory nor log. Must
+not know the reason of a warning. No counterpart in Kafka, which logs such a warning for each request.
 """
 
 import logging
@@ -12,7 +12,7 @@ MOST_CLIENTS: Final = 1000
 
 
 class ClientWarnings:
-    """The clients that one logger has warned of."""
+    """The clients for which one logger has logged a warning."""
 
     def __init__(self, logger: logging.Logger, most: int = MOST_CLIENTS) -> None:
         self._logger = logger
@@ -20,10 +20,10 @@ class ClientWarnings:
         self._warned: set[Hashable] = set()
 
     def warn(self, client: Hashable, message: str, *arguments: object) -> None:
-        """Log a warning, unless one was logged for this client. The last one is followed by a line that says so."""
+        """Log a warning, unless one was logged for this client or for `most` clients. The last one says so."""
         if client in self._warned or len(self._warned) >= self._most:
             return
         self._warned.add(client)
         self._logger.warning(message, *arguments)
         if len(self._warned) == self._most:
-            self._logger.warning("Those were %d clients since the start: further ones are not named", self._most)
+            self._logger.warning("These were %d clients since the start: no warning for further clients", self._most)

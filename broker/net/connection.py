@@ -3,12 +3,25 @@
 Owns turns, owed replies, muting and closing. Must not know any message: a `Dispatch` turns a frame into a reply.
 Counterpart in Kafka: the Processor and KafkaChannel of SocketServer, there spread over threads and a queue.
 
-How replies leave. What a turn answers leaves in one send at its end; only then are others told what it moved. A
-deferred reply that somebody else completes puts its connection into the `Outbox`; the turn in which that happens
-flushes the outbox when it ends, so that a completion does no I/O in the midst of a change of state, needs no task, and
-waits for no further pass of the loop. Completions outside of any turn (timers, other tasks) wake the outbox's own task.
-Who finds a socket full leaves the rest to a drain: the connection's own task after its own turn, else a task that ends
-when the socket has taken everything.
+| state    | in the code      | meaning                                                    | ends when                 |
+|----------|------------------|------------------------------------------------------------|---------------------------|
+| reading  | `_is_reading()`  | bytes are received and frames are handled, in turns        | another state begins      |
+| waiting  | `_hold_memory()` | a frame has begun, and queued.max.request.bytes are in use | a request returns memory  |
+| muted    | `_muted`         | a request whose effect is still to come is owed its reply  | all owed replies are sent |
+| full     | `_is_full()`     | MAX_OWED replies or MAX_OWED_BYTES are owed                | replies are sent          |
+| draining | `_draining`      | the socket is full, a task sends the rest of the replies   | the rest is sent          |
+| ending   | `_end()`         | no frame is read any more, owed replies are still sent     | no reply is owed: closed  |
+| closed   | `_forget()`      | the socket is closed, deferred replies are abandoned       | never                     |
+
+Muted, full and draining may hold together; the connection's task is parked in `_parked` until none of them holds.
+Ending begins when the client ends its side, when a frame ends the connection (DecodeError, CloseConnection), and with
+`stop`, which alone drops the reply of a request whose effect is still to come (`_stopped`). From every state, `abort`,
+an error of the socket or a bug lead to closed.
+
+How replies leave. `_send` sends all replies of a turn in one call at its end. Code that completes a deferred reply adds
+its connection to the `Outbox`. The end of the current turn flushes the outbox, so that completing a reply does no I/O
+and needs no task. Without a turn, the outbox's own task flushes it. When the socket is full, a drain sends the rest: in
+the connection's own task after its own turn, else in a new task.
 """
 
 import logging
@@ -24,24 +37,25 @@ from ottla.broker.loop.deferred import CloseConnection
 from ottla.broker.net.buffers import Buffers, RequestMemory
 from ottla.broker.net.outbox import Outbox, Sender
 from ottla.broker.net.reply import Owed
-from ottla.broker.net.transport import Chunk, Output, Transport
+from ottla.broker.net.transport import Output, SocketTransport
+from ottla.wire.codec import Chunk
 from ottla.wire.errors import DecodeError
 from ottla.wire.framing import LEAST_ROOM, FrameBuffer, FrameSizeError
 
 logger = logging.getLogger("kafka.network.Processor")
 
 TURN_SECONDS: Final = 0.001
-# What one connection may have in the house before its further frames wait in the socket.
+# The most replies, and the most bytes of them, that one connection may be owed before its next frames wait.
 MAX_OWED: Final = 64
 MAX_OWED_BYTES: Final = 1 << 18
 
-# Answers a frame: with a reply, with one that is owed, or (Produce with acks=0) not at all. DecodeError and
-# CloseConnection end the connection.
+# Returns a frame's reply, or an Owed for a reply that comes later, or None for no reply (Produce with acks=0).
+# DecodeError and CloseConnection end the connection.
 Dispatch = Callable[[memoryview], "list[Chunk] | Owed | None"]
 
 
 class Connection(Sender):
-    """One client, from its first byte until its socket is closed."""
+    """One client, until its socket is closed. The states are in the table above."""
 
     __slots__ = (
         "_begun",
@@ -50,7 +64,6 @@ class Connection(Sender):
         "_clock",
         "_dispatch",
         "_draining",
-        "_ending",
         "_held",
         "_idle_seconds",
         "_idle_timer",
@@ -65,6 +78,7 @@ class Connection(Sender):
         "_parked",
         "_reading",
         "_rest",
+        "_stopped",
         "_transport",
         "_turn_clock",
         "_unread",
@@ -75,7 +89,7 @@ class Connection(Sender):
     def __init__(
         self,
         name: str,
-        transport: Transport,
+        transport: SocketTransport,
         dispatch: Dispatch,
         outbox: Outbox,
         clock: Clock,
@@ -86,7 +100,7 @@ class Connection(Sender):
         on_no_frame: Callable[[int], None] = lambda size: None,
         turn_clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`on_no_frame` is told the size that a client announced and no frame has, which ends the connection."""
+        """`on_no_frame(size)` is called when a client announces a size that no frame has, which ends the connection."""
         self.name = name
         self._transport = transport
         self._dispatch = dispatch
@@ -97,17 +111,19 @@ class Connection(Sender):
         self._turn_clock = turn_clock
         self._buffers = buffers
         self._buffer: FrameBuffer | None = None
-        # While there is no buffer: the few bytes of a frame that came so far, and the size that it announces.
+        # Without a buffer: the received part of a frame (less than LEAST_ROOM bytes), and the size of that frame.
         self._rest = b""
         self._begun = 0
+        # Received bytes that are in no handled frame yet.
         self._unread = 0
+        # Bytes of request memory that this connection holds.
         self._held = 0
         self._output = Output()
         self._owed: list[list[Chunk] | Owed] = []
         self._owed_bytes = 0
         self._muted = False
         self._draining = False
-        self._ending = False
+        self._stopped = False
         self._parked = trio.lowlevel.ParkingLot()
         self._life = trio.CancelScope()
         self._reading = trio.CancelScope()
@@ -118,17 +134,17 @@ class Connection(Sender):
     # Life
 
     async def run(self) -> None:
-        """Serve the client until either side has had enough. Raises nothing but Cancelled."""
+        """Serve the client until the connection is closed. Raises nothing but Cancelled."""
         orderly = False
         self._check_idle()
         try:
             with self._life:
                 with self._reading:
                     await self._serve()
-                await self._settle()
+                await self._end()
                 orderly = True
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as gone:
-            logger.debug("%s: %s", self.name, gone)
+            logger.debug("%s: closed, because of its socket: %s", self.name, gone)
         except Exception:
             logger.exception("%s: closed because of a bug", self.name)
         finally:
@@ -136,8 +152,8 @@ class Connection(Sender):
             await self._transport.close(orderly=orderly)
 
     def stop(self) -> None:
-        """Read no more, let the owed replies leave, close. What a request still waits for is dropped."""
-        self._ending = True
+        """Read no more, send the owed replies, close. Drop the reply of a request whose effect is still to come."""
+        self._stopped = True
         self._reading.cancel()
 
     def abort(self) -> None:
@@ -145,6 +161,7 @@ class Connection(Sender):
         self._life.cancel()
 
     def _forget(self) -> None:
+        """Return the memory, and abandon the deferred replies, because no one waits for them any more."""
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         if self._held and self._buffers.memory is not None:
@@ -155,7 +172,7 @@ class Connection(Sender):
                 reply.deferred.abandon()
 
     def _check_idle(self) -> None:
-        """One timer a connection, armed anew only when it fires: requests do not touch it."""
+        """Abort a connection that was idle for too long. The timer is set again only when it fires, not by requests."""
         if self._idle_seconds == float("inf"):
             return
         left = self.last_active + self._idle_seconds - self._clock.monotonic()
@@ -167,17 +184,17 @@ class Connection(Sender):
     # Reading
 
     async def _serve(self) -> None:
-        """Take turns until the client ends its side or breaks the protocol."""
+        """Take turns until the client ends its side or a frame ends the connection."""
         output = self._output
         memory = self._buffers.memory
-        is_another = False
+        took_frame = False
         while True:
-            while not self._may_handle():
+            while not self._is_reading():
                 await self._parked.park()
-            if memory is not None and await self._has_waited_for(memory, is_another):
-                is_another = False
+            if memory is not None and await self._hold_memory(memory, took_frame):
+                took_frame = False
                 continue
-            # A turn begins with a wait, never with `recv`: one flooding client would starve all others.
+            # A turn begins with a wait, never with `recv`, because one flooding client would starve all others.
             buffer = self._buffer
             if buffer is not None and buffer.has_frame():
                 await trio.lowlevel.checkpoint()
@@ -197,7 +214,7 @@ class Connection(Sender):
             self._outbox.begin_turn()
             try:
                 going_on = self._turn(buffer)
-                is_another = self._unread < unread
+                took_frame = self._unread < unread
                 if self._unread < LEAST_ROOM and not buffer.has_frame():
                     self._begun = buffer.begun() if memory is not None else 0
                     self._rest = buffer.take_rest()
@@ -211,9 +228,12 @@ class Connection(Sender):
             if not going_on:
                 return
 
-    async def _has_waited_for(self, memory: RequestMemory, is_another: bool) -> bool:
-        """Hold what the frame needs that has begun, and nothing for the one before it."""
-        if is_another and self._held:
+    async def _hold_memory(self, memory: RequestMemory, took_frame: bool) -> bool:
+        """Hold memory for the frame that has begun, and return whether that is new: it may have needed a wait.
+
+        `took_frame`: the last turn handled a frame, so that the memory held for it is returned first.
+        """
+        if took_frame and self._held:
             memory.give_back(self._held)
             self._held = 0
         begun = self._begun if self._buffer is None else self._buffer.begun()
@@ -223,19 +243,14 @@ class Connection(Sender):
         self._held = begun
         return True
 
-    def _may_handle(self) -> bool:
-        return not self._muted and self._has_room()
+    def _is_reading(self) -> bool:
+        return not (self._muted or self._stopped or self._draining or self._is_full())
 
-    def _has_room(self) -> bool:
-        return not (
-            self._ending
-            or self._draining
-            or len(self._owed) >= MAX_OWED
-            or self._owed_bytes + self._output.size >= MAX_OWED_BYTES
-        )
+    def _is_full(self) -> bool:
+        return len(self._owed) >= MAX_OWED or self._owed_bytes + self._output.size >= MAX_OWED_BYTES
 
     def _turn(self, buffer: FrameBuffer) -> bool:
-        """Handle frames for a millisecond; False when the connection must end."""
+        """Handle frames for TURN_SECONDS. Return False if the connection must end."""
         now = self._turn_clock
         until = now() + TURN_SECONDS
         output = self._output
@@ -249,7 +264,12 @@ class Connection(Sender):
                         break
                 elif reply is not None:
                     self._owe(reply)
-                    if (self._muted and not self._may_repeat(reply, frame, buffer)) or not self._has_room():
+                    if (
+                        (self._muted and not self._may_repeat(reply, frame, buffer))
+                        or self._stopped
+                        or self._draining
+                        or self._is_full()
+                    ):
                         break
                 if now() >= until:
                     break
@@ -263,7 +283,7 @@ class Connection(Sender):
 
     @staticmethod
     def _may_repeat(reply: "list[Chunk] | Owed", frame: memoryview, buffer: FrameBuffer) -> bool:
-        """Whether a frame follows that asks for the same as this one, and nothing can come between the two."""
+        """Whether the reply is repeatable and the next frame is of the same API, so that it may follow at once."""
         return isinstance(reply, Owed) and reply.deferred.repeatable and buffer.peek_api() == frame[:2]
 
     # Owed replies
@@ -281,7 +301,7 @@ class Connection(Sender):
         try:
             owed.encode(response)
         except Exception:
-            logger.exception("%s: a reply cannot be encoded", self.name)
+            logger.exception("%s: a reply cannot be encoded, the connection is closed", self.name)
             self.abort()
             return
         self._owed_bytes += owed.size
@@ -295,7 +315,7 @@ class Connection(Sender):
         self._outbox.add(self)
 
     def _advance(self) -> None:
-        """Move the replies that are due, in order, to the output."""
+        """Move complete replies to the output, in the order of their requests, up to the first that is not complete."""
         owed = self._owed
         while owed:
             first = owed[0]
@@ -312,11 +332,11 @@ class Connection(Sender):
     # Sending
 
     def flush(self) -> None:
-        """Send what may leave; called by the outbox, in whoever's turn it is."""
+        """Send the replies that are complete. The outbox calls this, also in the turn of another connection."""
         try:
             self._send()
         except OSError as gone:
-            logger.debug("%s: %s", self.name, gone)
+            logger.debug("%s: closed, because of its socket: %s", self.name, gone)
             self.abort()
             return
         self.last_active = self._clock.monotonic()
@@ -350,12 +370,12 @@ class Connection(Sender):
         try:
             await self._drain()
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as gone:
-            logger.debug("%s: %s", self.name, gone)
+            logger.debug("%s: closed, because of its socket: %s", self.name, gone)
             self.abort()
 
-    async def _settle(self) -> None:
-        """Nothing is read any more: let what is owed leave."""
-        if self._ending and self._owed:
+    async def _end(self) -> None:
+        """Send the owed replies; no frame is read any more."""
+        if self._stopped and self._owed:
             pending = self._owed[-1]
             if isinstance(pending, Owed) and pending.reply is None and not pending.deferred.applied:
                 self._owed.pop()

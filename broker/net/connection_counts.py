@@ -1,8 +1,7 @@
-"""The connections that there are, and whether there may be one more.
+"""The number of connections, and whether there may be one more.
 
-PURE. Owns the counts (all, of a listener, of an address) and the rates at which connections are made. Must not know a
-socket, nor who waits: the server waits, and closes. Counterpart in Kafka: SocketServer.ConnectionQuotas, Rate and
-QuotaUtils.
+PURE. Owns the counts (of the broker, of a listener, of an address) and the rates at which connections are made. Must
+not know sockets: the server waits, and closes. Counterparts in Kafka: SocketServer.ConnectionQuotas, Rate, QuotaUtils.
 """
 
 from collections import Counter
@@ -12,14 +11,14 @@ from ottla.broker.loop.sliding_rate import SampledRate
 
 
 class TooManyConnections(Exception):  # noqa: N818 - Kafka's name for it
-    """The address has as many connections as it may have."""
+    """The address has its maximum of connections."""
 
     def __init__(self, address: str, limit: int) -> None:
         super().__init__(f"Rejected connection from {address}, address already has the configured maximum of {limit}")
 
 
 class ConnectionQuotas:
-    """What a server asks before it takes a connection. Addresses of `limits` must be resolved."""
+    """The counts and limits of one server. Addresses of `limits` must be resolved."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._total = 0
@@ -28,7 +27,7 @@ class ConnectionQuotas:
         self.use(limits)
 
     def use(self, limits: ConnectionLimits) -> None:
-        """Go by other bounds from now on; those who are connected stay."""
+        """Use other limits from now on. Connections that exist stay."""
         self._limits = limits
         self._rates = {name: self._rate(each.creation_rate) for name, each in limits.of_listener.items()}
         self._rate_of_all = self._rate(limits.broker.creation_rate)
@@ -38,11 +37,11 @@ class ConnectionQuotas:
         return None if limit == UNLIMITED else CreationRate(limit, limits.window_num, 1000 * limits.window_seconds)
 
     def is_protected(self, listener: str) -> bool:
-        """Whether the bounds of the broker do not hold for a listener: brokers must reach each other."""
+        """Whether the broker's limits do not hold for a listener, because brokers must reach each other."""
         return listener == self._limits.inter_broker_listener and len(self._limits.of_listener) > 1
 
     def delay_ms(self, listener: str, now_ms: float) -> float:
-        """Count a connection that is made, and say how long its listener has to pause for the rate's sake."""
+        """Count a new connection, and return how long its listener must pause to stay within the rates."""
         rates = [self._rates.get(listener), None if self.is_protected(listener) else self._rate_of_all]
         return max((rate.record(now_ms) for rate in rates if rate is not None), default=0)
 
@@ -54,11 +53,11 @@ class ConnectionQuotas:
         return self.is_protected(listener) or not self.is_full()
 
     def is_full(self) -> bool:
-        """Whether there are as many connections as the broker may have."""
+        """Whether the broker has its maximum of connections."""
         return self._total >= self._limits.broker.connections
 
     def add(self, listener: str, address: str) -> None:
-        """Count one more, or TooManyConnections."""
+        """Count one more connection, or raise TooManyConnections."""
         limit = self._limits.per_ip_overrides.get(address, self._limits.per_ip)
         if self._by_address[address] >= limit:
             raise TooManyConnections(address, limit)
@@ -67,7 +66,7 @@ class ConnectionQuotas:
         self._total += 1
 
     def remove(self, listener: str, address: str) -> None:
-        """Count one less."""
+        """Count one connection less."""
         self._total -= 1
         self._by_listener[listener] -= 1
         self._by_address[address] -= 1
@@ -76,18 +75,18 @@ class ConnectionQuotas:
 
 
 class CreationRate:
-    """Events a second over some windows, and the delay that brings them down to a bound."""
+    """Events per second over `window_num` windows, and the delay that keeps them within a limit."""
 
     def __init__(self, limit: int, window_num: int, window_ms: int) -> None:
         self._limit = limit
         self._rate = SampledRate(window_num, window_ms)
 
     def record(self, now_ms: float) -> float:
-        """Count an event; return for how many milliseconds there should be no other, one window at most."""
+        """Count an event. Return the milliseconds until the next one may come, one window at most."""
         self._rate.record(1, now_ms)
         count, elapsed = self._rate.measure(now_ms)
         length = self._rate.window_ms
-        # What is measured for less than all windows counts as if nothing had been before.
+        # Before all windows are measured, the missing ones count as windows without events.
         elapsed = max(1, elapsed + max(0, self._rate.window_num - 1 - elapsed // length) * length)
         rate = 1000 * count / elapsed
         if rate <= self._limit:

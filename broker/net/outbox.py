@@ -1,5 +1,6 @@
-"""The connections whose replies were completed outside of their own turn, and when those replies leave.
+"""The connections whose replies were completed outside of their own turn.
 
+Owns the time at which these replies are sent: the end of the current turn, else soon. Must not know sockets or replies.
 Counterpart in Kafka: the response queue of a Processor.
 """
 
@@ -9,7 +10,7 @@ from ottla.broker.loop.turn import Turn
 
 
 class Sender:
-    """What has replies to send. A base class and no Protocol, because compiled code calls it directly."""
+    """A connection with replies to send. A base class and no Protocol, because compiled code calls it directly."""
 
     __slots__ = ()
 
@@ -19,7 +20,7 @@ class Sender:
 
 
 class Outbox:
-    """The connections of one server with replies that were completed elsewhere."""
+    """The connections of one server that are to be flushed."""
 
     __slots__ = ("_connections", "_idle", "_turn")
 
@@ -29,31 +30,31 @@ class Outbox:
         self._idle = trio.lowlevel.ParkingLot()
 
     def begin_turn(self) -> None:
-        """Until `end_turn`, a connection has the loop."""
+        """Begin a connection's turn."""
         self._turn.begin()
 
     def end_turn(self) -> None:
-        """Have done what waited for that, others told what happened, and the replies leave."""
+        """Run the end-of-turn callbacks, then send the replies."""
         try:
             self._turn.end()
         finally:
             self.flush()
 
     def add(self, connection: Sender) -> None:
-        """Have it flushed when the present turn ends, or else soon."""
+        """Flush the connection at the end of the current turn; without a turn, soon."""
         self._connections[connection] = None
         if not self._turn.is_on:
             self._idle.unpark_all()
 
     def flush(self) -> None:
-        """Flush them all."""
+        """Flush all connections."""
         while self._connections:
             connections, self._connections = self._connections, {}
             for connection in connections:
                 connection.flush()
 
     async def run(self) -> None:
-        """Flush what no turn flushes, until cancelled."""
+        """Flush the connections that no turn flushes, until cancelled."""
         while True:
             self.flush()
             await self._idle.park()

@@ -1,6 +1,7 @@
-"""A reply that a connection still has to send.
+"""A reply that comes later.
 
-Owns its encoding, once the response is known. Must not know sockets or any message.
+Owns its encoding, once the response is known. Must not know sockets or any message. Counterpart in Kafka:
+RequestChannel.Response.
 """
 
 from typing import Any
@@ -10,9 +11,9 @@ from ottla.wire.codec import Chunk, encode_response
 
 
 class Owed:
-    """A reply that will come. `reply` holds its bytes from then until its turn to leave.
+    """A reply that comes later. `reply` is None until then; its bytes are kept until earlier replies are sent.
 
-    It knows nothing of the request: that would keep the connection's receive buffer.
+    It must not refer to the request, because that would keep the connection's receive buffer.
     """
 
     __slots__ = ("_correlation_id", "_version", "deferred", "reply", "size")
@@ -25,18 +26,18 @@ class Owed:
         self.size = 0
 
     def encode(self, response: Any) -> None:
-        """Make the response bytes, and keep them; None, as for acks=0, makes none."""
+        """Encode the response into `reply`. None means: send nothing (acks=0)."""
         reply = [] if response is None else encode_response(self._correlation_id, response, self._version)
         self.reply = reply
         self.size = sum(map(len, reply))
 
 
 class EncodedOwed(Owed):
-    """A reply that will come as bytes."""
+    """A reply that comes later, already encoded."""
 
     __slots__ = ()
 
     def encode(self, response: list[Chunk]) -> None:
-        """Keep the bytes."""
+        """Keep the encoded response as `reply`."""
         self.reply = response
         self.size = sum(map(len, response))

@@ -1,10 +1,10 @@
-"""The listeners: sockets that accept, and the connections they lead to.
+"""The listeners, and the connections that they accept.
 
-Owns binding, accepting and the set of open connections. Must not know requests. Counterpart in Kafka: SocketServer and
-its Acceptor.
+Owns binding, accepting and the set of open connections. Must not know requests.
+Counterparts in Kafka: SocketServer and its Acceptor.
 
-A listener accepts one connection after the other. For one that is too much it waits: the kernel's queue of its socket
-holds the next ones, and the other listeners go on.
+A listener accepts one connection after the other. Beyond a limit it waits with that connection: the kernel queues the
+next ones, and other listeners go on.
 """
 
 import errno
@@ -34,27 +34,27 @@ logger = logging.getLogger("kafka.network.SocketServer")
 acceptor_logger = logging.getLogger("kafka.network.DataPlaneAcceptor")
 selector_logger = logging.getLogger("org.apache.kafka.common.network.Selector")
 
-# The process is out of descriptors or memory: other connections must end before a new one can begin.
+# The process has no descriptors or memory left: other connections must end before a new one can begin.
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _PAUSE_SECONDS: Final = 0.1
-# The first four bytes of requests of HTTP, as the size that they would be.
+# The first four bytes of HTTP requests, read as the size of a frame.
 _HTTP: Final = frozenset(
     int.from_bytes(each, "big")
     for each in (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
 )
-# The head of the record that a handshake of TLS begins with: its type and version 3.x.
+# The first two bytes of a TLS handshake: the type of its first record, and the major version 3.
 _TLS: Final = 0x1603
-# As connections, so acceptors: a bounded turn.
+# An acceptor's turn is bounded, as a connection's is.
 _ACCEPT_AT_ONCE: Final = 16
 
 
-# Answers a frame of a client.
+# As `Dispatch` of a connection, with the session of its client.
 SessionDispatch = Callable[[ClientSession, memoryview], "list[Chunk] | Owed | None"]
 
 
 class AddressInUse(Exception):  # noqa: N818 - what it says
-    """Another process listens there."""
+    """Another process listens on this address."""
 
     def __init__(self, host: str, port: int) -> None:
         super().__init__(f"listeners: {host or '*'}:{port} is in use by another process")
@@ -63,7 +63,7 @@ class AddressInUse(Exception):  # noqa: N818 - what it says
 
 
 def listen(host: str, port: int, backlog: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one, an empty host all addresses, a name the first of its addresses."""
+    """Return a listening socket. Port 0 is any free one, no host is all addresses, a name is its first address."""
     if host:
         family, address = _resolve(host, port)
     else:
@@ -102,7 +102,7 @@ class Server:
         limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008 - immutable
         give_up_files: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`give_up_files` closes descriptors that others can do without, and says whether there were any."""
+        """`give_up_files()` closes descriptors that other parts do not need, and returns whether there were any."""
         self._dispatch = dispatch
         self._give_up_files = give_up_files
         self._clock = clock
@@ -115,17 +115,17 @@ class Server:
         self._connections: dict[Connection, str] = {}
         self._quotas = ConnectionQuotas(limits)
         self._opened = 0
-        self._strangers = ClientWarnings(selector_logger)
-        # Whoever waits for the end of a connection, or for other bounds.
+        self._protocol_warnings = ClientWarnings(selector_logger)
+        # Tasks that wait for the end of a connection, or for other limits.
         self._ended = trio.lowlevel.ParkingLot()
 
     @property
     def connection_count(self) -> int:
-        """How many clients are connected."""
+        """The number of open connections."""
         return len(self._connections)
 
     async def run(self, listeners: Sequence[tuple[str, socket.socket]]) -> None:
-        """Serve named listening sockets until cancelled, and close them."""
+        """Serve named listening sockets until cancelled, then close them."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._outbox.run)
@@ -138,8 +138,8 @@ class Server:
             _close(listeners)
 
     async def stop(self, grace_seconds: float) -> None:
-        """Accept no more, let owed replies leave, close everything."""
-        logger.info("Stopping, with %d connections open", len(self._connections))
+        """Accept no more connections, send owed replies for `grace_seconds` at most, close all connections."""
+        logger.info("Stopping: closing %d connections", len(self._connections))
         self._accepting.cancel()
         for connection in self._connections:
             connection.stop()
@@ -151,7 +151,7 @@ class Server:
         logger.info("Stopped")
 
     def use_limits(self, limits: ConnectionLimits) -> None:
-        """Take connections within other bounds from now on."""
+        """Use other limits for new connections."""
         self._quotas.use(limits)
         self._ended.unpark_all()
 
@@ -173,15 +173,15 @@ class Server:
             except OSError as error:
                 if error.errno in _NO_DESCRIPTORS and self._give_up_files():
                     continue
-                # Mostly a client that went away before its turn came.
-                acceptor_logger.warning("%s: cannot accept: %s", name, error)
+                # Mostly the client went away before it was accepted.
+                acceptor_logger.warning("Listener %s cannot accept a connection and goes on: %s", name, error)
                 if error.errno in _EXHAUSTED:
                     await trio.sleep(_PAUSE_SECONDS)
 
     async def _admit(
         self, listener_name: str, sock: socket.socket, client: tuple[str, int], nursery: trio.Nursery
     ) -> None:
-        """Serve a connection as soon as there may be one more; close it where its address has too many."""
+        """Serve a connection once the limits allow one more. Close it if its address has too many."""
         try:
             await self._wait_for_slot(listener_name)
             self._quotas.add(listener_name, client[0])
@@ -201,9 +201,9 @@ class Server:
             await trio.sleep(delay_ms / 1000)
         while not quotas.has_slot(listener_name):
             await self._ended.park()
-        # Only brokers get here while there is no room: somebody else has to go.
+        # Only connections of the inter-broker listener come here while the broker is full.
         while quotas.is_full() and (victim := self._least_recently_used()) is not None:
-            logger.info("%s: closed, since the broker has max.connections of them", victim.name)
+            logger.info("Closing %s for another broker, because there are max.connections connections", victim.name)
             victim.abort()
             while victim in self._connections:
                 await self._ended.park()
@@ -234,7 +234,7 @@ class Server:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
             host, port = sock.getsockname()[:2]
         except OSError as gone:
-            acceptor_logger.debug("a client left at once: %s", gone)
+            acceptor_logger.debug("A client of listener %s left before it was served: %s", listener_name, gone)
             sock.close()
             return
         self._opened += 1
@@ -252,7 +252,7 @@ class Server:
             self._buffers,
             nursery,
             idle_seconds=self._idle_seconds,
-            on_no_frame=partial(self._warn_of_stranger, listener_name, client),
+            on_no_frame=partial(self._warn_of_protocol, listener_name, client),
         )
         self._connections[connection] = listener_name
         try:
@@ -260,15 +260,15 @@ class Server:
         finally:
             del self._connections[connection]
 
-    def _warn_of_stranger(self, listener_name: str, client: tuple[str, int], size: int) -> None:
+    def _warn_of_protocol(self, listener_name: str, client: tuple[str, int], size: int) -> None:
         host, port = client
         guess = _guess(size)
         message = "%s:%d is disconnected from listener %s, %s (Invalid receive, size = %d)"
-        self._strangers.warn((host, guess), message, host, port, listener_name, guess, size)
+        self._protocol_warnings.warn((host, guess), message, host, port, listener_name, guess, size)
 
 
 def _guess(size: int) -> str:
-    """Return what somebody speaks who announces a request of this size, and whom to ask about it."""
+    """Return the protocol that a client speaks if it announces a request of this size, and a hint for the operator."""
     if size in _HTTP:
         return "it speaks HTTP: is this a browser, a health check or a collector of metrics?"
     if size >> 16 == _TLS:
@@ -277,12 +277,12 @@ def _guess(size: int) -> str:
 
 
 def _without_mapping(address: str) -> str:
-    """An IPv4 client of a socket that serves both families, as itself."""
+    """Return an address without the IPv6 prefix that a socket of both families puts before IPv4."""
     return address.removeprefix("::ffff:") if "." in address else address
 
 
 def resolve_overrides(limits: ConnectionLimits) -> ConnectionLimits:
-    """The limits with addresses for host names. Asks the name server."""
+    """Return the limits with addresses instead of host names. This asks the resolver, and blocks."""
     found = {}
     for host, count in limits.per_ip_overrides.items():
         try:
@@ -294,10 +294,10 @@ def resolve_overrides(limits: ConnectionLimits) -> ConnectionLimits:
 
 
 def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str | int, ...] | tuple[int, bytes]]:
-    """The first address of a host, IPv4 before IPv6; socket.gaierror when there is none."""
+    """Return the first address of a host, IPv4 before IPv6, or raise socket.gaierror."""
     try:
         infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except UnicodeError as error:  # no label of a name is empty or longer than 63 characters
+    except UnicodeError as error:  # a label of the name is empty or longer than 63 characters
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known") from error
     family, _, _, _, address = min(infos, key=lambda info: info[0] != socket.AF_INET)
     return family, address

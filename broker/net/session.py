@@ -1,6 +1,6 @@
-"""The client behind a request: who asks, from where, and through which listener.
+"""The client behind a request: its principal, its address and its listener.
 
-Owns `ClientSession` (what all requests of a connection share) and `RequestContext` (what a handler is told about one
+Owns `ClientSession` (shared by all requests of a connection) and `RequestContext` (passed to a handler with one
 request). Must not know sockets or any message. Counterpart in Kafka: RequestContext.
 """
 
@@ -10,7 +10,7 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 
 
 class RequestContext:
-    """Who asks for what. Equal requests of one connection share one context: nobody may change it."""
+    """The client, API and version of a request. Never changed, because equal requests of a connection share it."""
 
     __slots__ = (
         "api_key",
@@ -49,7 +49,7 @@ class RequestContext:
 
 
 class ClientSession:
-    """What is known of a connection's client, whatever it asks."""
+    """The client of a connection."""
 
     __slots__ = ("_last", "client_address", "connection_id", "listener_name", "principal")
 
@@ -68,7 +68,7 @@ class ClientSession:
         self._last = self._new_context(-1, -1, None)
 
     def context(self, api_key: int, api_version: int, client_id: str | None) -> RequestContext:
-        """The context of a request; mostly that of the request before it, since clients repeat themselves."""
+        """Return the context of a request: the last one again, if API, version and client id are the same."""
         last = self._last
         if last.api_key != api_key or last.api_version != api_version or last.client_id != client_id:
             last = self._last = self._new_context(api_key, api_version, client_id)

@@ -1,8 +1,8 @@
-"""What stands before the handlers where there is an authorizer: requests reach them without what is denied.
+"""Guards: with an authorizer, a handler gets a request without its denied entries.
 
-Owns, for each API, what of a request needs which permission, and how a denial is answered: entry by entry where the API
-answers so, else for the whole. Must not know what a handler does. Some APIs choose themselves what they show or do, and
-have no guard. Without an authorizer nothing stands here.
+Owns, for each API, the permission that each entry of a request needs, and the response to a denial: entry by entry if
+the API answers so, else for the whole request. Must not know what a handler does. The handlers of WITHOUT_GUARD check
+permissions themselves. Without an authorizer there is no guard.
 Counterpart in Kafka: the authHelper calls in KafkaApis.
 """
 
@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
 from ottla.broker.requests.authorizer import Access, Operation, ResourceType
+from ottla.broker.requests.table import ErrorResponse, Handler
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -22,10 +23,7 @@ from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.produce import ProduceRequest
 
-Handler = Callable[[Any, Any], Any]
-ErrorResponse = Callable[[Any, int, ErrorCode], Any]
-
-# In Kafka's words, as clients show them.
+# Kafka's messages, because clients show them.
 _MESSAGES: Final = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
@@ -38,7 +36,7 @@ _DENIED: Final = {
     ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
-# Whose permission counts for the configs of a topic, a broker, its loggers, a client's metrics and a group.
+# By type of a config resource (topic, broker, logger, client metrics, group): the resource that needs the permission.
 _CONFIGS_OF: Final = {
     2: ResourceType.TOPIC,
     4: ResourceType.CLUSTER,
@@ -51,8 +49,8 @@ _SHARE: Final = 2
 _KEYS_FROM_VERSION: Final = 4
 
 
-class Asking(NamedTuple):
-    """A request that wants something, and what its row in the table says that it needs."""
+class Permission(NamedTuple):
+    """The permission that a request needs, as its row in the table says, and the access to check it with."""
 
     access: Access
     context: RequestContext
@@ -60,41 +58,42 @@ class Asking(NamedTuple):
     resource_type: ResourceType
 
     def allows(self, resource_type: ResourceType, *name: str) -> bool:
-        """Whether the row's operation is allowed to a resource."""
+        """Whether the row's operation is allowed on a resource."""
         return self.access.allows(self.context, self.operation, resource_type, *name)
 
     def codes(self, names: Iterable[str]) -> list[ErrorCode]:
-        """How each of the names is answered, going by the row."""
+        """Return the code for each name: NONE, or the denial for the row's type of resource."""
         names = list(names)
         allowed = self.access.allowed(self.context, self.operation, self.resource_type, names)
         return [ErrorCode.NONE if name in allowed else _DENIED[self.resource_type] for name in names]
 
 
-# How each entry of a request is answered; NONE is for the handler.
-Judge = Callable[[Asking, Any, Sequence[Any]], Sequence[ErrorCode]]
+# Returns the code for each entry of a request. Entries with NONE go to the handler.
+Judge = Callable[[Permission, Any, Sequence[Any]], Sequence[ErrorCode]]
 
 
 class Entries(NamedTuple):
-    """An API that names resources one by one: in which field, and in which field of the response it answers them."""
+    """An API whose request names resources in field `asked`, and whose response answers them in field `answered`."""
 
     asked: str
     answered: str
     judge: Judge
     message: Mapping[ErrorCode, str] = MappingProxyType({})
 
-    def handle(self, handler: Handler, error_response: ErrorResponse, asking: Asking, request: Any) -> Any:
-        """Have what is allowed handled, and answer the rest."""
+    def handle(self, handler: Handler, error_response: ErrorResponse, permission: Permission, request: Any) -> Any:
+        """Call the handler with the allowed entries, and return its response with the denied ones added."""
         entries = getattr(request, self.asked)
-        codes = self.judge(asking, request, entries)
+        codes = self.judge(permission, request, entries)
         denied = {code: None for code in codes if code != ErrorCode.NONE}
         if not denied:
-            return handler(request, asking.context)
+            return handler(request, permission.context)
         parts = {code: self._part(request, entries, codes, code) for code in (ErrorCode.NONE, *denied)}
         allowed = parts.pop(ErrorCode.NONE)
-        response = handler(allowed, asking.context) if getattr(allowed, self.asked) else None
-        # Only now: where nobody waits for an answer (acks=0) this closes the connection, and what is allowed is done.
+        response = handler(allowed, permission.context) if getattr(allowed, self.asked) else None
+        # After the handler, because with acks=0 this closes the connection, and the allowed entries must be handled.
         refusals = [
-            self._refused(error_response(each, asking.context.api_version, code), code) for code, each in parts.items()
+            self._refused(error_response(each, permission.context.api_version, code), code)
+            for code, each in parts.items()
         ]
 
         def joined(answer: Any) -> Any:
@@ -121,25 +120,25 @@ class Entries(NamedTuple):
 # Judges
 
 
-def _by_name(asking: Asking, request: object, entries: Sequence[Any]) -> Sequence[ErrorCode]:
-    return asking.codes(entry.name for entry in entries)
+def _by_name(permission: Permission, request: object, entries: Sequence[Any]) -> Sequence[ErrorCode]:
+    return permission.codes(entry.name for entry in entries)
 
 
-def _by_itself(asking: Asking, request: object, entries: Sequence[str]) -> Sequence[ErrorCode]:
-    return asking.codes(entries)
+def _by_itself(permission: Permission, request: object, entries: Sequence[str]) -> Sequence[ErrorCode]:
+    return permission.codes(entries)
 
 
-def _of_epochs(asking: Asking, request: object, entries: Sequence[Any]) -> Sequence[ErrorCode]:
-    """Brokers ask this too, and may know of all topics."""
-    if asking.access.allows(asking.context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, is_told=False):
+def _of_epochs(permission: Permission, request: object, entries: Sequence[Any]) -> Sequence[ErrorCode]:
+    """With permission for cluster actions, which brokers have, every topic is allowed."""
+    if permission.access.allows(permission.context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, log_denial=False):
         return [ErrorCode.NONE] * len(entries)
-    return asking.codes(entry.topic for entry in entries)
+    return permission.codes(entry.topic for entry in entries)
 
 
-def _of_new_topics(asking: Asking, request: object, entries: Sequence[Any]) -> Sequence[ErrorCode]:
-    """Who may create on the cluster may create any topic. One that is named twice is refused for that."""
-    access, context = asking.access, asking.context
-    if access.allows(context, Operation.CREATE, ResourceType.CLUSTER, is_told=False):
+def _of_new_topics(permission: Permission, request: object, entries: Sequence[Any]) -> Sequence[ErrorCode]:
+    """With permission to create on the cluster, all topics are allowed. The handler refuses topics named twice."""
+    access, context = permission.access, permission.context
+    if access.allows(context, Operation.CREATE, ResourceType.CLUSTER, log_denial=False):
         return [ErrorCode.NONE] * len(entries)
     counts = Counter(entry.name for entry in entries)
     allowed = access.allowed(context, Operation.CREATE, ResourceType.TOPIC, counts)
@@ -147,37 +146,39 @@ def _of_new_topics(asking: Asking, request: object, entries: Sequence[Any]) -> S
     return [ErrorCode.NONE if each.name in allowed or counts[each.name] > 1 else denied for each in entries]
 
 
-def _of_configs(asking: Asking, request: object, entries: Sequence[Any]) -> Sequence[ErrorCode]:
-    """Configs of brokers are the cluster's. Of what nobody knows the handler says so."""
+def _of_configs(permission: Permission, request: object, entries: Sequence[Any]) -> Sequence[ErrorCode]:
+    """The configs of brokers belong to the cluster. The handler refuses unknown types of resources."""
 
     def code(entry: Any) -> ErrorCode:
         resource_type = _CONFIGS_OF.get(entry.resource_type)
         if resource_type is None:
             return ErrorCode.NONE
         name = () if resource_type is ResourceType.CLUSTER else (entry.resource_name,)
-        return ErrorCode.NONE if asking.allows(resource_type, *name) else _DENIED[resource_type]
+        return ErrorCode.NONE if permission.allows(resource_type, *name) else _DENIED[resource_type]
 
     return [code(entry) for entry in entries]
 
 
-def _of_coordinators(asking: Asking, request: FindCoordinatorRequest, entries: Sequence[str]) -> Sequence[ErrorCode]:
-    return [_coordinator(asking, request.key_type, key) for key in entries]
+def _of_coordinators(
+    permission: Permission, request: FindCoordinatorRequest, entries: Sequence[str]
+) -> Sequence[ErrorCode]:
+    return [_coordinator(permission, request.key_type, key) for key in entries]
 
 
-def _coordinator(asking: Asking, key_type: int, key: str) -> ErrorCode:
-    access, context = asking.access, asking.context
+def _coordinator(permission: Permission, key_type: int, key: str) -> ErrorCode:
+    access, context = permission.access, permission.context
     if key_type == _SHARE:
         is_allowed = access.allows(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
         return ErrorCode.NONE if is_allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     resource_type = _COORDINATORS_OF.get(key_type)
-    if resource_type is None or asking.allows(resource_type, key):
+    if resource_type is None or permission.allows(resource_type, key):
         return ErrorCode.NONE
     return _DENIED[resource_type]
 
 
 # Guards
 
-Guard = Callable[[Handler, ErrorResponse, Asking, Any], Any]
+Guard = Callable[[Handler, ErrorResponse, Permission, Any], Any]
 
 _TOPICS: Final = Entries("topics", "topics", _by_name)
 _PRODUCED: Final = Entries("topic_data", "responses", _by_name)
@@ -194,68 +195,73 @@ def _check(is_allowed: bool, resource_type: ResourceType) -> None:
         raise KafkaError(_DENIED[resource_type])
 
 
-def _cluster(handler: Handler, error_response: ErrorResponse, asking: Asking, request: Any) -> Any:
-    """Whoever asks must be allowed to do this to the cluster."""
-    _check(asking.allows(ResourceType.CLUSTER), ResourceType.CLUSTER)
-    return handler(request, asking.context)
+def _cluster(handler: Handler, error_response: ErrorResponse, permission: Permission, request: Any) -> Any:
+    """The request needs its row's operation on the cluster."""
+    _check(permission.allows(ResourceType.CLUSTER), ResourceType.CLUSTER)
+    return handler(request, permission.context)
 
 
-def _group(handler: Handler, error_response: ErrorResponse, asking: Asking, request: Any) -> Any:
-    """Whoever asks must be allowed to do this to the group."""
-    _check(asking.allows(ResourceType.GROUP, request.group_id), ResourceType.GROUP)
-    return handler(request, asking.context)
+def _group(handler: Handler, error_response: ErrorResponse, permission: Permission, request: Any) -> Any:
+    """The request needs its row's operation on its group."""
+    _check(permission.allows(ResourceType.GROUP, request.group_id), ResourceType.GROUP)
+    return handler(request, permission.context)
 
 
-def _offset_commit(handler: Handler, error_response: ErrorResponse, asking: Asking, request: Any) -> Any:
-    """Who commits must be allowed to read what it says that it has read."""
-    _check(asking.allows(ResourceType.GROUP, request.group_id), ResourceType.GROUP)
-    of_topics = asking._replace(resource_type=ResourceType.TOPIC)
+def _offset_commit(handler: Handler, error_response: ErrorResponse, permission: Permission, request: Any) -> Any:
+    """The request needs its row's operation on its group and on each topic."""
+    _check(permission.allows(ResourceType.GROUP, request.group_id), ResourceType.GROUP)
+    of_topics = permission._replace(resource_type=ResourceType.TOPIC)
     return _TOPICS.handle(handler, error_response, of_topics, request)
 
 
-def _produce(handler: Handler, error_response: ErrorResponse, asking: Asking, request: ProduceRequest) -> Any:
+def _produce(handler: Handler, error_response: ErrorResponse, permission: Permission, request: ProduceRequest) -> Any:
     if request.transactional_id is not None:
         resource_type = ResourceType.TRANSACTIONAL_ID
-        _check(asking.allows(resource_type, request.transactional_id), resource_type)
-    return _PRODUCED.handle(handler, error_response, asking, request)
+        _check(permission.allows(resource_type, request.transactional_id), resource_type)
+    return _PRODUCED.handle(handler, error_response, permission, request)
 
 
 def _find_coordinator(
-    handler: Handler, error_response: ErrorResponse, asking: Asking, request: FindCoordinatorRequest
+    handler: Handler, error_response: ErrorResponse, permission: Permission, request: FindCoordinatorRequest
 ) -> Any:
-    if asking.context.api_version >= _KEYS_FROM_VERSION:
+    if permission.context.api_version >= _KEYS_FROM_VERSION:
         return Entries("coordinator_keys", "coordinators", _of_coordinators, _MESSAGES).handle(
-            handler, error_response, asking, request
+            handler, error_response, permission, request
         )
-    code = _coordinator(asking, request.key_type, request.key)
+    code = _coordinator(permission, request.key_type, request.key)
     if code == ErrorCode.NONE:
-        return handler(request, asking.context)
-    response = error_response(request, asking.context.api_version, code)
+        return handler(request, permission.context)
+    response = error_response(request, permission.context.api_version, code)
     response.error_message = _MESSAGES[code]
     return response
 
 
 def _init_producer_id(
-    handler: Handler, error_response: ErrorResponse, asking: Asking, request: InitProducerIdRequest
+    handler: Handler, error_response: ErrorResponse, permission: Permission, request: InitProducerIdRequest
 ) -> Any:
-    """An idempotent producer needs no more than a topic that it may write to."""
-    access, context = asking.access, asking.context
+    """Without a transactional id, IDEMPOTENT_WRITE on the cluster or WRITE on any topic is enough."""
+    access, context = permission.access, permission.context
     if request.transactional_id is not None:
-        is_allowed, resource_type = asking.allows(asking.resource_type, request.transactional_id), asking.resource_type
+        is_allowed, resource_type = (
+            permission.allows(permission.resource_type, request.transactional_id),
+            permission.resource_type,
+        )
     else:
         resource_type = ResourceType.CLUSTER
-        is_allowed = access.allows(context, Operation.IDEMPOTENT_WRITE, resource_type, is_told=False)
+        is_allowed = access.allows(context, Operation.IDEMPOTENT_WRITE, resource_type, log_denial=False)
         is_allowed = is_allowed or access.allows_any(context, Operation.WRITE, ResourceType.TOPIC)
     _check(is_allowed, resource_type)
     return handler(request, context)
 
 
 def _create_topics(
-    handler: Handler, error_response: ErrorResponse, asking: Asking, request: CreateTopicsRequest
+    handler: Handler, error_response: ErrorResponse, permission: Permission, request: CreateTopicsRequest
 ) -> Any:
-    """What a new topic is like is told only to those who may see that."""
+    """The response describes only new topics whose configs the client may describe."""
     names = [topic.name for topic in request.topics]
-    shown = asking.access.allowed(asking.context, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, names, is_told=False)
+    shown = permission.access.allowed(
+        permission.context, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, names, log_denial=False
+    )
 
     def hide(response: CreateTopicsResponse) -> CreateTopicsResponse:
         for topic in response.topics:
@@ -265,7 +271,7 @@ def _create_topics(
                 topic.configs = ()
         return response
 
-    response = _NEW_TOPICS.handle(handler, error_response, asking, request)
+    response = _NEW_TOPICS.handle(handler, error_response, permission, request)
     return response.map(hide) if isinstance(response, Deferred) else hide(response)
 
 
@@ -301,7 +307,7 @@ GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.ALTER_PARTITION: _cluster,
     ApiKey.DESCRIBE_PRODUCERS: Entries("topics", "topics", _by_name, _MESSAGES).handle,
 }
-CHOOSE_THEMSELVES: Final = frozenset(
+WITHOUT_GUARD: Final = frozenset(
     {
         ApiKey.FETCH,
         ApiKey.METADATA,
@@ -324,12 +330,12 @@ def guarded(
     error_response: ErrorResponse | None,
     access: Access,
 ) -> Handler:
-    """The handler behind its guard, where it has one."""
+    """Return the handler behind the guard of its API, or the handler itself if there is no guard."""
     guard = GUARDS.get(key)
     if guard is None or error_response is None:
         return handler
 
     def handle(request: Any, context: RequestContext) -> Any:
-        return guard(handler, error_response, Asking(access, context, operation, resource_type), request)
+        return guard(handler, error_response, Permission(access, context, operation, resource_type), request)
 
     return handle

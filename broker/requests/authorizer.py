@@ -1,7 +1,7 @@
-"""Who may do what: the question that handlers and guards put to an authorizer, if there is one.
+"""Permissions: the questions that handlers and guards put to an authorizer.
 
-Owns the vocabulary, the interface, and what follows where nobody was named to ask: everybody may do everything, as in
-Kafka. Must not know any request. Counterparts in Kafka: Authorizer, AuthHelper, AclEntry.supportedOperations.
+Owns the operations, the types of resources and the interface. Without an authorizer everything is allowed, as in Kafka.
+Must not know any request. Counterparts in Kafka: Authorizer, AuthHelper, AclEntry.supportedOperations.
 """
 
 import logging
@@ -17,7 +17,7 @@ CLUSTER_NAME: Final = "kafka-cluster"
 
 
 class Operation(IntEnum):
-    """What a principal may be allowed to do. Counterpart: AclOperation."""
+    """An operation that a principal may be allowed to perform. Counterpart in Kafka: AclOperation."""
 
     NONE = 0
     READ = 3
@@ -33,7 +33,7 @@ class Operation(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """What it may be done to. Counterpart: ResourceType."""
+    """A type of resource that an operation is performed on. Counterpart in Kafka: ResourceType."""
 
     NONE = 0
     TOPIC = 2
@@ -42,7 +42,7 @@ class ResourceType(IntEnum):
     TRANSACTIONAL_ID = 5
 
 
-# What can be done to each at all.
+# The operations that each type of resource has.
 SUPPORTED: Final = {
     ResourceType.TOPIC: (
         Operation.READ,
@@ -75,19 +75,19 @@ _ALL: Final = {resource_type: _bits(operations) for resource_type, operations in
 
 
 class Authorizer(Protocol):
-    """Decides, from what it holds in memory: it is asked on the loop."""
+    """Decides whether operations are allowed. It must answer from memory, because it is called on the loop."""
 
     def authorize(self, context: RequestContext, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Whether who sent a request may do this to that resource."""
+        """Whether the principal of a request may perform the operation on that resource."""
         ...
 
     def authorize_any(self, context: RequestContext, operation: Operation, resource_type: ResourceType) -> bool:
-        """Whether there is any resource of that type to which it may be done."""
+        """Whether the principal may perform the operation on any resource of that type."""
         ...
 
 
 class Access:
-    """The questions as handlers put them. Without an authorizer the answer is yes."""
+    """The questions that handlers ask. Without an authorizer everything is allowed."""
 
     __slots__ = ("authorizer",)
 
@@ -101,12 +101,12 @@ class Access:
         resource_type: ResourceType,
         name: str = CLUSTER_NAME,
         *,
-        is_told: bool = True,
+        log_denial: bool = True,
     ) -> bool:
-        """Whether it is allowed; a denial is told to the operator, unless the client did not ask for just that."""
+        """Whether the operation is allowed. `log_denial` is for operations that the client itself has asked for."""
         if self.authorizer is None or self.authorizer.authorize(context, operation, resource_type, name):
             return True
-        if is_told:
+        if log_denial:
             logger.info(
                 "Principal %s from %s is denied %s on %s %s",
                 context.principal,
@@ -124,29 +124,31 @@ class Access:
         resource_type: ResourceType,
         names: Iterable[str],
         *,
-        is_told: bool = True,
+        log_denial: bool = True,
     ) -> set[str]:
-        """Those of the names to which it is allowed; each is asked for once."""
+        """Return the names on which the operation is allowed. Each name is checked once."""
         found = set(names)
         if self.authorizer is None:
             return found
-        return {each for each in found if self.allows(context, operation, resource_type, each, is_told=is_told)}
+        return {each for each in found if self.allows(context, operation, resource_type, each, log_denial=log_denial)}
 
     def allows_any(self, context: RequestContext, operation: Operation, resource_type: ResourceType) -> bool:
-        """Whether it is allowed to any resource of that type."""
+        """Whether the operation is allowed on any resource of that type."""
         return self.authorizer is None or self.authorizer.authorize_any(context, operation, resource_type)
 
     def operations(self, context: RequestContext, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
-        """All that is allowed to a resource, a bit for each, as clients are told."""
+        """Return the operations that are allowed on a resource, as the bits of responses."""
         if self.authorizer is None:
             return _ALL[resource_type]
         allowed = [
-            each for each in SUPPORTED[resource_type] if self.allows(context, each, resource_type, name, is_told=False)
+            each
+            for each in SUPPORTED[resource_type]
+            if self.allows(context, each, resource_type, name, log_denial=False)
         ]
         return _bits(allowed)
 
     def cluster_operations(self, context: RequestContext) -> int:
-        """All that is allowed to the cluster; nothing to whom not even that may be told."""
+        """As `operations`, for the cluster. Without permission to describe the cluster it is 0."""
         if not self.allows(context, Operation.DESCRIBE, ResourceType.CLUSTER):
             return 0
         return self.operations(context, ResourceType.CLUSTER)

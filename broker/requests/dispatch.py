@@ -1,14 +1,12 @@
-"""The one place through which every request goes.
+"""The one place that every request passes.
 
-`Apis.dispatch` decodes a frame, calls its handler, and encodes the reply; it counts, times, and
-turns what handlers raise into answers. Must not know sockets, nor what any handler does.
-Counterparts in Kafka: KafkaApis.handle, RequestChannel.Metrics.
+`Apis.dispatch` decodes a frame, calls its handler and encodes the response. It turns exceptions of handlers into
+responses. Must not know sockets, nor what a handler does. Counterpart in Kafka: KafkaApis.handle.
 """
 
 import logging
 import struct
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ottla.broker.loop.deferred import CloseConnection, Deferred
@@ -36,36 +34,27 @@ logger = logging.getLogger("kafka.server.KafkaApis")
 
 
 class Api:
-    """A row with its handler, and what is counted about it."""
+    """A row of the table with its handler."""
 
-    __slots__ = ("error_response", "failures", "handler", "requests", "row", "seconds")
+    __slots__ = ("error_response", "handler", "row")
 
     def __init__(self, row: Row, handler: Handler, error_response: ErrorResponse | None = None) -> None:
         self.row = row
         self.handler = handler
         self.error_response = error_response
-        self.requests = 0
-        self.failures = 0
-        self.seconds = 0.0
 
 
 _KEY_AND_VERSION: Final = struct.Struct(">I")
 
 
 class Apis:
-    """What can be reached from the network."""
+    """The APIs that clients and other brokers can call."""
 
-    def __init__(
-        self,
-        apis: Iterable[Api],
-        large_requests: LargeRequests | None = None,
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
-        """Without `large_requests`, requests of many elements end the connection."""
+    def __init__(self, apis: Iterable[Api], large_requests: LargeRequests | None = None) -> None:
+        """Without `large_requests`, a request of many elements ends its connection."""
         self.apis = tuple(apis)
         self._large_requests = large_requests
-        self._clock = clock
-        # By both numbers as they stand at the head of a frame: one look-up says whether a request is served.
+        # By key and version, as they stand at the head of a frame: one look-up finds whether a request is served.
         self._served: dict[int, Api] = {
             api.row.key << 16 | version: api
             for api in self.apis
@@ -73,14 +62,12 @@ class Apis:
         }
 
     def dispatch(self, session: ClientSession, frame: memoryview) -> list[Chunk] | Owed | None:
-        """Answer a frame. DecodeError and CloseConnection end the connection."""
-        started = self._clock()
+        """Return the reply to a frame, or None for none. DecodeError and CloseConnection end the connection."""
         if len(frame) < 4:
             raise DecodeError("a request without a header")
         api = self._served.get(_KEY_AND_VERSION.unpack_from(frame)[0])
         if api is None:
             return self._unsupported(frame)
-        api.requests += 1
         try:
             header, request = decode_request(frame)
         except ManyElements:
@@ -102,30 +89,25 @@ class Apis:
             raise
         except Exception as error:
             return encode_response(header.correlation_id, _failed(api, request, context, error), version)
-        finally:
-            api.seconds += self._clock() - started
 
     def _dispatch_large(self, session: ClientSession, api: Api, frame: memoryview) -> Owed:
-        """Have it answered later; the connection is muted until then."""
+        """Return a reply that comes later. The connection is muted until then."""
         if self._large_requests is None:
             raise DecodeError("a request of many elements")
 
-        def respond(header: RequestHeader, request: Any) -> Any:
+        def handle(header: RequestHeader, request: Any) -> Any:
             context = session.context(header.api_key, header.api_version, header.client_id)
-            started = self._clock()
             try:
                 return api.handler(request, context)
             except (CloseConnection, DecodeError):
                 raise
             except Exception as error:
                 return _failed(api, request, context, error)
-            finally:
-                api.seconds += self._clock() - started
 
-        return EncodedOwed(self._large_requests.carry_out(frame, respond), -1, -1)
+        return EncodedOwed(self._large_requests.answer(frame, handle), -1, -1)
 
     def _unsupported(self, frame: memoryview) -> list[Chunk]:
-        """Close, unless a client asks for the versions in a version that is not known yet."""
+        """Return error 35 for ApiVersions of an unknown version. Raise DecodeError for any other request."""
         header = _header(frame)
         if header.api_key != ApiKey.API_VERSIONS:
             raise DecodeError(f"no API {header.api_key} in version {header.api_version}")
@@ -143,13 +125,14 @@ def _header(frame: memoryview) -> RequestHeader:
 
 
 def _failed(api: Api, request: Any, context: RequestContext, error: Exception) -> Any:
-    """The answer to a request that failed as a whole."""
-    api.failures += 1
+    """Return the response to a request that failed as a whole."""
     if isinstance(error, KafkaError):
         code = error.code
     else:
         code = ErrorCode.UNKNOWN_SERVER_ERROR
-        logger.error("A bug: %s failed for %r", api.row.key.name, context, exc_info=error)
+        logger.error(
+            "A bug: %s failed for %r, the client gets UNKNOWN_SERVER_ERROR", api.row.key.name, context, exc_info=error
+        )
     if api.error_response is None:
         raise CloseConnection(f"{api.row.key.name} has no form for {code.name}") from error
     return api.error_response(request, context.api_version, code)
@@ -160,9 +143,9 @@ def build_apis(
     access: Access | None = None,
     large_requests: LargeRequests | None = None,
 ) -> Apis:
-    """The table with its handlers, guarded where there is access to be denied, and logged where that is wanted.
+    """Return the rows of the table that have a handler.
 
-    A row without a handler is not offered.
+    The handlers are guarded if there is an authorizer, and logged if the request logger is at DEBUG.
     """
     apis = []
     for row in TABLE:

@@ -1,10 +1,9 @@
-"""What clients ask and are answered, a line for each request: for an operator who asks for that.
+"""The request log: a line for each request with its response, if the request logger is at DEBUG.
 
-Owns what of a message is told: the sizes of bytes and records instead of what they hold, and no values of changed
-configs, which may be secrets. Must not know any API. Counterparts in Kafka: the request logger of RequestChannel,
-RequestConvertToJson.
-
-Whether requests are logged is decided when the handlers are bound: nothing is asked of a request where they are not.
+Owns the form of a message in the log: bytes and records are their sizes, and the values of changed configs are hidden,
+because they may be secrets. Must not know any API. The level is checked once, when handlers are bound, so that without
+the log a request costs nothing more.
+Counterparts in Kafka: the request logger of RequestChannel, RequestConvertToJson.
 """
 
 import json
@@ -15,48 +14,47 @@ from typing import Any, Final
 
 from ottla.broker.loop.deferred import CloseConnection, Deferred
 from ottla.broker.net.session import RequestContext
+from ottla.broker.requests.table import Handler
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.schema import ArrayOf, Message, Struct, StructOf, WireType, fields
 from ottla.wire.uuids import uuid_text
 
 logger = logging.getLogger("kafka.request.logger")
 
-_KEEPS_VALUES_SECRET: Final = (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS)
-
-Handler = Callable[[Any, Any], Any]
+_WITH_SECRET_VALUES: Final = (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS)
 
 
 def logged(key: ApiKey, handler: Handler, clock: Callable[[], float] = time.perf_counter) -> Handler:
-    """The handler, which logs its requests if their logger is at DEBUG now."""
+    """Return a handler that logs its requests; the handler itself, if the request logger is not at DEBUG."""
     if not logger.isEnabledFor(logging.DEBUG):
         return handler
 
     def handle(request: Message, context: RequestContext) -> Any:
         started = clock()
-        # Now, as what waits for its reply must not keep the buffer that its request lies in.
+        # Described now, because a request that waits for its reply must not keep the receive buffer.
         asked = describe(request, context.api_version, key)
 
-        def tell(answer: object, local_ms: float) -> None:
-            _tell(key, context, asked, answer, local_ms, (clock() - started) * 1000)
+        def log(answer: object, local_ms: float) -> None:
+            _log(key, context, asked, answer, local_ms, (clock() - started) * 1000)
 
         try:
             response = handler(request, context)
         except Exception as error:
-            tell(repr(error), (clock() - started) * 1000)
+            log(repr(error), (clock() - started) * 1000)
             raise
         local_ms = (clock() - started) * 1000
         if not isinstance(response, Deferred):
-            tell(_answer(response, context, key), local_ms)
+            log(_answer(response, context, key), local_ms)
             return response
-        # A deferred tells one waiter, and that is the connection: this one stands between them.
+        # A second Deferred, because one Deferred calls one waiter, and that is the connection.
         outer: Deferred[Any] = Deferred(response.applied, response.abandon)
 
         def complete(answer: Any) -> None:
-            tell(_answer(answer, context, key), local_ms)
+            log(_answer(answer, context, key), local_ms)
             outer.complete(answer)
 
         def close(reason: CloseConnection) -> None:
-            tell(repr(reason), local_ms)
+            log(repr(reason), local_ms)
             outer.close(reason)
 
         response.then(complete, close)
@@ -69,9 +67,7 @@ def _answer(response: Message | None, context: RequestContext, key: ApiKey) -> o
     return None if response is None else describe(response, context.api_version, key)
 
 
-def _tell(
-    key: ApiKey, context: RequestContext, asked: object, answer: object, local_ms: float, total_ms: float
-) -> None:
+def _log(key: ApiKey, context: RequestContext, asked: object, answer: object, local_ms: float, total_ms: float) -> None:
     completed = {
         "requestHeader": {
             "requestApiKey": context.api_key,
@@ -92,14 +88,14 @@ def _tell(
 
 
 def describe(message: Struct, version: int, key: ApiKey) -> dict[str, object]:
-    """The fields of a message that `version` has, by Kafka's names."""
+    """Return the fields that a message has in `version`, by Kafka's names."""
     found: dict[str, object] = {}
     for field in fields(type(message)):
         if version in field.versions:
             name = field.kafka_name[0].lower() + field.kafka_name[1:]
             value = getattr(message, field.name)
             if isinstance(field.type, ArrayOf | StructOf) or field.type.kafka_name == "uuid" or not _has_size(value):
-                hidden = name == "value" and key in _KEEPS_VALUES_SECRET
+                hidden = name == "value" and key in _WITH_SECRET_VALUES
                 found[name] = "[hidden]" if hidden else _describe(value, field.type, version, key)
             else:
                 found[f"{name}SizeInBytes"] = len(value)

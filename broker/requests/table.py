@@ -1,7 +1,7 @@
-"""The table of what this broker answers: the versions of each API, and what a request of it needs permission for.
+"""The table of APIs: the versions that this broker answers, and the permission that a request needs.
 
-Owns one row per API: the versions advertised and served, and the operation on the kind of resource that an authorizer
-is asked about. Must not know sockets, nor what any handler does. Counterparts in Kafka: ApiKeys, ApiVersionManager.
+Owns one row per API: the versions advertised and served, and the operation and type of resource that an authorizer
+checks. Must not know sockets, nor what a handler does. Counterparts in Kafka: ApiKeys, ApiVersionManager.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,17 +12,17 @@ from ottla.wire.api_keys import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.types import VersionRange
 
-# (request, context) -> response | Deferred | None. Typed where it is written; here all messages are alike.
+# (request, context) -> response | Deferred | None. The handlers have exact types; here all messages are alike.
 Handler = Callable[[Any, Any], Any]
 # (request, version, error) -> response
 ErrorResponse = Callable[[Any, int, ErrorCode], Any]
 
-# A handler, and what answers where it failed; None where nothing can.
+# A handler, and the function for its response to an error; None if the API has no such response.
 Bound = tuple[Handler, ErrorResponse | None]
 
 
 class Row(NamedTuple):
-    """An API as this broker offers it. `served` is narrower where versions are told but not answered."""
+    """An API that this broker offers. `served` is set if some advertised versions are not answered."""
 
     key: ApiKey
     advertised: str
@@ -32,7 +32,7 @@ class Row(NamedTuple):
 
 
 TABLE: Final = (
-    # librdkafka takes a broker without Produce 0-2 for one that knows no compression; they are told, and closed.
+    # Produce 0-2 are advertised, because librdkafka needs them for compression, but they close the connection.
     Row(ApiKey.PRODUCE, "0-11", Operation.WRITE, ResourceType.TOPIC, served="3-11"),
     Row(ApiKey.FETCH, "4-17", Operation.READ, ResourceType.TOPIC),
     Row(ApiKey.LIST_OFFSETS, "1-9", Operation.DESCRIBE, ResourceType.TOPIC),
@@ -76,5 +76,5 @@ TABLE: Final = (
 
 
 def advertised(keys: Iterable[ApiKey]) -> dict[ApiKey, VersionRange]:
-    """Return the versions that are advertised of these APIs, in the order of the table."""
+    """Return the advertised versions of these APIs, in the order of the table."""
     return {row.key: VersionRange.parse(row.advertised) for row in TABLE if row.key in keys}

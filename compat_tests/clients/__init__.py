@@ -1,1 +1,1 @@
-"""What stock clients produce, consume and administer."""
+"""Stock clients: producing, consuming and administration."""

@@ -1,4 +1,4 @@
-"""What admin clients and Kafka's tools ask about a cluster, and the deletion of records."""
+"""Admin clients and Kafka's tools describe a cluster, and delete records."""
 
 import json
 import re
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def filled(broker: Broker, topic: str) -> str:
-    """A topic of three partitions with five records in the first."""
+    """Create a topic of three partitions with five records in the first one; return its name."""
     create_topic(broker.bootstrap, topic, 3)
     PRODUCERS["kafka-python"](broker.bootstrap, topic, RECORDS, "none")
     return topic
@@ -78,7 +78,7 @@ def test_a_position_with_a_leader_epoch_is_confirmed_and_read_from(broker: Broke
 
 
 def offsets(broker: Broker, topic: str, time: str) -> list[int]:
-    """Of each partition, as the tool prints them."""
+    """Return the tool's output for each partition."""
     printed = tool(broker, "GetOffsetShell", "--topic", topic, "--time", time)
     return [int(each) for each in re.findall(rf"^{topic}:\d+:(\d+)$", printed, re.MULTILINE)]
 

@@ -1,8 +1,8 @@
-"""Every call of stock admin clients that Ottla's APIs serve has the answer that Apache Kafka gives, refusals too.
+"""Every call of stock admin clients that Ottla serves has the same result as with Apache Kafka, also refusals.
 
-The calls are made one after another on both brokers; those that only look are repeated until both tell the same, since
-a KRaft broker takes in what it has answered some time later. test_configs.py has what changes configs. Features are
-left out: there are none without KRaft.
+The calls are made one after the other on both brokers. Calls that only read are repeated until both results are equal,
+because a KRaft broker applies a change some time after its response. test_configs.py has the changes of configs.
+Features are left out, because without KRaft there are none.
 """
 
 import contextlib
@@ -29,13 +29,13 @@ python: Any = kafka
 py_admin: Any = kafka.admin
 
 TRIES = 50
-# What no two brokers have in common.
+# Values that differ between all brokers.
 OWN = {"cluster_id", "host", "port", "topic_id", "throttle_time_ms", "log_dir", "last_timestamp", "total_bytes"}
 OWN |= {"usable_bytes", "producer_id", "orig_broker_name"}
-# Configs that Kafka 4.0 dropped, one that it gave another default, and one that 4.1 sets for a cluster when it is made.
+# Configs that Kafka 4.0 dropped, one with another default there, and one that 4.1 sets for each new cluster.
 OWN |= {"message.downconversion.enable", "message.format.version", "message.timestamp.difference.max.ms"}
 OWN |= {"message.timestamp.after.max.ms", "min.insync.replicas"}
-# What versions of APIs have that are beyond Ottla's.
+# Fields of API versions that Ottla does not have.
 OWN |= {"is_cordoned", "is_fenced"}
 SET = rd_admin.AlterConfigOpType.SET
 
@@ -43,7 +43,7 @@ Call = Callable[[Any], Any]
 
 
 class Librdkafka(AdminClient):
-    """An admin client that knows where it is connected."""
+    """An admin client with its bootstrap address."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__({"bootstrap.servers": bootstrap})
@@ -202,7 +202,7 @@ def produce(bootstrap: str, topic: str) -> None:
 
 
 def plain(value: Any) -> Any:
-    """An answer as data that can be compared, without what each broker has of its own."""
+    """Return an answer as data to compare, without values that differ between all brokers."""
     if hasattr(value, "result") and hasattr(value, "exception"):
         value = value.exception(PATIENCE_S) or value.result()
     if isinstance(value, confluent_kafka.KafkaException):

@@ -1,6 +1,6 @@
-"""Stock admin clients and Kafka's own tool read and change the configs of topics and brokers, and levels of loggers.
+"""Stock admin clients and Kafka's tool read and change the configs of topics and brokers, and levels of loggers.
 
-Neither library has a name for what holds for all brokers, nor do they know loggers: these are left to the tool.
+Only the tool changes the defaults of all brokers and loggers, because neither library supports them.
 """
 
 import re
@@ -24,7 +24,7 @@ librdkafka: Any = confluent_kafka.admin
 TOPIC, BROKER = librdkafka.ResourceType.TOPIC, librdkafka.ResourceType.BROKER
 OPERATIONS = librdkafka.AlterConfigOpType
 SET, DELETE, APPEND, SUBTRACT = OPERATIONS.SET, OPERATIONS.DELETE, OPERATIONS.APPEND, OPERATIONS.SUBTRACT
-# What is changed of brokers here, and is taken back after each test.
+# The configs of brokers that tests change, and that are restored after each test.
 CHANGED = ("log.retention.ms", "message.max.bytes")
 
 Change = tuple[str, Any, str | None]
@@ -46,7 +46,7 @@ def python_client(broker: Broker) -> Iterator[KafkaAdminClient]:
 
 @pytest.fixture
 def broker_id(client: AdminClient, python_client: KafkaAdminClient) -> Iterator[str]:
-    """The broker's number."""
+    """Return the broker's id."""
     (found,) = client.list_topics(timeout=PATIENCE_S).brokers
     yield str(found)
     taken_back = ConfigResource("broker", str(found), dict.fromkeys(CHANGED, ("DELETE", None)))
@@ -55,14 +55,14 @@ def broker_id(client: AdminClient, python_client: KafkaAdminClient) -> Iterator[
 
 @pytest.fixture
 def retention_of_all_brokers(broker: Broker) -> Iterator[str]:
-    """How long records are kept if neither a topic nor a broker says otherwise."""
+    """Return the default of retention for all brokers and topics."""
     configs_tool(broker, "--broker-defaults", "--alter", "--add-config", "log.retention.ms=86400000")
     yield "86400000"
     configs_tool(broker, "--broker-defaults", "--alter", "--delete-config", "log.retention.ms")
 
 
 def configs_tool(broker: Broker, *arguments: str) -> list[str]:
-    """What Kafka's tool prints; it fails if that does."""
+    """Return the output of Kafka's tool; fail if the tool fails."""
     return run_tool("kafka.admin.ConfigCommand", "--bootstrap-server", broker.bootstrap, *arguments).splitlines()
 
 
@@ -81,7 +81,7 @@ def replace(client: AdminClient, kind: Any, name: str, configs: dict[str, str]) 
 
 
 def eventually(look: Callable[[], object], expected: object) -> None:
-    """Look until it is so: a KRaft broker takes in what was answered already some time later."""
+    """Repeat `look` until it returns `expected`, because a KRaft broker applies a change after its response."""
     deadline = time.monotonic() + PATIENCE_S
     while (found := look()) != expected and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -89,21 +89,21 @@ def eventually(look: Callable[[], object], expected: object) -> None:
 
 
 def told(client: AdminClient, kind: Any, name: str, key: str) -> tuple[str, str]:
-    """A config's value and its source, as librdkafka is told of them."""
+    """Return a config's value and source, by librdkafka."""
     (future,) = client.describe_configs([librdkafka.ConfigResource(kind, name)]).values()
     config = future.result(PATIENCE_S)[key]
     return config.value, librdkafka.ConfigSource(config.source).name
 
 
 def synonyms(client: KafkaAdminClient, kind: str, name: str, key: str) -> list[tuple[str, str, str]]:
-    """All values that there are for a config, as kafka-python is told of them."""
+    """Return all values of a config, by kafka-python."""
     asked = ConfigResource(kind, name, [key])
     described = client.describe_configs([asked], include_synonyms=True, config_filter="all")
     return [(each["name"], each["value"], each["source"]) for each in described[kind][name][key]["synonyms"]]
 
 
 def first_synonym(client: KafkaAdminClient, kind: str, name: str, key: str) -> tuple[str, str, str] | None:
-    """The value in force; None where that is a default whose key has another name."""
+    """Return the effective value; None if it is a default whose key has another name."""
     return next(iter(synonyms(client, kind, name, key)), None)
 
 
@@ -216,7 +216,7 @@ def test_kafka_python_changes_and_resets_configs(
         ("broker", broker_id, "log.retention.ms", "DYNAMIC_BROKER_CONFIG"),
     ):
         for incremental, value in ((True, "86400000"), (False, "96400000")):
-            # This refuses what it is not told to be changeable.
+            # This client refuses keys that the broker did not declare as changeable.
             wanted = ConfigResource(kind, name, {key: value})
             assert python_client.alter_configs([wanted], incremental=incremental)[kind][name] == "OK"
             eventually(partial(first_synonym, python_client, kind, name, key), (key, value, source))

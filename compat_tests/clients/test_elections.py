@@ -1,4 +1,4 @@
-"""Stock admin clients and Kafka's own tool ask for elections of leaders; on one broker there is none to hold."""
+"""Stock admin clients and Kafka's tool request leader elections; on one broker no election is needed."""
 
 import json
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def broker() -> Iterator[Broker]:
 
 
 def tool(broker: Broker, *arguments: str) -> list[str]:
-    """Return what the tool prints; a broker that it asked again would print nothing else."""
+    """Return the tool's output, which would be the same after a retry."""
     return run_tool(TOOL, "--bootstrap-server", broker.bootstrap, *arguments).splitlines()
 
 

@@ -1,6 +1,6 @@
-"""Replicas move between the log directories of Ottla as between those of Kafka 3.9.2, and Kafka's tools see it.
+"""Replicas move between log directories of Ottla as in Kafka 3.9.2, and Kafka's tools show the moves.
 
-Both have two directories, and are asked alike, move for move.
+Both brokers have two directories, and get the same requests.
 """
 
 import json
@@ -67,7 +67,7 @@ def test_replicas_move_alike_on_the_wire(both: Both, version: int) -> None:
     both.differences.clear()
     both.begin("AlterReplicaLogDirs", version)
     early = both.new_name()
-    # Where a topic is to be that is not there yet.
+    # The directory of a topic that does not exist yet.
     move(both, path(both, "two"), early)
     both.ask_without_comparing(
         "CreateTopics",
@@ -93,7 +93,7 @@ def test_replicas_move_alike_on_the_wire(both: Both, version: int) -> None:
 
 
 def printed_by(tools: Tools, side: Side, topic: str, plan: Path) -> list[Printed]:
-    """What the tools print while a topic of two partitions moves to the second directory."""
+    """Return the tools' output while a topic of two partitions moves to the second directory."""
     there = [str(side.broker.data / "two")]
     moves = [{"topic": topic, "partition": index, "replicas": [1], "log_dirs": there} for index in (0, 1)]
     plan.write_text(json.dumps({"version": 1, "partitions": moves}))

@@ -1,4 +1,4 @@
-"""Ottla and Apache Kafka go on in each other's log directories, and metadata moves between all forms that it has."""
+"""Ottla and Apache Kafka continue each other's log directories, and metadata is converted between all its forms."""
 
 import contextlib
 import shutil
@@ -23,26 +23,26 @@ SETTINGS = ("broker.id=1", "offsets.topic.replication.factor=1", "zookeeper.sess
 
 @pytest.fixture
 def zookeeper(tmp_path: Path) -> Iterator[ZooKeeper]:
-    """A server that ends sessions soon."""
+    """Yield a server with short sessions."""
     with running(tmp_path / "zookeeper", ["tickTime=200"]) as server:
         yield server
 
 
 class Place:
-    """One log directory, in which one broker after the other is at work."""
+    """A log directory that one broker after the other uses."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.broker: Broker | None = None
 
     def open(self, kind: type[Broker], *settings: str) -> Broker:
-        """Start a broker there."""
+        """Start a broker on the directory."""
         self.broker = kind(self.folder, [*SETTINGS, *settings])
         self.broker.start()
         return self.broker
 
     def end(self, how: str, zookeeper: ZooKeeper | None = None) -> None:
-        """Stop it, or kill it, and wait until ZooKeeper has given it up."""
+        """Stop or kill the broker, and wait until its session in ZooKeeper has ended."""
         if self.broker is not None:
             broker, self.broker = self.broker, None
             getattr(broker, how)()
@@ -51,7 +51,7 @@ class Place:
 
 
 def transaction_indexes(place: Place) -> dict[Path, bytes]:
-    """The files that tell of aborted transactions."""
+    """Return the transaction indexes with their bytes."""
     return {path: path.read_bytes() for path in (place.folder / "log").glob("*/*.txnindex") if path.stat().st_size}
 
 
@@ -71,7 +71,7 @@ def wait_until_gone(zookeeper: ZooKeeper) -> None:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    """A directory; whoever is at work there at the end is stopped."""
+    """Yield a directory, and stop its broker at the end."""
     place = Place(tmp_path)
     with contextlib.closing(contextlib.ExitStack()) as stack:
         stack.callback(place.end, "kill")
@@ -85,14 +85,14 @@ def ottla_metadata(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def moved(*arguments: object) -> str:
-    """Run `ottla metadata`, which is to succeed."""
+    """Return the output of `ottla metadata`, which must succeed."""
     done = ottla_metadata(*arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def without_configs(found: dict[str, Any]) -> dict[str, Any]:
-    """What a log directory of ZooKeeper mode does not tell is left out."""
+    """Leave out metadata that a log directory of ZooKeeper mode does not have."""
     return {key: value for key, value in found.items() if key != "configs"}
 
 
@@ -115,7 +115,7 @@ def test_each_goes_on_in_the_directory_of_the_other(
         assert bool(aborted) == (first is QuickKafka)
         broker = place.open(kind, connect)
         assert observed(broker) == expected
-        # After a crash they were made anew.
+        # After a crash they are created anew.
         assert transaction_indexes(place) == aborted
         history.go_on(broker)
         expected = observed(broker)
@@ -157,7 +157,7 @@ def test_a_directory_of_kraft_moves_to_ottla(place: Place, tmp_path: Path) -> No
     own = ("--override", f"log.dirs={log}")
     assert "topics new" in moved("import", log, *own)
     assert " 0 topics new, 0 changed" in moved("import", log, *own)
-    # A directory that is nobody's future is left as it was.
+    # A future directory without a current one stays as it was.
     elsewhere = ("--override", f"log.dirs={tmp_path / 'elsewhere'}")
     moved("import", copy, *elsewhere)
     assert "version=1" in (copy / "meta.properties").read_text()

@@ -1,4 +1,4 @@
-"""Transactional clients of a broker that has no transactions: each is refused at once, and told why. Ottla alone."""
+"""Transactional clients of Ottla, which has no transactions: each is refused at once with a reason."""
 
 import asyncio
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def ottla() -> Iterator[Broker]:
 
 
 def is_named_once(broker: Broker, transactional_id: str) -> bool:
-    """Wait for the warning that names an id, and say whether there is one of it."""
+    """Wait for the warning about an id, and return whether there is only one."""
 
     def count() -> int:
         return sum(repr(transactional_id) in line for line in broker.output().splitlines() if "WARN" in line)

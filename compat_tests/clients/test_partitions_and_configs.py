@@ -1,4 +1,4 @@
-"""Stock admin clients and Kafka's own tools add partitions; topics' configs that survive a kill."""
+"""Stock admin clients and Kafka's tools add partitions; configs of topics survive a kill."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ def broker() -> Iterator[Broker]:
 
 
 def count_partitions(broker: Broker, topic: str) -> int:
-    """Return how many partitions clients see, each with a leader."""
+    """Return the count of partitions with a leader in a client's metadata."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     partitions = admin.list_topics(topic, PATIENCE_S).topics[topic].partitions
     assert all(each.leader >= 0 for each in partitions.values())

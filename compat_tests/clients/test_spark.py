@@ -1,4 +1,4 @@
-"""Spark's own Kafka source and sink, unchanged: batches and streams, all ways to say which records are wanted."""
+"""Spark's Kafka source and sink, unchanged: batches and streams, with all options that choose records."""
 
 import json
 import time
@@ -26,7 +26,7 @@ RECORDS = [
     Sent(b"headers", b"some", (("trace", b"1"), ("trace", b"2"), ("empty", None))),
 ]
 SCHEMA = "key binary, value binary, headers array<struct<key: string, value: binary>>, partition int"
-# An hour ago, in milliseconds; what is older than a week may be deleted at any time.
+# An hour ago in milliseconds, because records older than a week may be deleted at any time.
 NOON = int(time.time()) * 1000 - 3_600_000
 
 
@@ -48,18 +48,18 @@ class Kafka:
         return [Sent(row.key, row.value, tuple((h.key, h.value) for h in row.headers or ())) for row in rows]
 
     def values(self, **options: str) -> list[bytes]:
-        """Read a batch of which only the values matter."""
+        """Read the values of a batch."""
         return [bytes(row.value) for row in self.read(**options)]
 
     def write(self, topic: str, records: Sequence[Sent], partition: int | None = 0) -> None:
         """Write a batch, headers included."""
         rows = [(r.key, r.value, list(r.headers) or None, partition) for r in records]
-        # In one task, which keeps their order.
+        # In one task, to keep their order.
         frame = self.spark.createDataFrame(rows, SCHEMA).coalesce(1)
         self._with(frame.write, {"topic": topic, "includeHeaders": "true"}).save()
 
     def copy(self, target: str, checkpoint: Path, **options: str) -> list[int]:
-        """Stream what there is now to another topic; return how many records each batch read."""
+        """Stream the current records to another topic; return the count of records of each batch."""
         source = self._with(self.spark.readStream, {"startingOffsets": "earliest", **options}).load()
         sink = self._with(source.select("key", "value").writeStream, {"topic": target})
         query = sink.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
@@ -71,7 +71,7 @@ class Kafka:
 
     @contextmanager
     def copying(self, target: str, checkpoint: Path, trigger: dict[str, str], **options: str) -> Iterator[None]:
-        """Stream all to another topic for as long as the block lasts."""
+        """Stream all records to another topic during the block."""
         source = self._with(self.spark.readStream, {"startingOffsets": "earliest", **options}).load()
         sink = self._with(source.select("key", "value").writeStream, {"topic": target})
         query = sink.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
@@ -109,7 +109,7 @@ def groups(broker: Broker) -> list[str]:
 
 
 def wait_for_values(broker: Broker, topic: str, values: Sequence[bytes]) -> None:
-    """Wait for a topic to have these and no others, while Spark is busy; some may be there twice."""
+    """Wait for a topic to have these values and no others; some may be there twice."""
     deadline = time.monotonic() + PATIENCE_S
     found: list[bytes | None] = []
     while set(found) != set(values):
@@ -118,13 +118,13 @@ def wait_for_values(broker: Broker, topic: str, values: Sequence[bytes]) -> None
 
 
 def numbered(prefix: str, start: int, stop: int) -> list[bytes]:
-    """Return values that can be told apart."""
+    """Return distinct values."""
     return [f"{prefix}{number}".encode() for number in range(start, stop)]
 
 
 @pytest.fixture
 def filled(broker: Broker, topic: str) -> str:
-    """Return a topic of two partitions: a0 to a4 and b0 to b4."""
+    """Create a topic of two partitions with the records a0 to a4 and b0 to b4; return its name."""
     create_topic(broker.bootstrap, topic, partitions=2)
     fill(broker, topic, 0, numbered("a", 0, 5))
     fill(broker, topic, 1, numbered("b", 0, 5))
@@ -217,7 +217,7 @@ def test_a_stream_that_looks_for_offsets_as_consumers_do_is_in_the_group_that_it
 ) -> None:
     target = f"{filled}-copy"
     create_topic(broker.bootstrap, target)
-    # Else it asks as administrators do, and is in no group whatever it names.
+    # Because otherwise Spark uses an admin client, and joins no group.
     as_consumers_do = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
     kafka.spark.conf.set(as_consumers_do, "true")
     try:
@@ -247,7 +247,7 @@ def test_a_running_stream_finds_new_partitions(
     for each in (topic, target):
         create_topic(broker.bootstrap, each)
     fill(broker, topic, 0, numbered("a", 0, 5))
-    # A continuous one has a task for each partition, and there are two processors.
+    # A continuous stream has a task for each partition, and Spark has two processors here.
     with kafka.copying(target, tmp_path, {trigger: "200 milliseconds"}, subscribe=topic):
         wait_for_values(broker, target, numbered("a", 0, 5))
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})

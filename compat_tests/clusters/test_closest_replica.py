@@ -1,4 +1,4 @@
-"""Consumers read from the replica in their own rack (KIP-392), whoever leads and whoever follows."""
+"""Consumers read from the replica in their own rack (KIP-392), with leaders and followers of either kind."""
 
 import json
 import time
@@ -24,7 +24,7 @@ RECORDS = 200
 
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, Broker]]:
-    """Number 1 is Kafka, the others are Ottla; each is in a rack of its own."""
+    """Run broker 1 of Kafka and others of Ottla, each in a rack of its own."""
     data = tmp_path_factory.mktemp("racks")
     with running(data / "zookeeper") as zookeeper:
         started: dict[int, Broker] = {}
@@ -52,7 +52,7 @@ def bootstrap(brokers: dict[int, Broker]) -> str:
 
 
 def create(brokers: dict[int, Broker], topic: str, replicas: Sequence[int]) -> None:
-    """Create a topic of one partition, led by the first of these, and wait until all are in sync."""
+    """Create a topic of one partition, led by the first of the replicas, and wait until all are in sync."""
     admin = AdminClient({"bootstrap.servers": bootstrap(brokers), "log_level": 0})
     wait_for(lambda: set(admin.list_topics(timeout=10).brokers) == set(RACKS))
     (created,) = admin.create_topics([NewTopic(topic, 1, replica_assignment=[list(replicas)])]).values()
@@ -80,7 +80,7 @@ def produce(brokers: dict[int, Broker], topic: str, values: Sequence[bytes]) -> 
 
 
 class Reader:
-    """A consumer in a rack, and which broker it says to fetch from."""
+    """A consumer in a rack, and the broker that it fetches from by its log."""
 
     def __init__(self, brokers: dict[int, Broker], topic: str, rack: str) -> None:
         self.topic = topic
@@ -125,7 +125,7 @@ def test_a_consumer_reads_from_the_follower_in_its_rack(brokers: dict[int, Broke
     near, far = Reader(brokers, topic, RACKS[follower]), Reader(brokers, topic, "elsewhere")
     near.read_until(lambda: near.values == first and near.fetches_from == follower)
     far.read_until(lambda: far.values == first and far.fetches_from == leader)
-    # What comes then it is told by the follower too, as soon as that knows it to be committed.
+    # The follower also returns later records, after it knows that they are committed.
     produce(brokers, topic, [b"later"])
     near.read_until(lambda: near.values == [*first, b"later"])
     near.read_until(lambda: near.fetches_from == follower)

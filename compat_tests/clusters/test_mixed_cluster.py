@@ -1,4 +1,4 @@
-"""Brokers of Apache Kafka 3.9.2 and of Ottla are one cluster: whoever controls it, leads, follows, ends or dies."""
+"""Brokers of Apache Kafka 3.9.2 and of Ottla form one cluster, with either kind as controller, leader or follower."""
 
 import contextlib
 import resource
@@ -23,10 +23,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 PATIENCE_S = 120.0
 KAFKA = 1
 OTTLA = 2
-# A second broker of Ottla, where a test needs a third.
+# A second broker of Ottla, for tests with three brokers.
 THIRD = 3
 BOTH = {KAFKA, OTTLA}
-# Two topics of one partition: each broker is to lead one of them.
+# Two topics of one partition, so that each broker leads one of them.
 REPLICAS = {"of-kafka": [KAFKA, OTTLA], "of-ottla": [OTTLA, KAFKA]}
 SETTINGS = (
     "zookeeper.session.timeout.ms=2000",
@@ -38,7 +38,7 @@ SETTINGS = (
 
 
 class Known(NamedTuple):
-    """What some broker knows of the cluster."""
+    """A broker's metadata of the cluster."""
 
     controller: int
     brokers: set[int]
@@ -47,7 +47,7 @@ class Known(NamedTuple):
 
 
 class Mixed:
-    """A cluster of as many brokers as were started: number 1 is Kafka, the others are Ottla."""
+    """A cluster of the started brokers: broker 1 is Kafka, the others are Ottla."""
 
     def __init__(self, data: Path, connect: str) -> None:
         self.data = data
@@ -55,7 +55,7 @@ class Mixed:
         self.brokers: dict[int, Broker] = {}
 
     def start(self, *broker_ids: int) -> None:
-        """Start brokers of a new cluster one after the other: the first one is to control it."""
+        """Start brokers of a new cluster one after the other, so that the first one is the controller."""
         for broker_id in broker_ids:
             folder = self.data / str(broker_id)
             folder.mkdir()
@@ -76,11 +76,11 @@ class Mixed:
 
     @property
     def bootstrap(self) -> str:
-        """Where the brokers are."""
+        """Return the addresses of the brokers."""
         return ",".join(each.bootstrap for each in self.brokers.values())
 
     def admin(self) -> AdminClient:
-        """A client that has to find out who the controller is."""
+        """Return an admin client, which has to find the controller."""
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def create_topics(self, replicas: Mapping[str, list[int]] = REPLICAS) -> None:
@@ -92,14 +92,14 @@ class Mixed:
         self.wait_for(lambda topic, known: (known.leader, known.in_sync) == (replicas[topic][0], set(replicas[topic])))
 
     def elect_preferred_leaders(self) -> None:
-        """Have each broker lead its topic again."""
+        """Make each broker lead its topic again."""
         admin = self.admin()
         errors = admin.elect_leaders(librdkafka.ElectionType.PREFERRED, None).result(PATIENCE_S)
         assert set(errors.values()) <= {None}, errors  # nobody, where all lead already
         self.wait_for(lambda topic, known: known.leader == REPLICAS[topic][0] and known.in_sync == BOTH)
 
     def wait_for(self, what: Callable[[str, Known], bool], among: Sequence[int] = (KAFKA, OTTLA)) -> None:
-        """Wait until those of the brokers that run agree that it is so with each topic."""
+        """Wait until `what` is True for each topic in the metadata of all running brokers."""
         deadline = time.monotonic() + PATIENCE_S
         for broker in [self.brokers[each] for each in among]:
             for topic in REPLICAS:
@@ -113,7 +113,7 @@ class Mixed:
                     time.sleep(0.05)
 
     def logs(self, topic: str) -> list[bytes]:
-        """What each broker has of a topic."""
+        """Return each broker's log of a topic."""
         return [
             b"".join(file.read_bytes() for file in sorted((each.data / "log").glob(f"{topic}-0/*.log")))
             for each in self.brokers.values()
@@ -124,7 +124,7 @@ class Mixed:
 
 
 def known_by(broker: Broker, topic: str) -> Known:
-    """What a broker knows."""
+    """Return a broker's metadata of a topic."""
     found = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0}).list_topics(topic, timeout=10)
     partition = found.topics[topic].partitions[0]
     return Known(found.controller_id, set(found.brokers), partition.leader, set(partition.isrs))
@@ -142,7 +142,7 @@ def cluster(tmp_path: Path) -> Iterator[Mixed]:
 
 
 def check(cluster: Mixed, writers: list[Writer]) -> None:
-    """Whatever has happened: what was acknowledged is there once, and both brokers have the same."""
+    """Check that each acknowledged record is there once, and that both logs are equal."""
     for each in writers:
         each.stopping.set()
     for each in writers:
@@ -159,7 +159,7 @@ def check(cluster: Mixed, writers: list[Writer]) -> None:
 
 
 def check_logs(cluster: Mixed) -> None:
-    """Both brokers have the same, when they have ended."""
+    """Stop the brokers, and check that their logs are equal."""
     cluster.stop()
     for topic in REPLICAS:
         first, second = cluster.logs(topic)
@@ -195,7 +195,7 @@ def test_either_leads_follows_leaves_dies_and_takes_control(cluster: Mixed, cont
 
     end(cluster.brokers[other].stop, controller)
     come_back(other, controller)
-    # The controller dies, then the same broker when it does not control.
+    # Kill the controller, and later the same broker when it is not the controller.
     for _ in range(2):
         end(cluster.brokers[controller].kill, other)
         come_back(controller, other)
@@ -203,7 +203,7 @@ def test_either_leads_follows_leaves_dies_and_takes_control(cluster: Mixed, cont
 
 
 def write(bootstrap: str, topic: str, value: str) -> None:
-    """Have the leader alone acknowledge a record."""
+    """Write a record with acks=1."""
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "acks": 1, "log_level": 0})
     producer.produce(topic, value)
     assert producer.flush(PATIENCE_S) == 0
@@ -219,7 +219,7 @@ def test_leaders_of_both_kinds_have_the_controller_change_the_in_sync_replicas(c
     try:
         for topic in REPLICAS:
             write(cluster.bootstrap, topic, "what it lacks")
-        # It is still registered: that it lags is only known to the leaders.
+        # The broker is still registered, because only leaders know its lag.
         cluster.wait_for(lambda _, known: known.in_sync == {known.leader} and THIRD in known.brokers)
     finally:
         third.send_signal(signal.SIGCONT)
@@ -260,7 +260,7 @@ def test_replicas_in_a_directory_that_fails_kafka_are_led_by_ottla(cluster: Mixe
     sound, failing = kafka.data / "log", kafka.data / "failing"
     kafka.overrides.append(f"log.dirs={sound},{failing}")
     kafka.start()
-    # Each goes to the directory that has fewer, soon after the cluster knows of it.
+    # Each replica goes to the directory with fewer replicas, soon after the topic is created.
     cluster.create_topics({topic: [KAFKA, OTTLA] for topic in REPLICAS})
     deadline = time.monotonic() + PATIENCE_S
     while len(lost := [topic for topic in REPLICAS if (failing / f"{topic}-0").exists()]) != 1:
@@ -314,7 +314,7 @@ def test_a_group_goes_on_where_it_was_when_the_other_kind_coordinates_it(cluster
             assert time.monotonic() < deadline, cluster.output()
             for message in member.consume(10, 0.2):
                 if message.error() is None:
-                    # Nothing comes twice.
+                    # No record comes twice.
                     wanted.remove((message.topic(), message.value()))
         member.commit(asynchronous=False)
 
@@ -329,7 +329,7 @@ def test_a_group_goes_on_where_it_was_when_the_other_kind_coordinates_it(cluster
     deadline = time.monotonic() + PATIENCE_S
     committed: list[int] = []
     while not committed and time.monotonic() < deadline:
-        # The preferred leader may take over the group right now, of which this client tells.
+        # This client returns an error while the preferred leader takes over the group.
         with contextlib.suppress(confluent_kafka.KafkaException):
             committed = [each.offset for each in member.committed(places, timeout=PATIENCE_S)]
     assert committed == [3, 3]

@@ -1,4 +1,4 @@
-"""`python -m compat_tests.compatibility`: run everything, leave the results in build/, and write the page."""
+"""`python -m compat_tests.compatibility`: run all trials, write the results to build/, and write the page."""
 
 import argparse
 import importlib.metadata
@@ -27,7 +27,9 @@ TITLES = {
 def main() -> int:
     """Run every trial and write the page, or only write it; return 1 if Ottla differs anywhere."""
     parser = argparse.ArgumentParser(prog="python -m compat_tests.compatibility", description=__doc__)
-    parser.add_argument("--from-results", action="store_true", help="write the page of the last run, and run nothing")
+    parser.add_argument(
+        "--from-results", action="store_true", help="write the page of the last run, without running trials"
+    )
     arguments = parser.parse_args()
     all_sections = sections()
     if arguments.from_results:

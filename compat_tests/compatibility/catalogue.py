@@ -1,4 +1,4 @@
-"""The sections of the page: which rows, and with which columns they are tried."""
+"""The sections of the page, with the rows and the columns of each."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from compat_tests.compatibility.features.declaring import Feature
 
 
 class Section(NamedTuple):
-    """Rows that are one table."""
+    """The rows of one table."""
 
     title: str
     features: Sequence[Feature]
@@ -25,7 +25,7 @@ class Section(NamedTuple):
 
 
 def sections() -> list[Section]:
-    """Return all of the page."""
+    """Return all sections of the page."""
     clients = all_clients()
     return [
         Section("Writing", producing.ROWS, clients),
@@ -34,5 +34,5 @@ def sections() -> list[Section]:
         Section("Transactions", transactions.ROWS, clients),
         Section("Administration", administration.ROWS, clients),
         Section("Security", security.ROWS, clients),
-        Section("Programs of Apache Kafka's", frameworks.ROWS, releases()),
+        Section("Other programs of Apache Kafka", frameworks.ROWS, releases()),
     ]

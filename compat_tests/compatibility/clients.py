@@ -1,4 +1,4 @@
-"""The columns of the page: the clients, which versions of them, and how their drivers are started."""
+"""The columns of the page: the clients, their versions, and the commands of their drivers."""
 
 import importlib.metadata
 import sys
@@ -12,7 +12,7 @@ from compat_tests.compatibility.processes import GROUP, RELEASES
 from compat_tests.support.jars import JACKSON
 from compat_tests.support.java import program_command
 
-# What Debian has.
+# The version in Debian.
 KCAT_VERSION = "1.7.1"
 HERE = Path(__file__).parent
 TREE = HERE.parent.parent
@@ -55,7 +55,7 @@ def _kafkajs() -> Program:
 
 
 def all_clients() -> list[Client]:
-    """Return all of them."""
+    """Return all columns."""
     return [
         _python("kafka-python", "kafka_python"),
         _python("confluent-kafka", "confluent"),
@@ -71,7 +71,7 @@ def all_clients() -> list[Client]:
 
 
 def releases() -> list[Client]:
-    """Return the releases of Apache Kafka whose other programs are tried; these need no driver."""
+    """Return the releases of Apache Kafka whose other programs are tried, without a driver."""
     return [Client("Apache Kafka", version, _no_driver) for version in RELEASES]
 
 

@@ -1,6 +1,6 @@
-"""Drivers as the harness sees them: a process for each client, which answers calls one after another.
+"""The harness's side of drivers: a process for each client, which answers calls one after the other.
 
-A process that does not answer in time is ended, and the next call gets a new one.
+A process that does not answer in time is killed, and the next call starts a new one.
 """
 
 import contextlib
@@ -16,8 +16,8 @@ from typing import Any, Self
 PATIENCE_S = 60.0
 
 
-class Refused(Exception):  # noqa: N818 - an answer, and no error of ours
-    """The call failed in the client; `code` is Kafka's number of the error if the client knows it."""
+class Refused(Exception):  # noqa: N818 - an answer, not an error
+    """The call failed in the client; `code` is Kafka's error code if the client knows it."""
 
     def __init__(self, code: int | None, text: str) -> None:
         super().__init__(text)
@@ -39,7 +39,7 @@ class Program:
         )
 
     def answer(self, line: str) -> str:
-        """Send a line; return the one that answers it."""
+        """Send a line; return the answer."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -50,11 +50,11 @@ class Program:
         return answer
 
     def kill(self) -> None:
-        """End the process, and with it a call of `answer` that waits."""
+        """Kill the process, and so end a waiting call of `answer`."""
         self._process.kill()
 
     def close(self) -> None:
-        """End the process and let go of its pipes."""
+        """Kill the process and close its pipes."""
         self.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -64,7 +64,7 @@ class Program:
 
 
 class Driver:
-    """A client, asked by its name for calls; closed at the end of the `with` block."""
+    """A client that answers calls by name; closed at the end of the `with` block."""
 
     def __init__(self, start: Callable[[], Program], patience_s: float = PATIENCE_S) -> None:
         self._start = start
@@ -72,7 +72,7 @@ class Driver:
         self._program: Program | None = None
 
     def ask(self, call: str, **arguments: Any) -> Any:
-        """Return the client's answer; raise Refused or Lacks if that is the answer."""
+        """Return the client's answer. Refused or Lacks if that is the answer."""
         program = self._program or self._start()
         self._program = program
         overdue = threading.Timer(self._patience_s, program.kill)

@@ -1,4 +1,4 @@
-"""A broker's state as librdkafka sees it, whichever client is tried."""
+"""A broker's state, read and changed by librdkafka, for trials of all clients."""
 
 import time
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class Observer:
         create_topic(self.bootstrap, topic, partitions, configs)
 
     def partitions(self, topic: str) -> int:
-        """Return how many partitions a topic has, or 0 without it."""
+        """Return a topic's partition count, or 0 if it does not exist."""
         found = self._admin.list_topics(timeout=PATIENCE_S).topics.get(topic)
         return len(found.partitions) if found else 0
 
@@ -60,7 +60,7 @@ class Observer:
         assert producer.flush(PATIENCE_S) == 0
 
     def read(self, topic: str) -> list[tuple[str, str]]:
-        """Return the keys and values that are in partition 0 now."""
+        """Return the current keys and values of partition 0."""
         consumer = self._consumer("observer")
         consumer.assign([librdkafka.TopicPartition(topic, 0, 0)])
         found = []
@@ -78,7 +78,7 @@ class Observer:
         return [each.group_id for each in self._admin.list_consumer_groups().result(PATIENCE_S).valid]
 
     def group_type(self, group: str) -> str:
-        """Return which protocol a group has: `CLASSIC` or `CONSUMER`, or `UNKNOWN` where there is but one."""
+        """Return a group's protocol: `CLASSIC` or `CONSUMER`, or `UNKNOWN` if the broker has only one."""
         found = self._admin.list_consumer_groups().result(PATIENCE_S).valid
         return next(str(each.type.name) for each in found if each.group_id == group)
 
@@ -91,14 +91,14 @@ class Observer:
         consumer.close()
 
     def committed(self, group: str, topic: str) -> int | None:
-        """Return what a group has committed of partition 0."""
+        """Return a group's committed offset of partition 0."""
         consumer = self._consumer(group)
         (found,) = consumer.committed([librdkafka.TopicPartition(topic, 0)], timeout=PATIENCE_S)
         consumer.close()
         return int(found.offset) if found.offset >= 0 else None
 
     def add_scram_user(self, user: str, mechanism: str, password: str) -> None:
-        """Give a user a credential, and wait until there is one."""
+        """Create a user's credential, and wait until it exists."""
         kind = rd_admin.ScramMechanism[mechanism.replace("-", "_")]
         info = rd_admin.ScramCredentialInfo(kind, 4096)
         made = rd_admin.UserScramCredentialUpsertion(user, info, password.encode())
@@ -112,7 +112,7 @@ class Observer:
             time.sleep(PAUSE_S)
 
     def deny_writing(self, user: str, topic: str) -> None:
-        """Create an ACL, and wait until there is one."""
+        """Create an ACL, and wait until it exists."""
         name = (rd_admin.ResourceType.TOPIC, topic, rd_admin.ResourcePatternType.LITERAL)
         what = (f"User:{user}", "*", rd_admin.AclOperation.WRITE, rd_admin.AclPermissionType.DENY)
         (made,) = self._admin.create_acls([rd_admin.AclBinding(*name, *what)]).values()
@@ -122,7 +122,7 @@ class Observer:
 
 
 def _has_committed(consumer: Any, offsets: list[Any]) -> bool:
-    """Commit offsets, and return whether the coordinator was there: a broker that has just started has none yet."""
+    """Commit offsets; return False if there is no coordinator, because a broker has none just after its start."""
     try:
         consumer.commit(offsets=offsets, asynchronous=False)
     except librdkafka.KafkaException as error:

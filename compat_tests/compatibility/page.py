@@ -1,4 +1,4 @@
-"""The page, from results: pure, and the same for the same results."""
+"""The page from results. PURE: the same for the same results."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,14 +12,14 @@ OTTLA = "Ottla"
 HEAD = """\
 # Compatibility
 
-What stock clients do with Ottla {ottla}, beside what they do with {kafkas}.
+What stock clients do with Ottla {ottla}, compared with {kafkas}.
 `make compat` runs every scenario of `compat_tests/compatibility` with every client against each of these brokers and
-writes this page. What a scenario expects is the same for all of them.
+writes this page. A scenario expects the same result of all brokers.
 
-- ✅ Ottla does what Apache Kafka does: both of them, or the one that has the feature.
-- ❌ Apache Kafka does it, and Ottla does not.
-- ⬜ Ottla does not have it; [unsupported.md](unsupported.md) says so in the words below the table.
-- `-` The client does not have it, or cannot do it with Apache Kafka either; the list below the table has the reason.
+- ✅ It works with Ottla, and with both releases of Apache Kafka or the one that has the feature.
+- ❌ It works with Apache Kafka, but not with Ottla.
+- ⬜ Ottla does not support it; [unsupported.md](unsupported.md) has the words quoted below the table.
+- `-` The client does not support it, or it fails with Apache Kafka, too; the list below the table has the reason.
 
 """
 
@@ -42,7 +42,7 @@ def cells(
 
 
 def written(sections: Sequence[Section], found: Mapping[tuple[str, str], Cell], titles: Mapping[str, str]) -> str:
-    """Return the page; the titles are those of the brokers, with their versions."""
+    """Return the page; `titles` are the brokers' names with their versions."""
     kafkas = " and ".join(title for name, title in titles.items() if name != OTTLA)
     head = HEAD.format(kafkas=kafkas, ottla=titles[OTTLA])
     return head + _summary(found) + "".join(_section(each, found) for each in sections)

@@ -1,4 +1,4 @@
-"""Programs of Apache Kafka's that run beside a broker, as they are: Connect, Streams and MirrorMaker."""
+"""Processes of Apache Kafka's programs beside the broker: Connect, Streams and MirrorMaker."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from compat_tests.support.java import java_command, program_command
 
 GROUP = "org.apache.kafka"
 CONNECT = ("connect-runtime", "connect-file", "connect-mirror")
-# Whose logging Connect's interface for loggers wants to see.
+# The brokers' jars have the implementation of logging that Connect's interface for loggers needs.
 BROKERS = {"3.9.2": jars.ZOOKEEPER_BROKER, "4.3.1": jars.BROKER}
 RELEASES = tuple(BROKERS)
 COUNTS = Path(__file__).parent / "programs" / "WindowedCounts.java"
@@ -19,28 +19,28 @@ PATIENCE_S = 60
 
 
 def connect_command(version: str, main_class: str, *arguments: str) -> list[str]:
-    """Return the command line of one of Connect's programs."""
+    """Return the command line of a program of Connect."""
     coordinates = [*(f"{GROUP}:{each}:{version}" for each in CONNECT), BROKERS[version]]
     path = os.pathsep.join(map(jars.classpath, coordinates))
     return [*java_command(path, "-Xmx512M", *jars.QUICK), f"{GROUP}.connect.{main_class}", *arguments]
 
 
 def streams_command(version: str, *arguments: str) -> list[str]:
-    """Return the command line of the program that counts."""
+    """Return the command line of the counting program."""
     return [*program_command(COUNTS, f"{GROUP}:kafka-streams:{version}"), *arguments]
 
 
 def properties(path: Path, settings: Mapping[str, object]) -> str:
-    """Write a file of settings, and return its path."""
+    """Write a properties file, and return its path."""
     path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     return str(path)
 
 
 @contextlib.contextmanager
 def running(command: Sequence[str], folder: Path) -> Iterator[Callable[[], None]]:
-    """Run a program in a folder for as long as the block lasts, and end it as an operator would.
+    """Run a program in a folder during the block, and end it by SIGTERM.
 
-    The block gets a function that raises if the program has ended.
+    Yields a function that raises RuntimeError if the program has ended.
     """
     with (folder / "output").open("ab") as output:
         process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output)

@@ -1,6 +1,6 @@
-"""Runs every trial: broker after broker, and on each of them some clients side by side.
+"""Running all trials: one broker after the other, and on each broker some clients side by side.
 
-A trial that fails runs once more after all others, because a busy machine may have kept its client waiting.
+A failed trial runs once more after all others, because a busy machine may have delayed its client.
 """
 
 import concurrent.futures
@@ -20,7 +20,7 @@ from compat_tests.support.brokers import Broker, Ottla
 
 Found = dict[tuple[Client, Feature], Outcome]
 
-# They mostly wait.
+# Clients mostly wait.
 AT_ONCE = 2 * len(os.sched_getaffinity(0))
 
 
@@ -35,7 +35,7 @@ class Result(NamedTuple):
 
 
 def run_setting(sections: Sequence[Section], kind: type[Broker], setting: str) -> list[Result]:
-    """Return the results of the trials that need a broker of a setting."""
+    """Return the results of the trials with a broker of this setting."""
     rows: dict[Client, list[Feature]] = {}
     for section in sections:
         for client in section.clients:
@@ -49,7 +49,7 @@ def run_setting(sections: Sequence[Section], kind: type[Broker], setting: str) -
             why = " ".join(str(error).strip().splitlines()[-1:])
             found = {(client, each): Outcome(FAILED, why) for client, features in rows.items() for each in features}
         else:
-            # A feature that Ottla does not have fails again.
+            # Not for an unsupported feature, because it would fail again.
             found = _run_on(place, rows, lambda feature: kind is not Ottla or not feature.unsupported)
     return [Result(feature.name, str(client), kind.name, *each) for (client, feature), each in found.items()]
 
@@ -66,7 +66,7 @@ def _run_on(place: Place, rows: dict[Client, list[Feature]], may_pass_later: Cal
 
     found: Found = {}
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        # The clients that take longest are the last ones of the page.
+        # In reverse, because the slowest clients are the last ones of the page.
         for each in pool.map(run, reversed(rows.keys()), reversed(rows.values())):
             found |= each
     for client, features in rows.items():

@@ -1,4 +1,4 @@
-"""The brokers that trials run on: three kinds, each with settings that need a broker of their own."""
+"""The brokers of trials: three kinds, each with settings that need a broker of their own."""
 
 import base64
 import contextlib
@@ -34,7 +34,7 @@ _AUTHORIZERS = {
 
 
 class Place(NamedTuple):
-    """A running broker: where everybody may do everything, and where clients connect by other protocols."""
+    """A running broker: its listener without security, and its listeners with other protocols."""
 
     bootstrap: str
     connections: dict[str, dict[str, Any]]
@@ -42,7 +42,7 @@ class Place(NamedTuple):
 
 @contextlib.contextmanager
 def broker_with(kind: type[Broker], setting: str) -> Iterator[Place]:
-    """Run a broker of a kind with a setting for as long as the block lasts."""
+    """Run a broker of a kind with a setting during the block."""
     with contextlib.ExitStack() as stack:
         overrides = _overrides(kind)
         connections: dict[str, dict[str, Any]] = {}
@@ -62,7 +62,7 @@ def _overrides(kind: type[Broker]) -> list[str]:
     common = ["log.retention.ms=-1", "group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=5"]
     if kind is ZooKeeperKafka:
         return [*common, "broker.id=1"]
-    # Members of the newer protocol learn what became of their group with their heartbeats.
+    # Members of the newer protocol get their assignments in heartbeat responses.
     heartbeats = ["group.consumer.min.heartbeat.interval.ms=300", "group.consumer.heartbeat.interval.ms=300"]
     return [*common, "node.id=1", *(heartbeats if kind is ApacheKafka else ())]
 
@@ -119,7 +119,7 @@ def _make_certificates(folder: Path) -> None:
 
 
 def _connections(ports: dict[str, int], folder: Path) -> dict[str, dict[str, Any]]:
-    """Return how clients connect, by the protocol or the mechanism."""
+    """Return the settings of connections, by protocol or mechanism."""
     ca = {"ca": str(folder / "authority.pem")}
     login = {"bootstrap": f"127.0.0.1:{ports['SASL_PLAINTEXT']}", "protocol": "SASL_PLAINTEXT"}
     found: dict[str, dict[str, Any]] = {"SSL": {"bootstrap": f"127.0.0.1:{ports['SSL']}", "protocol": "SSL", **ca}}

@@ -1,6 +1,6 @@
-"""The suite behind docs/compatibility.md: a part of it on two brokers, and what makes a cell of an outcome.
+"""The suite behind docs/compatibility.md: some trials on two brokers, and the cells of outcomes.
 
-`make compat` runs all of it, and writes the page.
+`make compat` runs all trials, and writes the page.
 """
 
 import re
@@ -27,13 +27,13 @@ QUICK_ROWS = (
     "codec zstd",
     "headers: their order, repeated names",
     "null and empty keys and values",
-    "a larger one is refused",
+    "a larger record is refused",
     "the idempotent producer",
     "read from a time",
     "offsets: earliest, latest",
-    "two share, one leaves: roundrobin",
-    "offsets are committed, and reading goes on there",
-    "create a topic; refused where it exists",
+    "two members share, one leaves: roundrobin",
+    "reading continues at committed offsets",
+    "create a topic; refused if it exists",
     "describe configs",
     "delete records",
 )
@@ -71,7 +71,7 @@ def test_clients_find_what_a_scenario_expects_of_every_broker(kind: type[Broker]
         (BROKEN, (OK, OK), "", Cell(DIFFERS, "it fell")),
         (BROKEN, (BROKEN, OK), "", Cell(DIFFERS, "it fell")),
         (BROKEN, (BROKEN, OK), LIES, Cell(UNSUPPORTED, LIES)),
-        (OK, (OK, OK), LIES, Cell(DIFFERS, f"it works, and unsupported.md says: {LIES}")),
+        (OK, (OK, OK), LIES, Cell(DIFFERS, f"it works, but unsupported.md says: {LIES}")),
         (OK, (BROKEN, BROKEN), "", Cell(ABSENT, "fails with A: it fell; fails with B: it fell")),
         (BROKEN, (BROKEN, BROKEN), LIES, Cell(ABSENT, "fails with A: it fell; fails with B: it fell")),
         (BROKEN, (Outcome(LACKS, "no API"), OK), LIES, Cell(ABSENT, "no API")),

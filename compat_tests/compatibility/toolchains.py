@@ -1,7 +1,7 @@
-"""The toolchains of the drivers in Go and JavaScript: their commands, and how they are made, in .cache.
+"""The toolchains of the drivers in Go and JavaScript: their commands, and their installation in .cache.
 
 `python -m compat_tests.compatibility.toolchains` fetches the clients, pinned in `programs/go/go.mod` and
-`programs/node/package.json`, and compiles the programs in Go. It fetches the jars of Java's clients, too.
+`programs/node/package.json`, and the jars of the Java clients, and compiles the programs in Go.
 """
 
 import json
@@ -27,7 +27,7 @@ GO_PROGRAMS = {
 
 
 def go_version(program: str) -> str:
-    """Return the version of the client that a program in Go drives."""
+    """Return the version of the client of a program in Go."""
     found = re.search(rf"^\t{re.escape(GO_PROGRAMS[program])} v(\S+)", (GO / "go.mod").read_text(), re.MULTILINE)
     assert found is not None
     return found[1]
@@ -84,7 +84,7 @@ def _fetch_jars() -> None:
 
 
 def main() -> None:
-    """Make all of it."""
+    """Fetch and compile all drivers."""
     MADE.mkdir(parents=True, exist_ok=True)
     _fetch_jars()
     _make_node()

@@ -18,26 +18,26 @@ PAUSE_S = 0.05
 PASSED, FAILED, LACKS = "passed", "failed", "lacks"
 
 LONGEST = 300
-# What is of one run alone.
+# Parts of texts that differ in each run.
 CHANGING = {r"127\.0\.0\.1:\d+": "HOST:PORT", r"trial-\d+": "TRIAL", r" \(after \d+ms[^)]*\)": ""}
 
 _numbers = itertools.count(1)
 _number = threading.Lock()
 
 
-class Different(Exception):  # noqa: N818 - a finding, and no error
-    """A client found something else than the scenario expects."""
+class Different(Exception):  # noqa: N818 - a result, not an error
+    """A client's result is not the expected one."""
 
 
 class Outcome(NamedTuple):
-    """Whether a trial passed, and why not."""
+    """Whether a trial passed, and the reason if not."""
 
     kind: str
     why: str = ""
 
 
 class Trial:
-    """What a scenario works with: a client, a broker, and names that no other trial uses."""
+    """The environment of a scenario: a client, a broker, and unique names."""
 
     def __init__(self, driver: Driver, place: Place, observer: Observer, version: str = "") -> None:
         with _number:
@@ -58,7 +58,7 @@ class Trial:
         return self._driver.ask(call, connection=self._connection, **arguments)
 
     def refusal(self, call: str, **arguments: Any) -> Refused:
-        """Return the error by which the client refuses a call; raise if the client does not refuse it."""
+        """Return the client's error for a call. Different if the call succeeds."""
         try:
             found = self.ask(call, **arguments)
         except Refused as refused:
@@ -66,11 +66,11 @@ class Trial:
         raise Different(f"{call} was not refused: {found}")
 
     def connect(self, name: str, **more: Any) -> None:
-        """Use a protocol or a mechanism of SASL for every call from now on."""
+        """Use a protocol or SASL mechanism for all later calls."""
         self._connection = {**self._place.connections[name], **more}
 
     def create_topic(self, partitions: int = 1, **configs: str) -> None:
-        """Create the trial's topic; the observer does, because not every client can."""
+        """Create the trial's topic by the observer, because not every client can."""
         named = {key.replace("_", "."): value for key, value in configs.items()}
         self.observer.create_topic(self.topic, partitions, named)
 
@@ -80,7 +80,7 @@ class Trial:
         self.ask("produce", topic=self.topic, records=records, **more)
 
     def partitions(self) -> int:
-        """Return how many partitions the trial's topic has."""
+        """Return the partition count of the trial's topic."""
         return self.observer.partitions(self.topic)
 
     def configs(self, *keys: str) -> dict[str, str]:
@@ -96,7 +96,7 @@ class Trial:
         return self.observer.latest(self.topic)
 
     def write_at(self, values: Mapping[int, str], key: str | None = None) -> None:
-        """Write values with timestamps; the observer does, because not every client can."""
+        """Write values with timestamps by the observer, because not every client can."""
         self.observer.write_at(self.topic, values, key)
 
     def groups(self) -> list[str]:
@@ -104,23 +104,23 @@ class Trial:
         return self.observer.groups()
 
     def group_type(self) -> str:
-        """Return which protocol the trial's group has."""
+        """Return the protocol of the trial's group."""
         return self.observer.group_type(self.group)
 
     def commit(self, offset: int) -> None:
-        """Commit an offset for the trial's group; the observer does, because not every client can."""
+        """Commit an offset of the trial's group by the observer, because not every client can."""
         self.observer.commit(self.group, self.topic, offset)
 
     def committed(self) -> int | None:
-        """Return the offset that the trial's group has committed."""
+        """Return the committed offset of the trial's group."""
         return self.observer.committed(self.group, self.topic)
 
     def add_scram_user(self, user: str, mechanism: str, password: str) -> None:
-        """Give a user a credential of SCRAM."""
+        """Create a user's SCRAM credential."""
         self.observer.add_scram_user(user, mechanism, password)
 
     def deny_writing(self, user: str) -> None:
-        """Keep a user from writing to the trial's topic."""
+        """Create an ACL that denies a user's writes to the trial's topic."""
         self.observer.deny_writing(user, self.topic)
 
     @contextlib.contextmanager
@@ -135,7 +135,7 @@ class Trial:
 
     @contextlib.contextmanager
     def checking(self, program: AbstractContextManager[Callable[[], None]]) -> Iterator[None]:
-        """Run a program for as long as the block lasts; `wait_until` ends there when the program has ended."""
+        """Run a program during the block; `wait_until` fails there when the program has ended."""
         with program as check:
             self._checks.append(check)
             try:
@@ -168,11 +168,11 @@ class Member:
         return found
 
     def assigned(self) -> list[int]:
-        """Return the partitions that the member has."""
+        """Return the member's partitions."""
         return sorted(partition for _, partition in self._state()["assigned"])
 
     def read(self) -> list[list[int]]:
-        """Return partition and offset of each record that the member has read."""
+        """Return partition and offset of each record read by the member."""
         return [[partition, offset] for _, partition, offset in self._state()["read"]]
 
     def changes(self) -> int:
@@ -185,13 +185,13 @@ class Member:
 
 
 def expect(found: Any, wanted: Any) -> None:
-    """Raise if a found value is not the wanted one."""
+    """Raise Different unless the values are equal."""
     if found != wanted:
         raise Different(f"{shortened(found)} instead of {shortened(wanted)}")
 
 
 def shortened(value: Any) -> str:
-    """Return a value as text that fits into a line, and is the same in every run."""
+    """Return a value as one line of text that is the same in every run."""
     text = " ".join(str(value).split())
     for pattern, instead in CHANGING.items():
         text = re.sub(pattern, instead, text)

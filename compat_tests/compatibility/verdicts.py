@@ -1,4 +1,4 @@
-"""A cell of the page from the outcomes of its trials: pure."""
+"""A cell of the page from the outcomes of its trials. PURE."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -9,14 +9,14 @@ AGREES, DIFFERS, UNSUPPORTED, ABSENT = "agrees", "differs", "unsupported", "abse
 
 
 class Cell(NamedTuple):
-    """Whether Ottla does what Kafka does, and why not; or which Kafka fails where Ottla agrees with the other."""
+    """The sign of a cell, and the reason if Ottla differs, or if one release of Kafka fails."""
 
     kind: str
     why: str = ""
 
 
 def cell(ottla: Outcome, kafkas: Mapping[str, Outcome], unsupported: str = "") -> Cell:
-    """Return the cell of a feature and a client; `unsupported` quotes docs/unsupported.md if that lists the feature."""
+    """Return the cell of a feature and a client; `unsupported` is a quote from docs/unsupported.md, or empty."""
     for each in (ottla, *kafkas.values()):
         if each.kind == LACKS:
             return Cell(ABSENT, each.why)
@@ -25,5 +25,5 @@ def cell(ottla: Outcome, kafkas: Mapping[str, Outcome], unsupported: str = "") -
     if len(failing) == len(kafkas):
         return Cell(ABSENT, text)
     if ottla.kind == PASSED:
-        return Cell(DIFFERS, f"it works, and unsupported.md says: {unsupported}") if unsupported else Cell(AGREES, text)
+        return Cell(DIFFERS, f"it works, but unsupported.md says: {unsupported}") if unsupported else Cell(AGREES, text)
     return Cell(UNSUPPORTED, unsupported) if unsupported else Cell(DIFFERS, ottla.why)

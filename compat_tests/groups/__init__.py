@@ -1,1 +1,1 @@
-"""Consumer groups of stock clients, also several clients in one group."""
+"""Consumer groups of stock clients, also of different clients in one group."""

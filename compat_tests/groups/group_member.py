@@ -1,8 +1,8 @@
 """A stock consumer in a group, as a process of its own that can be killed.
 
-Its settings are its argument, in JSON. It prints what happens to it, an event a line in JSON: ["assigned", partitions],
-["revoked", partitions], ["lost", partitions], ["record", topic, partition, offset] and ["done", command]. On its stdin
-it is told: `commit`, `seek TOPIC PARTITION OFFSET`, `rewind`, `pause` and `resume`; at the end of that it closes its
+Its settings are its argument, in JSON. It prints events as lines of JSON: ["assigned", partitions], ["revoked",
+partitions], ["lost", partitions], ["record", topic, partition, offset] and ["done", command]. It reads commands from
+stdin: `commit`, `seek TOPIC PARTITION OFFSET`, `rewind`, `pause` and `resume`. At the end of stdin it closes its
 consumer.
 """
 
@@ -53,7 +53,7 @@ def tell_of(what: str, partitions: Iterable[Any]) -> None:
 
 
 def commands() -> "queue.Queue[list[str]]":
-    """Return what is said on stdin, and in the end that this was all."""
+    """Return a queue of the commands on stdin, with an empty one at its end."""
     said: queue.Queue[list[str]] = queue.Queue()
 
     def read() -> None:
@@ -66,7 +66,7 @@ def commands() -> "queue.Queue[list[str]]":
 
 
 def obeying(said: "queue.Queue[list[str]]", actions: dict[str, Callable[..., Any]]) -> bool:
-    """Carry out what was said since; whether to go on."""
+    """Carry out the queued commands; return whether to continue."""
     while not said.empty():
         name, *arguments = said.get()
         if name == END:

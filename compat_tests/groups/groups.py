@@ -1,4 +1,4 @@
-"""What tests of consumer groups have in common: brokers that are soon ready for a group, records, and offsets."""
+"""Common parts of tests of consumer groups: brokers with quick groups, records, and offsets."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from compat_tests.groups.members import PATIENCE_S
 from compat_tests.support.brokers import ApacheKafka, Broker, Ottla
 
 BROKERS = [Ottla, ApacheKafka]
-# For those of whose end the group is not told.
+# The session timeout of members that end without leaving.
 SHORT_SESSION_MS = 3_000
 SETTINGS = [
     *("group.initial.rebalance.delay.ms=300", "offsets.topic.num.partitions=5", "group.max.size=4"),
@@ -26,7 +26,7 @@ def fill(broker: Broker, topic: str, count: int = 10, partitions: Sequence[int] 
 
 
 def committed(broker: Broker, group: str, topic: str, partition: int = 0) -> int:
-    """Return what a group has committed."""
+    """Return a group's committed offset."""
     consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
     (found,) = consumer.committed([confluent_kafka.TopicPartition(topic, partition)], timeout=PATIENCE_S)
     consumer.close()
@@ -35,5 +35,5 @@ def committed(broker: Broker, group: str, topic: str, partition: int = 0) -> int
 
 
 def offsets(first: int, end: int) -> list[tuple[int, int]]:
-    """Return what reading partition 0 from one offset to before another gives."""
+    """Return partition 0 with the offsets from `first` to `end` (exclusive)."""
     return [(0, offset) for offset in range(first, end)]

@@ -1,4 +1,4 @@
-"""Consumers of all kinds as processes of their own, of which the tests know what has happened to them."""
+"""Consumers of all kinds as processes of their own, with their events."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ from compat_tests.support.brokers import Broker
 from compat_tests.support.java import program_command
 
 PATIENCE_S = 120.0
-# The shortest that a broker allows by default.
+# The shortest session timeout that a broker allows by default.
 SESSION_TIMEOUT_MS = 6_000
 JAVA = "java"
 CLIENTS = ("kafka-python", "confluent-kafka", "aiokafka", JAVA)
@@ -52,7 +52,7 @@ def _in_java(given: dict[str, Any]) -> list[str]:
 
 
 class Member:
-    """A consumer process, and what has happened to it."""
+    """A consumer process, and its events."""
 
     def __init__(self, broker: Broker, client: str, group: str, topic: str, **settings: Any) -> None:
         given = {
@@ -91,7 +91,7 @@ class Member:
 
     @property
     def assignment(self) -> set[Partition]:
-        """What it holds now."""
+        """Return its current partitions."""
         held: set[Partition] = set()
         for what, *rest in list(self.events):
             if what == "assigned":
@@ -102,15 +102,15 @@ class Member:
 
     @property
     def read(self) -> list[tuple[int, int]]:
-        """Partition and offset of what it has read, in the order in which it came."""
+        """Return partition and offset of its records, in the order of reading."""
         return [(event[2], event[3]) for event in list(self.events) if event[0] == "record"]
 
     def changes(self) -> int:
-        """How often it was given partitions, or had them taken away."""
+        """Return how often its assignment changed."""
         return sum(event[0] in ("assigned", "revoked", "lost") for event in list(self.events))
 
     def ask(self, command: str) -> None:
-        """Have it do something, and wait until it has."""
+        """Send it a command, and wait until it is done."""
         count = self._done()
         assert self._process.stdin is not None
         self._process.stdin.write(command + "\n")
@@ -121,7 +121,7 @@ class Member:
         return sum(event[0] == "done" for event in list(self.events))
 
     def close(self) -> None:
-        """Have it close its consumer, which leaves the group."""
+        """Close its consumer, which leaves the group."""
         if self._process.poll() is None:
             assert self._process.stdin is not None
             self._process.stdin.close()
@@ -129,17 +129,17 @@ class Member:
         self._join()
 
     def failure(self) -> str:
-        """Wait until it fails; return what it said of that."""
+        """Wait until it fails; return its error."""
         assert self._process.wait(PATIENCE_S) != 0
         self._join()
         return self._complaints
 
     def freeze(self) -> None:
-        """Stop its process, which neither reads nor writes any more; the broker takes it for alive."""
+        """Pause its process by SIGSTOP; its connections stay open."""
         self._process.send_signal(signal.SIGSTOP)
 
     def crash(self) -> None:
-        """End it without a word to the broker."""
+        """Kill its process, without leaving the group."""
         self._process.kill()
         self._process.wait(PATIENCE_S)
         self._join()
@@ -163,7 +163,7 @@ class Member:
 
 
 def wait_until(condition: Callable[[], bool], *members: Member, patience_s: float = PATIENCE_S) -> float:
-    """Wait for something to become true; return how long that took."""
+    """Wait until the condition is True; return the seconds."""
     began = time.monotonic()
     while not condition():
         assert time.monotonic() - began < patience_s, members
@@ -172,7 +172,7 @@ def wait_until(condition: Callable[[], bool], *members: Member, patience_s: floa
 
 
 def shared(topic: str, partitions: int, *members: Member) -> Callable[[], bool]:
-    """Say whether the members have all partitions among them, about as many each."""
+    """Return a condition: the members have all partitions, evenly assigned."""
     everything = {(topic, index) for index in range(partitions)}
 
     def shared() -> bool:

@@ -1,7 +1,6 @@
 """Members of share groups and of streams groups: a few heartbeats each, byte for byte.
 
-The Java clients of these groups heartbeat for as long as they run; a member here stays until its session is over.
-Nothing of Ottla is imported.
+A member here stays until its session times out, because it sends no later heartbeats. Must not import Ottla.
 """
 
 import struct
@@ -23,7 +22,7 @@ SETTINGS = [
     ),
     "group.streams.initial.rebalance.delay.ms=0",
 ]
-"""Of brokers on which members are to stay."""
+"""Settings of brokers, with long sessions."""
 PASSING = (14, 15, 16)
 PATIENCE_S = 60
 NULL, NO_TAGS, EMPTY = b"\x00", b"\x00", b"\x01"
@@ -41,7 +40,7 @@ def array(elements: Sequence[bytes]) -> bytes:
 
 
 def ask(bootstrap: str, api_key: int, version: int, body: bytes, client: str) -> bytes:
-    """Return the body of the response, again and again while the coordinator is not there yet."""
+    """Return the body of the response, with retries while the coordinator is not available."""
     header = struct.pack(">hhih", api_key, version, 1, len(client)) + client.encode() + NO_TAGS
     deadline = time.monotonic() + PATIENCE_S
     while True:
@@ -60,19 +59,19 @@ def ask(bootstrap: str, api_key: int, version: int, body: bytes, client: str) ->
 
 
 def find_coordinator(bootstrap: str, group: str) -> None:
-    """Make the cluster have a coordinator of a group."""
+    """Look up a group's coordinator, which creates the topic of offsets."""
     ask(bootstrap, FIND_COORDINATOR, 3, string(group) + b"\x00" + NO_TAGS, "test")
 
 
 def join_share_group(bootstrap: str, group: str, member: str, topics: Sequence[str]) -> None:
-    """Make a member join a share group."""
+    """Join a share group as a member."""
     find_coordinator(bootstrap, group)
     body = string(group) + string(member) + struct.pack(">i", 0) + NULL + array([string(each) for each in topics])
     ask(bootstrap, SHARE_GROUP_HEARTBEAT, 1, body + NO_TAGS, f"client-of-{member}")
 
 
 def join_streams_group(bootstrap: str, group: str, member: str, topic: str, partitions: Sequence[int]) -> None:
-    """Make the only member of a streams group join, and take the tasks of all partitions of a topic."""
+    """Join a streams group as its only member, with the tasks of all partitions of a topic."""
     find_coordinator(bootstrap, group)
     parts = string("0") + array([string(topic)]) + EMPTY * 5 + NO_TAGS
     topology = b"\x01" + struct.pack(">i", 0) + array([parts]) + NO_TAGS
@@ -88,7 +87,7 @@ def join_streams_group(bootstrap: str, group: str, member: str, topic: str, part
 
 
 def leave_streams_group(bootstrap: str, group: str, member: str) -> None:
-    """Make a member leave a streams group."""
+    """Leave a streams group as a member."""
     body = string(group) + string(member) + struct.pack(">ii", -1, 0) + NULL * 2 + struct.pack(">i", -1) + b"\xff"
     body += NULL * 3 + NULL + b"\xff" + NULL * 3 + b"\x00" + NO_TAGS
     ask(bootstrap, STREAMS_GROUP_HEARTBEAT, 0, body, f"client-of-{member}")

@@ -1,4 +1,4 @@
-"""Ottla goes on with the groups of Kafka 3.9, on the same directory and ZooKeeper; and the other way round."""
+"""Ottla continues the groups of Kafka 3.9, on the same directory and ZooKeeper; and the other way round."""
 
 import contextlib
 import time
@@ -21,7 +21,7 @@ LONG_MS = 60_000
 
 
 def told(broker: Broker) -> dict[str, Any]:
-    """What a broker says of groups: who is in them, what the members are assigned, what is committed."""
+    """Return a broker's view of groups: members, assignments, committed offsets."""
     with contextlib.closing(Side(broker)) as side:
         groups = side.ask("DescribeGroups", 5, {"groups": list(GROUPS)})["groups"]
         found = {each["group_id"]: each for each in groups}
@@ -36,13 +36,13 @@ def told(broker: Broker) -> dict[str, Any]:
 
 
 def member_ids(broker: Broker, group: str) -> set[str]:
-    """The members of a group; of none while it is not stable."""
+    """Return the members of a group; none while it is not stable."""
     found = told(broker)[group]
     return {each["member_id"] for each in found["members"] if found["group_state"] == "Stable"}
 
 
 def wait_for_members(broker: Broker, group: str, count: int) -> set[str]:
-    """Return the members when there are so many."""
+    """Wait until a group has so many members, and return them."""
     deadline = time.monotonic() + PATIENCE_S
     while len(found := member_ids(broker, group)) != count:
         assert time.monotonic() < deadline, told(broker)
@@ -51,7 +51,7 @@ def wait_for_members(broker: Broker, group: str, count: int) -> set[str]:
 
 
 def wait_until_told(broker: Broker, expected: dict[str, Any]) -> None:
-    """Wait until all groups are loaded, just as they were."""
+    """Wait until the broker's view of groups is the expected one."""
     deadline = time.monotonic() + PATIENCE_S
     while (found := told(broker)) != expected and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -60,13 +60,13 @@ def wait_until_told(broker: Broker, expected: dict[str, Any]) -> None:
 
 @pytest.fixture
 def brokers(tmp_path: Path) -> Iterator[dict[str, Broker]]:
-    """One broker as either kind; nothing runs yet but ZooKeeper."""
+    """Yield one broker as either kind, not started, with a running ZooKeeper."""
     with running(tmp_path / "zookeeper", ["tickTime=200"]) as zookeeper:
         settings = [
             *("broker.id=1", f"zookeeper.connect={zookeeper.connect}", "offsets.topic.num.partitions=3"),
             *("offsets.topic.replication.factor=1", "group.initial.rebalance.delay.ms=0"),
             "offsets.retention.check.interval.ms=500",
-            # One broker alone has nobody to hand over to.
+            # A single broker has no other one to move leaders to.
             "controlled.shutdown.enable=false",
         ]
         kinds: dict[str, Broker] = {"kafka": QuickKafka(tmp_path, settings), "ottla": Ottla(tmp_path, settings)}
@@ -104,7 +104,7 @@ def test_with_the_groups_that_one_has_written_the_other_goes_on(
         first.stop()
         second.start()
         wait_until_told(second, before)
-        # The members go on without a rebalance, until another one joins them.
+        # The members continue without a rebalance until another one joins.
         members.add("stable", "four", ["filled"], session_timeout_ms=LONG_MS)
         assert stable < wait_for_members(second, "stable", 3)
         commit(second, "simple", "filled", {0: 7})

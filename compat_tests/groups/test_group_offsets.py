@@ -1,4 +1,4 @@
-"""Stock consumers in groups: where they begin, what they commit, and what they read again."""
+"""Stock consumers in groups: their first offsets, their commits, and records that they read again."""
 
 import json
 import re
@@ -61,7 +61,7 @@ def test_a_group_without_offsets_begins_where_it_is_told_to(broker: Broker, topi
     create_topic(broker.bootstrap, topic)
     fill(broker, topic)
     with Member(broker, client, topic, topic, reset="latest", auto_commit=True) as one:
-        # What comes in before it has asked where the end is, it does not see.
+        # The member does not read records that arrive before it has looked up the end.
         deadline = time.monotonic() + PATIENCE_S
         while not one.read:
             assert time.monotonic() < deadline, one

@@ -1,4 +1,4 @@
-"""Stock consumers in groups: sharing partitions, coming and going, and crashing."""
+"""Stock consumers in groups: sharing partitions, joining, leaving and crashing."""
 
 import contextlib
 import itertools
@@ -46,7 +46,7 @@ def test_members_share_partitions_as_they_come_and_go(broker: Broker, topic: str
         three = join("three")
         wait_until(shared(topic, 6, one, two, three), one, two, three)
         one.close()
-        # Who leaves says so: nobody waits for its session to end.
+        # A member that leaves sends LeaveGroup, so the rebalance does not wait for its session timeout.
         wait_until(shared(topic, 6, two, three), two, three, patience_s=SESSION_TIMEOUT_MS / 1000)
 
 
@@ -102,7 +102,7 @@ def test_who_comes_under_the_name_of_another_replaces_it(broker: Broker, topic: 
     with Member(broker, client, topic, topic, instance="only", session_timeout_ms=LONG_SESSION_MS) as one:
         wait_until(lambda: len(one.read) == 2, one)
         if client == "aiokafka":
-            # It does not know the error that fences it. It would join again, and take the name back now and then.
+            # This client does not know the error that fences it: it would join again, and sometimes take the name back.
             one.freeze()
         with Member(broker, client, topic, topic, instance="only", session_timeout_ms=LONG_SESSION_MS) as two:
             wait_until(lambda: len(two.read) == 2, two)
@@ -123,7 +123,7 @@ def test_all_clients_share_one_group(broker: Broker, topic: str) -> None:
         wait_until(lambda: sum(len(each.read) for each in members) == 30, *members)
         assert len({one for each in members for one in each.read}) == 30
         while len(members) > 1:
-            # The first is the leader, so that each client is it in turn.
+            # The first member is the leader, so each client is the leader once.
             members.pop(0).close()
             wait_until(shared(topic, 6, *members), *members)
         fill(broker, topic, 5, range(6))

@@ -1,1 +1,1 @@
-"""Bad input for both, as data: frames, requests and bodies that no client sends."""
+"""Bad input for both brokers, as data: frames, requests and bodies that no client sends."""

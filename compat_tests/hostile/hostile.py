@@ -1,6 +1,6 @@
-"""Bad input of every kind, each with what Apache Kafka 3.9.2 answers to it.
+"""Bad input of every kind, each with the answer of Apache Kafka 3.9.2.
 
-A probe is told where the broker is and a topic's name that no other probe uses; it returns an `Answer`.
+A probe takes the broker's address and a topic's name that no other probe uses; it returns an `Answer`.
 """
 
 import struct
@@ -81,7 +81,7 @@ UNSPOKEN = {
         *((52, 0), (53, 0), (54, 0), (55, 0), (59, 0), (62, 0), (63, 0)),
     )
 }
-# Versions that Kafka 4.0 dropped, of APIs that it has; a body of zeros is a good one of each, acks=0 in Produce.
+# Versions that Kafka 4.0 dropped, of APIs that it has. A body of zeros is valid for each; in Produce it means acks=0.
 OLD_VERSIONS = {
     f"API {key} in version {version}": (_PLAIN_HEADER.pack(key, version, 1, -1) + bytes(40), expected)
     for key, version, expected in (
@@ -113,7 +113,7 @@ HEADERS = {
 
 
 def api_versions_of(version: int, bootstrap: str, name: str) -> Answer:
-    """ApiVersions in a version nobody knows is answered in version 0, whatever its body."""
+    """Send ApiVersions in an unknown version: the broker answers in version 0, for any body."""
     with line(bootstrap) as to:
         to.send_frame(_PLAIN_HEADER.pack(API_VERSIONS, version, 5, -1) + b"\x00\x01\x01\x00")
         frame = to.frame()
@@ -125,7 +125,7 @@ def api_versions_of(version: int, bootstrap: str, name: str) -> Answer:
 
 
 def halves(bootstrap: str, name: str) -> Answer:
-    """Half a frame is waited for, while others are served."""
+    """Send half a frame: the broker waits for the rest, and serves other connections."""
     frame = head(API_VERSIONS, 0)
     whole = struct.pack(">i", len(frame)) + frame
     with line(bootstrap) as to:
@@ -136,14 +136,14 @@ def halves(bootstrap: str, name: str) -> Answer:
 
 
 def announced(bootstrap: str, name: str) -> Answer:
-    """A frame that is announced and never sent is waited for."""
+    """Send only the size of a frame: the broker waits for the frame."""
     with line(bootstrap, patience_s=1) as to:
         to.send(struct.pack(">i", 104857600) + b"\x00")
         return to.answer(API_VERSIONS, 0)
 
 
 def owed(bootstrap: str, name: str) -> Answer:
-    """What is owed leaves before a bad frame closes the connection."""
+    """Send a valid request and a bad frame: the broker answers the request, then closes the connection."""
     with line(bootstrap) as to:
         to.send_frame(head(API_VERSIONS, 0))
         found = to.answer(API_VERSIONS, 0)
@@ -194,7 +194,7 @@ def batch(
 
 
 def old_batch(magic: int) -> bytes:
-    """Return a message set of the formats before."""
+    """Return a message set of the older formats."""
     builder = LegacyRecordBatchBuilder(magic, NONE, 1 << 20)
     builder.append(0, NOW if magic else None, b"k", b"v")
     return bytes(builder.build())
@@ -206,7 +206,7 @@ def with_crc(changed: bytearray) -> bytes:
 
 
 def patched(position: int, form: str, value: int, base: bytearray | None = None) -> bytes:
-    """Return a batch in which one field says something else, under a checksum that is right."""
+    """Return a batch with one changed field and a correct checksum."""
     changed = batch() if base is None else base
     struct.pack_into(form, changed, position, value)
     return with_crc(changed)
@@ -222,7 +222,7 @@ def produced(
     data: bytes | bytearray | None, configs: Mapping[str, str], version: int, fields: Mapping[str, Any],
     bootstrap: str, name: str,
 ) -> Answer:  # fmt: skip
-    """Produce bad data, then good data: nothing of the former may be there."""
+    """Produce bad data, then good data: the log must have no bad data."""
     create_topic(bootstrap, name, **configs)
     records = None if data is None else bytes(data)
     found = ask(bootstrap, PRODUCE, version, **produce_fields(name, records, **fields))
@@ -234,7 +234,7 @@ def produced(
 
 
 def refused(code: int) -> Answer:
-    """The batch got an error, and the good one behind it offset 0."""
+    """Return the answer for a batch with an error, and the next good batch with offset 0."""
     return codes(code, 0)
 
 
@@ -323,7 +323,7 @@ def same_partition_twice(bootstrap: str, name: str) -> Answer:
 
 
 def unacknowledged(bootstrap: str, name: str) -> Answer:
-    """With acks=0 only closing the connection says that something went wrong."""
+    """Send a bad batch with acks=0: the broker closes the connection, because there is no response."""
     create_topic(bootstrap, name)
     fields = produce_fields(name, bytes(batch()), partition=5, acks=0)
     return ask(bootstrap, PRODUCE, 9, **fields)

@@ -1,7 +1,6 @@
-"""Bodies that do not follow the protocol, of many APIs, each with what Apache Kafka 3.9.2 answers.
+"""Bodies that do not follow the protocol, of many APIs, each with the answer of Apache Kafka 3.9.2.
 
-They come in kinds: an array that says it is longer or shorter than it is, a name that is none, tagged fields that go
-wrong, and a good body that ends early, wherever that may be.
+The kinds: an array with a wrong length, an invalid name, invalid tagged fields, and a valid body that ends early.
 """
 
 import struct
@@ -57,7 +56,7 @@ JOIN = number(10_000) * 2 + text(b"") + NULL + text(b"consumer")
 
 
 def counts() -> Iterator[Body]:
-    """Arrays at the beginning of a body, then behind the name of a group; `none` is the answer to one of null."""
+    """Yield arrays at the begin of a body, then after the name of a group; `none` is the answer to a null array."""
     first: tuple[tuple[int, int, bytes, Answer], ...] = (
         (DESCRIBE_GROUPS, 0, b"", CLOSED),
         (DELETE_GROUPS, 1, b"", CLOSED),
@@ -83,12 +82,12 @@ def counts() -> Iterator[Body]:
     arrays += [(key, version, text(b"some") + rest, b"", none) for key, version, rest, none in named]
     for key, version, start, tail, none in arrays:
         for count, expected in ((MAX_INT, CLOSED), (2, CLOSED), (-1, none), (-2, none)):
-            # An element takes a byte at least.
+            # An element has at least one byte.
             yield f"{count} elements", key, version, start + number(count) + tail[: max(0, count)], expected
 
 
 def names() -> Iterator[Body]:
-    """What is said where the name of a group belongs; any text is one."""
+    """Yield bytes in place of the name of a group; any text is a valid name."""
     for key, version, rest, answer in (
         (JOIN_GROUP, 5, JOIN + number(1) + text(b"range") + number(0), codes(79)),
         (SYNC_GROUP, 3, AS_NOBODY + number(0), codes(UNKNOWN_MEMBER)),
@@ -113,7 +112,7 @@ def names() -> Iterator[Body]:
 
 
 def tags() -> Iterator[Body]:
-    """What stands at the end of a flexible Heartbeat, and at its beginning."""
+    """Yield tagged fields at the end of a flexible Heartbeat, and at its begin."""
     answer = codes(UNKNOWN_MEMBER)
     rest = number(1) + b"\x07nobody\0"
     for what, tagged, expected in (
@@ -136,7 +135,7 @@ def tags() -> Iterator[Body]:
 
 
 def truncated(key: int, version: int, fields: Mapping[str, Any], bootstrap: str, name: str) -> Answer:
-    """Whatever is missing at the end of a body: the answers to all of its beginnings, if they are all the same one."""
+    """Send all prefixes of a body; return their answer if it is the same for all."""
     whole = body(key, version, fields)
     answers = {say(bootstrap, key, version, whole[:length]) for length in range(len(whole))}
     return answers.pop() if len(answers) == 1 else (*answers,)
@@ -179,7 +178,7 @@ _OF_GROUPS: list[tuple[int, int, dict[str, Any]]] = [
     (DELETE_GROUPS, 2, {"groups_names": ["some", "other"]}),
     (CREATE_TOPICS, 7, create(assigned((0, [1])))),
 ]
-# And of every other API a request of the highest version among those that ask for what cannot be.
+# For each other API, the impossible request with the highest version.
 _WHOLE = {key: (version, fields) for _, key, version, fields, _ in sorted(CASES, key=lambda case: case[2])}
 
 MALFORMED: dict[str, tuple[Probe, Answer]] = {

@@ -1,7 +1,7 @@
-"""Requests that are well-formed and ask for what cannot be, each with what Apache Kafka 3.9.2 answers.
+"""Well-formed but impossible requests, each with the answer of Apache Kafka 3.9.2.
 
-"TOPIC" stands for a topic that is there, with one partition and one record in it, "NEW" for one that is not. The
-broker's id is 1.
+"TOPIC" stands for a topic with one partition and one record, "NEW" for a topic that does not exist. The broker's id is
+1.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ Case = tuple[str, int, int, Mapping[str, Any], Answer]
 
 
 def request(key: int, version: int, fields: Mapping[str, Any], bootstrap: str, name: str) -> Answer:
-    """Ask with the name of this probe's topic, which is there, wherever the fields say TOPIC."""
+    """Send a request in which this probe's topic replaces TOPIC."""
     filled = _filled(fields, name)
     if "TOPIC" in repr(fields):
         create_topic(bootstrap, name)

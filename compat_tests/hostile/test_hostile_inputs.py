@@ -1,4 +1,4 @@
-"""Bad input, said to Apache Kafka 3.9.2 and to Ottla: both answer alike, but for the deviations that stand here."""
+"""Bad input to Apache Kafka 3.9.2 and to Ottla: both have the same answers but for the deviations in this module."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 class Deviation(NamedTuple):
-    """What Ottla answers where Kafka answers something else, and why."""
+    """Ottla's answer that differs from Kafka's, and the reason."""
 
     answer: Answer
     reason: str
@@ -69,7 +69,7 @@ _ALL: dict[str, tuple[Probe, Answer]] = PROBES | REQUESTS | MALFORMED
 @pytest.fixture(scope="module", params=[Ottla, ZooKeeperKafka], ids=["ottla", "kafka-3.9"])
 def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
     with running(request.param, ["broker.id=1", "offsets.topic.num.partitions=1"]) as broker:
-        # Kafka has the first clients come back until it has fetched producer ids.
+        # Kafka makes the first clients retry until it has fetched producer ids.
         while ask(broker.bootstrap, INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout_ms=1) == codes(14):
             pass
         have_coordinator(broker)
@@ -79,7 +79,7 @@ def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
 
 def have_coordinator(broker: Broker) -> None:
-    """Have the broker coordinate groups."""
+    """Wait until the broker coordinates groups."""
     while ask(broker.bootstrap, FIND_COORDINATOR, 2, key="any", key_type=0) != codes(0):
         pass
     nobody = {"group_id": "any", "generation_id": 1, "member_id": "nobody"}

@@ -1,1 +1,1 @@
-"""Log directories: Kafka's tools read ours, and both keep and delete alike."""
+"""Log directories: Kafka's tools read those of Ottla, and both brokers clean and delete the same records."""

@@ -1,4 +1,4 @@
-"""Ottla and Apache Kafka 3.9.2 clean copies of the same directory, and the same is left of it."""
+"""Ottla and Apache Kafka 3.9.2 clean copies of the same directory, with the same result."""
 
 import random
 import re
@@ -34,7 +34,7 @@ def fill(bootstrap: str, chance: random.Random) -> None:
 
 
 def cleaned(broker: Broker) -> int:
-    """Start the broker, wait until it has cleaned the log, and stop it; return up to where it did."""
+    """Start the broker, wait until it has cleaned the log, and stop it; return the first offset not cleaned."""
     broker.start()
     checkpoint = broker.data / "log" / "cleaner-offset-checkpoint"
     deadline = time.monotonic() + PATIENCE_S
@@ -51,14 +51,14 @@ def cleaned(broker: Broker) -> int:
 
 
 def contents(broker: Broker) -> tuple[list[str], list[str]]:
-    """Return the names of the segments, and what Kafka's tool tells of batches and records, but for how they lie."""
+    """Return the names of the segments, and the batches and records of Kafka's tool without positions and sizes."""
     logs = sorted((broker.data / "log" / f"{TOPIC}-0").glob("*.log"))
     printed = run_tool(
         "org.apache.kafka.tools.DumpLogSegments",
         *("--deep-iteration", "--print-data-log", "--files", ",".join(map(str, logs))),
     )
     told = [line for line in printed.splitlines() if line.startswith(("baseOffset:", "| offset:"))]
-    # Where batches lie, their checksums and sizes follow from how they count timestamps; horizons from the time.
+    # Positions, checksums and sizes depend on the base of timestamps, and delete horizons on the time.
     hidden = r" (position|size|crc|deleteHorizonMs): \S+"
     assert "isvalid: false" not in printed
     return [path.name for path in logs], [re.sub(hidden, "", line) for line in told]

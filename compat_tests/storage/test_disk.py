@@ -1,4 +1,4 @@
-"""Kafka's own dump tool finds nothing wrong in what Ottla wrote."""
+"""Kafka's dump tool finds no error in Ottla's files."""
 
 import itertools
 import re
@@ -17,7 +17,7 @@ SEGMENT_BYTES = {"kafka-python": "100000", "confluent-kafka": "1048576"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a log directory that clients have filled, its broker stopped."""
+    """Return a log directory of a stopped broker, filled by clients."""
     with running(Ottla) as broker:
         for producer, codec in itertools.product(SEGMENT_BYTES, CODECS):
             topic = f"{producer}-{codec}"
@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def dump(folder: Path, suffix: str, *flags: str) -> str:
-    """Run DumpLogSegments over all files of a kind."""
+    """Return the output of DumpLogSegments for all files of a kind."""
     files = sorted(str(f) for f in folder.glob(f"*/*.{suffix}"))
     assert len(files) >= 10
     return run_tool("org.apache.kafka.tools.DumpLogSegments", *flags, "--files", ",".join(files), timeout_s=120)

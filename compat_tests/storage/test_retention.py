@@ -1,4 +1,4 @@
-"""Old segments go from Ottla's disk as from Apache Kafka's: the same ones, by the same commands of Kafka's tools."""
+"""Ottla deletes the same old segments as Apache Kafka, after the same commands of Kafka's tools."""
 
 import json
 import re
@@ -20,7 +20,7 @@ OFTEN_MS = {
     "log.segment.delete.delay.ms": 300,
 }
 DAY_MS = 86_400_000
-# A batch of one record is larger than half of it.
+# Less than two batches of one record.
 CONFIG = {"segment.bytes": "1600"}
 RECORDS = 6
 PATIENCE_S = 120.0
@@ -39,7 +39,7 @@ def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
 
 def fill(broker: Broker, topic: str, *, age_ms: int = 0, **config: str) -> None:
-    """A topic of six segments with one record each."""
+    """Create a topic of six segments with one record each."""
     named = {key.replace("_", "."): value for key, value in config.items()}
     create_topic(broker.bootstrap, topic, config=CONFIG | named)
     producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
@@ -50,14 +50,14 @@ def fill(broker: Broker, topic: str, *, age_ms: int = 0, **config: str) -> None:
 
 
 def files(broker: Broker, topic: str) -> list[str]:
-    """The files of segments in the directory of its partition; one without records has its offset index whenever."""
+    """Return the files of a partition's segments, without the offset index of an empty one, which may be missing."""
     folder = broker.data / "log" / f"{topic}-0"
     empty = {path.stem + ".index" for path in folder.glob("*.log") if not path.stat().st_size}
     return sorted(path.name for path in folder.iterdir() if re.match(r"\d{20}\.", path.name) and path.name not in empty)
 
 
 def of_segments(*offsets: int) -> list[str]:
-    """The files of segments; one that begins with the log has no snapshot."""
+    """Return the names of the files of segments; the segment at offset 0 has no snapshot."""
     kinds = ["index", "log", "snapshot", "timeindex"]
     return [f"{offset:020d}.{kind}" for offset in offsets for kind in kinds if offset or kind != "snapshot"]
 

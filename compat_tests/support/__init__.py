@@ -1,1 +1,1 @@
-"""Brokers of either kind, stock clients, JVMs and their jars, Spark: what several rooms of these tests use."""
+"""Common parts of these tests: brokers of either kind, stock clients, JVMs and their jars, Spark."""

@@ -1,6 +1,6 @@
-"""Brokers to test against, each a process of its own: Ottla and Apache Kafka.
+"""The brokers under test, each a process of its own: Ottla and Apache Kafka.
 
-Nothing of Ottla is imported here: it is started by its command line, as a stranger would.
+Must not import Ottla: its command line starts it, as a user would.
 """
 
 import contextlib
@@ -21,22 +21,22 @@ from compat_tests.support.zookeeper import ZooKeeper, free_port
 
 KAFKA = "org.apache.kafka:kafka_2.13:4.3.1"
 TOOLS = "org.apache.kafka:kafka-tools:4.3.1"
-# What tools run with: those of the newest release, and of the last one that knows ZooKeeper.
+# The jars of tools: those of the newest release, and of the last one with ZooKeeper.
 NEWEST = (TOOLS, KAFKA)
 LAST_WITH_ZOOKEEPER = (ZOOKEEPER_TOOLS, ZOOKEEPER_BROKER)
-# What Kafka's own start script passes, with the heap it sets for a broker.
+# The options of Kafka's start script, with its heap for a broker.
 KAFKA_JVM = (
     *("-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true"),
 )
-# For those who do not measure it.
+# The options for brokers that are not measured.
 QUICK_JVM = ("-Xmx1G", *QUICK)
 METADATA_V1_OF_NO_TOPICS = b"\x00\x00\x00\x0e\x00\x03\x00\x01\x00\x00\x00\x00\xff\xff\x00\x00\x00\x00"
 API_VERSIONS_V0 = b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"
 
 
 class Broker:
-    """One broker process, on loopback unless it has another host; stopped for good at the end of the `with` block."""
+    """A broker process, on loopback unless it has another host; stopped at the end of the `with` block."""
 
     name = "?"
     host = "127.0.0.1"
@@ -49,7 +49,7 @@ class Broker:
         self.bootstrap = f"{self.host}:{self.port}"
         self.started_in_s = 0.0
         self.names: dict[str, str] = {}
-        """What commands call things of this broker that each broker has others of, and these things."""
+        """Names in commands for values that differ between brokers, and the values of this broker."""
         self.log_file = data / "process.log"
 
     def command(self) -> list[str]:
@@ -70,7 +70,7 @@ class Broker:
         self.started_in_s = time.perf_counter() - began
 
     def stop(self) -> None:
-        """End the process as an operator would."""
+        """End the process by SIGTERM."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
@@ -79,12 +79,12 @@ class Broker:
                 self.kill()
 
     def kill(self) -> None:
-        """End the process at once."""
+        """End the process by SIGKILL."""
         self.process.kill()
         self.process.wait()
 
     def output(self) -> str:
-        """Return what the process has printed."""
+        """Return the output of the process."""
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     def resident_bytes(self) -> int:
@@ -140,13 +140,13 @@ class ApacheKafka(Broker):
 
 
 class MeasuredKafka(ApacheKafka):
-    """The same as its own start script runs it."""
+    """The same with the options of its start script."""
 
     jvm = KAFKA_JVM
 
 
 class Kafka39(Broker):
-    """Apache Kafka 3.9.2, with the ZooKeeper that its overrides name: the last release of its kind."""
+    """Apache Kafka 3.9.2, the last release with ZooKeeper, which its overrides name."""
 
     name = "Kafka 3.9"
     jvm: Sequence[str] = KAFKA_JVM
@@ -154,7 +154,7 @@ class Kafka39(Broker):
     def start(self) -> None:
         """Start the broker."""
         super().start()
-        # It answers before it knows itself.
+        # It answers before its own metadata has it.
         self._wait_until_it_knows_itself()
 
     def _wait_until_it_knows_itself(self) -> None:
@@ -184,20 +184,20 @@ class Kafka39(Broker):
 
 
 class QuickKafka(Kafka39):
-    """As it starts soonest."""
+    """The same with the fastest start."""
 
     jvm: Sequence[str] = QUICK_JVM
 
 
 class ZooKeeperKafka(QuickKafka):
-    """The same with a ZooKeeper of its own: Ottla's reference."""
+    """The same with a ZooKeeper of its own. It is Ottla's reference."""
 
     def __init__(self, data: Path, overrides: Sequence[str] = ()) -> None:
         self.zookeeper = ZooKeeper(data / "zookeeper")
         super().__init__(data, [f"zookeeper.connect={self.zookeeper.connect}", *overrides])
 
     def start(self) -> None:
-        """Start ZooKeeper, and the broker, which waits until it is there."""
+        """Start ZooKeeper and the broker, which waits for it."""
         self.zookeeper.launch()
         try:
             super().start()
@@ -212,7 +212,7 @@ class ZooKeeperKafka(QuickKafka):
 
 
 def answers(host: str, port: int) -> bool:
-    """Say whether a broker there answers ApiVersions."""
+    """Whether a broker at the address answers ApiVersions."""
     with contextlib.suppress(OSError), socket.create_connection((host, port), 1.0) as client:
         client.settimeout(5.0)
         client.sendall(API_VERSIONS_V0)
@@ -222,7 +222,7 @@ def answers(host: str, port: int) -> bool:
 
 @contextlib.contextmanager
 def running(kind: type[Broker], overrides: Sequence[str] = (), parent: Path | None = None) -> Iterator[Broker]:
-    """Run a broker on fresh data for as long as the block lasts; with a `parent` the data stays there."""
+    """Run a broker on fresh data during the block; with a `parent` the data stays there."""
     with contextlib.ExitStack() as stack:
         if parent is None:
             made = tempfile.TemporaryDirectory(prefix="compat-", ignore_cleanup_errors=True)
@@ -240,14 +240,14 @@ def running(kind: type[Broker], overrides: Sequence[str] = (), parent: Path | No
 def tool_command(
     main_class: str, *arguments: str, jars: Sequence[str] = NEWEST, jvm: Sequence[str] = QUICK
 ) -> list[str]:
-    """Return the command line of one of Kafka's own tools."""
+    """Return the command line of one of Kafka's tools."""
     return [*java_command(os.pathsep.join(map(classpath, jars)), "-Xmx256M", *jvm), main_class, *arguments]
 
 
 def run_tool(
     main_class: str, *arguments: str, stdin: bytes = b"", timeout_s: float = 120, jvm: Sequence[str] = QUICK
 ) -> str:
-    """Run one of Kafka's own command line tools; return what it printed."""
+    """Run one of Kafka's command line tools; return its output."""
     command = tool_command(main_class, *arguments, jvm=jvm)
     done = subprocess.run(command, input=stdin, capture_output=True, timeout=timeout_s)
     text = done.stdout.decode() + done.stderr.decode()
@@ -257,4 +257,4 @@ def run_tool(
 
 
 measured_tool = functools.partial(run_tool, jvm=())
-"""The same in a JVM that compiles what is hot, for those who measure what it does."""
+"""The same in a JVM with all compilers, for measurements."""

@@ -1,9 +1,8 @@
-"""What the JVMs of tests and Spark's Python workers read and compile when they start, done once, so that they start
-sooner.
+"""Archives of classes and bytecode, made once, so that the JVMs of tests and Spark's Python workers start faster.
 
 `python -m compat_tests.support.class_archives` makes archives of the classes that Apache Kafka's brokers, ZooKeeper,
 Kafka's tools, members of groups and Spark load. It adds bytecode to the zip files from which Spark's workers import
-PySpark. A JVM that finds an archive of another Java, or of other jars, starts without.
+PySpark. A JVM ignores an archive of another Java or of other jars.
 """
 
 import importlib.util
@@ -50,7 +49,7 @@ path = "{folder}/out"
 
 
 def main() -> None:
-    """Make all of it, as far as this Java can."""
+    """Make all archives that this Java supports."""
     for path in _zips_of_pyspark():
         add_bytecode(path)
     for make in (archive_spark, archive_kafka):
@@ -62,7 +61,7 @@ def main() -> None:
 
 
 def archive_kafka(folder: Path) -> None:
-    """Start JVMs of all kinds, then archive for each of their class paths the classes that any of them loaded."""
+    """Start JVMs of all kinds, then archive the loaded classes of each class path."""
     lists = folder / "lists"
     lists.mkdir()
     with java.listing_classes(lists) as paths:
@@ -72,7 +71,7 @@ def archive_kafka(folder: Path) -> None:
             with running(kind, ["offsets.topic.num.partitions=1"], data) as broker:
                 create_topic(broker.bootstrap, TOPIC)
                 _use(broker, data, release)
-    # A line is a class, or how a lambda is made.
+    # A line is a class, or the creation of a lambda.
     lines = {line for each in lists.iterdir() for line in each.read_text().splitlines() if not line.startswith("#")}
     classes = folder / "classes"
     classes.write_text("\n".join(sorted(lines)) + "\n")
@@ -84,7 +83,7 @@ def archive_kafka(folder: Path) -> None:
 
 
 def _use(broker: Broker, folder: Path, release: tuple[str, str]) -> None:
-    """Run clients and tools that tests run often."""
+    """Run the clients and tools that tests often run."""
     with VerifiableProducer(folder, broker.bootstrap, TOPIC, 0, 100, {}) as producer:
         producer.wait_for_acknowledgements(KEYS)
         with VerifiableConsumer(folder, broker.bootstrap, TOPIC, "verifiable", SESSION_TIMEOUT_MS) as consumer:
@@ -124,7 +123,7 @@ def _archive(classes: Path, path: str) -> None:
 
 
 def archive_spark(folder: Path) -> None:
-    """Archive the classes that a small job loads."""
+    """Archive the loaded classes of a small job."""
     (folder / "in").mkdir()
     (folder / "in" / "lines").write_text("one\ntwo\n")
     (folder / "job.toml").write_text(JOB.format(folder=folder))
@@ -147,9 +146,9 @@ def _zips_of_pyspark() -> Iterator[Path]:
 
 
 def add_bytecode(path: Path) -> None:
-    """Add to each Python file in a zip file its bytecode, which Python cannot write there itself.
+    """Add bytecode for each Python file in a zip file, because Python cannot write it there itself.
 
-    Without it, each worker process of Spark compiles PySpark anew: half a second.
+    Without bytecode each worker process of Spark compiles PySpark anew, which takes half a second.
     """
     with zipfile.ZipFile(path) as old:
         if any(name.endswith(".pyc") for name in old.namelist()):
@@ -165,7 +164,7 @@ def add_bytecode(path: Path) -> None:
 
 
 def _bytecode(source: bytes, name: str) -> bytes:
-    """Return what a `.pyc` file has that counts whatever the time of its source is (PEP 552)."""
+    """Return the bytes of a `.pyc` file that is valid for any time of its source (PEP 552)."""
     unchecked = (0b01).to_bytes(4, "little")
     code = compile(source, name, "exec", dont_inherit=True)
     return importlib.util.MAGIC_NUMBER + unchecked + importlib.util.source_hash(source) + marshal.dumps(code)

@@ -1,4 +1,4 @@
-"""The clients under test, each behind the same two calls: produce a list of records, read them back."""
+"""The clients under test, each with the same two functions: produce a list of records, read them back."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ SIX_MEGABYTES = 6 * 1024 * 1024
 
 
 class Sent(NamedTuple):
-    """A record as every client can express it."""
+    """A record of fields that every client supports."""
 
     key: bytes | None
     value: bytes | None
@@ -196,12 +196,12 @@ def console_consume(bootstrap: str, topic: str, count: int) -> list[Sent]:
 
 
 def text(value: bytes | None) -> str:
-    """Return a value as the console tools print it."""
+    """Return a value in the form of the console tools."""
     return "NULL" if value is None else value.decode()
 
 
 def unnull(printed: str) -> bytes | None:
-    """Return what the console tools printed as a value."""
+    """Return the value for a text of the console tools."""
     return None if printed == "NULL" else printed.encode()
 
 

@@ -1,4 +1,4 @@
-"""Clusters of three brokers of one kind, each with a ZooKeeper's folder of its own."""
+"""Clusters of three brokers of one kind, each with a folder of its own in ZooKeeper."""
 
 import contextlib
 import signal
@@ -33,12 +33,12 @@ class ClusterOf:
 
     @property
     def bootstrap(self) -> str:
-        """Where the first one is, which never ends."""
+        """Return the address of the first broker, which never ends."""
         return self.brokers[1].bootstrap
 
     @property
     def names(self) -> Mapping[str, str]:
-        """What is called otherwise in each cluster, and what to call it."""
+        """Return values that differ between clusters, and their common names."""
         found = {self.zookeeper: "ZOOKEEPER"}
         for broker_id, broker in self.brokers.items():
             found[broker.bootstrap] = f"HOST:PORT-{broker_id}"
@@ -53,7 +53,7 @@ class ClusterOf:
         self.wait_until(lambda found: set(found.brokers) == set(IDS))
 
     def do(self, verb: str, broker_id: int) -> None:
-        """Have a broker `stop` as an operator would, `start`, stand still (`pause`) or `resume`."""
+        """Do `stop` (by SIGTERM), `start`, `pause` (by SIGSTOP) or `resume` to a broker."""
         broker = self.brokers[broker_id]
         if verb == "stop":
             broker.stop()
@@ -65,7 +65,7 @@ class ClusterOf:
             broker.process.send_signal({"pause": signal.SIGSTOP, "resume": signal.SIGCONT}[verb])
 
     def wait_until(self, what: Callable[[ClusterMetadata], bool]) -> None:
-        """Wait until the controller tells that it is so."""
+        """Wait until `what` is True for the controller's metadata."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         deadline = time.monotonic() + PATIENCE_S
         while not what(admin.list_topics(timeout=PATIENCE_S)):
@@ -73,7 +73,7 @@ class ClusterOf:
             time.sleep(0.05)
 
     def end(self) -> None:
-        """End all programs and brokers: nobody waits for what they have to say to each other."""
+        """Kill all programs and brokers, without waiting for their shutdowns."""
         for program in self.programs.values():
             program.kill()
         for each in self.brokers.values():
@@ -83,7 +83,7 @@ class ClusterOf:
 
 @contextlib.contextmanager
 def running(clusters: Sequence[ClusterOf]) -> Iterator[None]:
-    """Run clusters for as long as the block lasts."""
+    """Run clusters during the block."""
     try:
         for each in clusters:
             each.start()

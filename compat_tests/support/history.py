@@ -1,6 +1,6 @@
-"""Fills a broker with all that a log directory may hold, and says what clients see of it, for another broker to match.
+"""Fills a broker with everything that a log directory may hold, and returns its view by clients, to compare brokers.
 
-Nothing of Ottla is imported.
+Must not import Ottla.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ PATIENCE_S: Final = 60.0
 EARLIEST: Final = librdkafka.admin.OffsetSpec.earliest()
 LATEST: Final = librdkafka.admin.OffsetSpec.latest()
 GROUPS: Final = ("plain", "in-transaction")
-# What makes a broker clean and delete while a test can wait for it.
+# Settings with which a broker cleans and deletes within the time of a test.
 HASTY: Final = (
     *("log.cleaner.backoff.ms=100", "log.retention.check.interval.ms=200", "log.initial.task.delay.ms=100"),
     *("log.segment.delete.delay.ms=100", "log.flush.start.offset.checkpoint.interval.ms=200"),
@@ -43,7 +43,7 @@ _MARKED: Final = ("first", b"1"), ("second", None), ("first", b"\xff")
 
 
 def settled(look: Callable[[], int], is_enough: Callable[[int], bool]) -> None:
-    """Wait until what is looked at is enough and has stood still for a second."""
+    """Wait until a number is enough and has not changed for a second."""
     deadline = time.monotonic() + PATIENCE_S
     since, last = time.monotonic(), look()
     while not is_enough(last) or time.monotonic() < since + 1:
@@ -55,7 +55,7 @@ def settled(look: Callable[[], int], is_enough: Callable[[int], bool]) -> None:
 
 
 class History:
-    """One broker's history, that the next one goes on with."""
+    """The history of a log directory, which one broker after the other continues."""
 
     def __init__(self) -> None:
         self.producer_id = -1
@@ -63,7 +63,7 @@ class History:
         self.last_offset = -1
 
     def fill(self, broker: Broker) -> None:
-        """Write what every broker can."""
+        """Write everything that all brokers support."""
         bootstrap = broker.bootstrap
         for codec in CODECS:
             create_topic(bootstrap, f"codec-{codec}")
@@ -73,7 +73,7 @@ class History:
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         cut = librdkafka.TopicPartition("cut", 0, 51)
         admin.delete_records([cut])[cut].result(PATIENCE_S)
-        # A broker that is killed before it notes this begins lower again.
+        # Wait, because a broker that is killed before its checkpoint begins at a lower offset again.
         checkpoint = broker.data / "log" / "log-start-offset-checkpoint"
         settled(lambda: checkpoint.exists() and "cut 0 51" in checkpoint.read_text(), bool)
         create_topic(bootstrap, "deleted", 1)
@@ -84,7 +84,7 @@ class History:
         _commit(bootstrap, "plain", 7)
 
     def fill_kafka(self, broker: Broker) -> None:
-        """Write what Ottla cannot yet: transactions, and segments that are compacted and deleted."""
+        """Write what only Kafka supports: transactions, and segments that are compacted and deleted."""
         bootstrap = broker.bootstrap
         create_topic(bootstrap, "transactional", 1)
         for number, end in enumerate(("commit_transaction", "abort_transaction", "commit_transaction", "")):
@@ -99,7 +99,7 @@ class History:
         settled(lambda: _offsets(bootstrap, [aged], EARLIEST)[aged], lambda offset: offset > 0)
 
     def go_on(self, broker: Broker) -> None:
-        """Let an idempotent producer repeat its last batch, send the next one, and leave one out."""
+        """As an idempotent producer, send the last batch again, then the next one, then one after a gap."""
         with contextlib.closing(Side(broker)) as side:
             if self.producer_id < 0:
                 fields = {"transactional_id": None, "transaction_timeout_ms": 0}
@@ -113,7 +113,7 @@ class History:
 
 
 def _sent(side: Side, producer_id: int, sequence: int) -> tuple[int, int]:
-    """The error and the offset of a batch, sent until the broker has taken up its work."""
+    """Return the error and the offset of a batch, sent again until the broker serves."""
     data = batch(3, producer=PerSide(producer_id, producer_id), sequence=sequence).ottla
     answer = side.ask("Produce", 7, {"transactional_id": None, **produced("idempotent", data)})
     (found,) = answer["responses"][0]["partition_responses"]
@@ -123,7 +123,7 @@ def _sent(side: Side, producer_id: int, sequence: int) -> tuple[int, int]:
 def _produce(
     bootstrap: str, topic: str, count: int, codec: str, value: Callable[[int], bytes] = lambda number: b"%d" % number
 ) -> None:
-    """Write records of all kinds, the timestamps of which rise by a second, to partition 0."""
+    """Write records of all kinds to partition 0, with timestamps a second apart."""
     producer = librdkafka.Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -150,7 +150,7 @@ def _produce(
 
 
 def _transact(bootstrap: str, number: int, end: str) -> None:
-    """Write a transaction with offsets of a group, and end it, if it is to have an end."""
+    """Write a transaction with offsets of a group, and end it unless `end` is empty."""
     producer = librdkafka.Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -181,11 +181,11 @@ def _commit(bootstrap: str, group: str, offset: int) -> None:
     consumer.close()
 
 
-# What clients see
+# The view of clients
 
 
 def observed(broker: Broker) -> dict[str, Any]:
-    """Return all that clients see of a broker's topics and groups, whatever broker it is."""
+    """Return everything that clients see of a broker's topics and groups, in the same form for all brokers."""
     bootstrap = broker.bootstrap
     with contextlib.closing(Side(broker)) as side:
         topics = _topics(side)
@@ -206,14 +206,14 @@ def observed(broker: Broker) -> dict[str, Any]:
 
 
 def _topics(side: Side) -> dict[str, tuple[str, int]]:
-    """The id of each topic and how many partitions it has, once all of them are led."""
+    """Return the id and the partition count of each topic, after all partitions have leaders."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         described = side.ask("Metadata", 10, {"topics": None, "allow_auto_topic_creation": False})["topics"]
         leaders = [partition["leader_id"] for each in described for partition in each["partitions"]]
         if leaders and min(leaders) >= 0:
             break
-        # The controller has not told the broker yet.
+        # The broker does not have the controller's metadata yet.
         assert time.monotonic() < deadline, described
         time.sleep(0.1)
     return {
@@ -239,10 +239,10 @@ def _offsets_of_groups(side: Side) -> list[Any]:
 
 
 def _aborted_transactions(side: Side) -> list[Any]:
-    """What a consumer is told to pass over, from each offset on."""
+    """Return the aborted transactions in fetch responses, from each offset on."""
     found = []
     for offset in range(0, 30, 3):
-        # A broker that has just started may have to look at a segment before it shows it.
+        # A broker that has just started may have to check a segment first.
         request = {**fetched("transactional", offset), "max_wait_ms": 5000, "min_bytes": 1}
         answer = side.ask("Fetch", 11, {**request, "isolation_level": 1, "rack_id": ""})
         found.append(answer["responses"][0]["partitions"][0]["aborted_transactions"])
@@ -251,7 +251,7 @@ def _aborted_transactions(side: Side) -> list[Any]:
 
 
 def _configs(bootstrap: str, topics: list[str]) -> dict[str, dict[str, str]]:
-    """What was set for topics."""
+    """Return the configs that were set for topics."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     asked = [librdkafka.admin.ConfigResource(librdkafka.admin.ResourceType.TOPIC, topic) for topic in topics]
     dynamic = librdkafka.admin.ConfigSource.DYNAMIC_TOPIC_CONFIG.value
@@ -271,7 +271,7 @@ def _offsets(bootstrap: str, partitions: Sequence[Partition], spec: Any, **optio
 def read(
     bootstrap: str, partitions: Sequence[Partition], isolation: str = "read_uncommitted"
 ) -> dict[Partition, list[Any]]:
-    """Return every record, up to where this reader may see."""
+    """Return all records that a reader with this isolation level may see."""
     consumer = librdkafka.Consumer(
         {
             "bootstrap.servers": bootstrap,

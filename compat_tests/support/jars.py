@@ -1,7 +1,7 @@
-"""Apache Kafka's jars, to test against: found in the local Maven repository, fetched with `mvn` when missing.
+"""Apache Kafka's jars: found in the local Maven repository, fetched with `mvn` when missing.
 
-`python -m compat_tests.support.jars` fetches all that the tests always need. What Maven resolved is remembered under
-`.cache/jars`.
+`python -m compat_tests.support.jars` fetches all jars that the tests always need. The paths that Maven resolved are
+kept under `.cache/jars`.
 """
 
 import fcntl
@@ -25,8 +25,8 @@ ZOOKEEPER_TOOLS = "org.apache.kafka:kafka-tools:3.9.2"
 JACKSON = "com.fasterxml.jackson.core:jackson-databind:2.21.2"
 # Connect's transforms, and the converter that writes their records as JSON.
 CONNECT = ("org.apache.kafka:connect-transforms:3.9.2", "org.apache.kafka:connect-json:3.9.2")
-# Spark's Kafka source and sink, Avro, Delta and databases, with what Spark's own installation lacks, and Kafka Streams,
-# whose serializers are asked in Spark's JVM; each without what it depends on.
+# Spark's Kafka source and sink, Avro, Delta and databases, with the jars that Spark's installation lacks, and Kafka
+# Streams, whose serializers run in Spark's JVM; each without its dependencies.
 SPARK = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
     "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
@@ -40,11 +40,11 @@ SPARK = (
     "org.apache.kafka:kafka-streams:3.9.2",
 )
 
-# What a JVM starts soonest with, and ends before it would have compiled itself well.
+# The options of the fastest start, for JVMs that end before the second compiler would help.
 QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "jars"
-# What binds Kafka's logging: to nothing but errors, on stderr. The last release with ZooKeeper insists on log4j 1.
+# The implementation of Kafka's logging: only errors, on stderr. The last release with ZooKeeper needs log4j 1.
 SIMPLE_LOGGING = "org.slf4j:slf4j-simple:1.7.36"
 LOG4J_1 = "org.slf4j:slf4j-reload4j:1.7.36"
 QUIET = {
@@ -69,25 +69,25 @@ ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></
 
 
 def jar(coordinates: str) -> Path:
-    """Return one jar, without what it depends on."""
+    """Return one jar, without its dependencies."""
     _, artifact, version = coordinates.split(":")
     name = f"{artifact}-{version}.jar"
     return next(path for path in _with_all_it_needs(coordinates) if path.name == name)
 
 
 def classpath(coordinates: str) -> str:
-    """Return a jar and all it needs to run, with logging that only speaks of errors."""
+    """Return the class path of a jar and its dependencies, with logging of errors only."""
     return os.pathsep.join(str(path) for path in (_quiet(), *_with_all_it_needs(coordinates)))
 
 
 def _quiet() -> Path:
-    """Return a jar with QUIET, because Java archives no classes where a directory is in the class path."""
+    """Return a jar with QUIET, because Java archives no classes if a directory is in the class path."""
     text = "".join(QUIET.values())
     return archive(CACHE / f"quiet-{zlib.crc32(text.encode()):08x}.jar", {k: v.encode() for k, v in QUIET.items()})
 
 
 def archive(path: Path, entries: Mapping[str, bytes]) -> Path:
-    """Return the path of a zip file, which is written if it is missing."""
+    """Return the path of a zip file, and write it if it is missing."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         made = path.with_suffix(f".{os.getpid()}")
@@ -99,17 +99,17 @@ def archive(path: Path, entries: Mapping[str, bytes]) -> Path:
 
 
 def spark_jars() -> list[Path]:
-    """Return what Spark needs beyond its own installation."""
+    """Return the jars that Spark needs beyond its installation."""
     return _resolved("spark", "".join(_dependency(each, ALONE) for each in SPARK))
 
 
 def require(tool: str) -> str:
-    """Return the path of a program; without it the test fails in CI and is skipped elsewhere."""
+    """Return the path of a program; if it is missing, the test fails in CI and is skipped elsewhere."""
     return shutil.which(tool) or lack(f"{tool} is missing")
 
 
 def lack(what: str) -> NoReturn:
-    """End a test that the machine has not all for: it fails in CI and is skipped elsewhere."""
+    """End a test because the machine lacks something: it fails in CI and is skipped elsewhere."""
     if os.environ.get("CI"):
         pytest.fail(what)
     pytest.skip(what)
@@ -155,7 +155,7 @@ def _resolve(pom: Path, listing: Path) -> None:
 
 
 def main() -> None:
-    """Fetch everything that the tests always need."""
+    """Fetch all jars that the tests always need."""
     if shutil.which("mvn") is None and not os.environ.get("CI"):
         sys.stderr.write("mvn is missing: tests against Apache Kafka are skipped\n")
         return

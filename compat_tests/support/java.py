@@ -1,8 +1,8 @@
-"""Java: how a JVM starts that is in a hurry, and programs of ours that stay for many questions, line by line.
+"""Java: the fastest start of a JVM, and programs of ours that answer many lines.
 
-A JVM that measures nothing (`jars.QUICK`) begins with an archive of classes, read and verified once, if
-`class_archives` has made one for its class path. A JVM that cannot use the archive, because another Java made it or a
-jar has changed, starts without, and prints nothing. A program is compiled once.
+A JVM that is not measured (`jars.QUICK`) starts with an archive of classes, if `class_archives` has made one for its
+class path. A JVM that cannot use the archive, because another Java made it or a jar has changed, starts without it and
+prints nothing. A program is compiled once.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from typing import Self
 from compat_tests.support import jars
 
 ARCHIVES = Path(sys.prefix) / "classes"
-"""Of each environment its own, as Spark's jars are."""
+"""Each Python environment has its own, because Spark's jars are in the environment."""
 PROGRAMS = jars.CACHE / "programs"
 
 _counts = itertools.count()
@@ -28,9 +28,7 @@ _listing: list[tuple[Path, set[str]]] = []
 
 
 def java_command(path: str, *options: str) -> list[str]:
-    """Return the beginning of a command line: Java with a class path, and an archive of classes if `options` are
-    QUICK.
-    """
+    """Return the begin of a command line: Java with a class path; if `options` are QUICK, also an archive."""
     is_quick = set(jars.QUICK) <= set(options)
     return [jars.require("java"), *options, *(_archive_options(path) if is_quick else ()), "-cp", path]
 
@@ -45,15 +43,13 @@ def _archive_options(path: str) -> tuple[str, ...]:
         paths.add(path)
         return (f"-XX:DumpLoadedClassList={folder / str(next(_counts))}",)
     archive = archive_of(path)
-    # Java prints to stdout why it does not use an archive.
+    # Without this, Java prints to stdout why it does not use an archive.
     return (f"-XX:SharedArchiveFile={archive}", "-Xlog:disable") if archive.exists() else ()
 
 
 @contextlib.contextmanager
 def listing_classes(folder: Path) -> Iterator[set[str]]:
-    """Within the block, each JVM writes the names of the classes that it loads to a file in a folder. The set has the
-    class paths of these JVMs.
-    """
+    """Make each JVM of the block write its loaded classes to a file in a folder. Yields the JVMs' class paths."""
     _listing.append((folder, set()))
     try:
         yield _listing[-1][1]
@@ -62,14 +58,14 @@ def listing_classes(folder: Path) -> Iterator[set[str]]:
 
 
 def program_command(source: Path, *coordinates: str, heap: str = "512M") -> list[str]:
-    """Return the command line of a program with some jars and what these need."""
+    """Return the command line of a program with some jars and their dependencies."""
     path = os.pathsep.join(map(jars.classpath, coordinates))
     path = os.pathsep.join([path, str(_compiled(source, path))])
     return [*java_command(path, f"-Xmx{heap}", *jars.QUICK), source.stem]
 
 
 def _compiled(source: Path, path: str) -> Path:
-    """Return a jar of what a source file compiles to, which is made if it is missing."""
+    """Return a jar of a compiled source file, and make it if it is missing."""
     compiler = jars.require("javac")
     digest = _digest(os.path.realpath(compiler).encode(), path.encode(), source.read_bytes())
     jar = PROGRAMS / f"{source.stem}-{digest}.jar"
@@ -87,7 +83,7 @@ def _digest(*parts: bytes) -> str:
 
 
 class JavaProgram:
-    """A source file, running with some jars and what these need, until the end of the `with` block."""
+    """A running source file with some jars and their dependencies, until the end of the `with` block."""
 
     def __init__(self, source: Path, *coordinates: str, folder: Path | None = None) -> None:
         self._command = program_command(source, *coordinates)
@@ -99,14 +95,14 @@ class JavaProgram:
         self._process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, text=True, cwd=self._folder)
 
     def restarted(self) -> int:
-        """Start the program anew after it ended itself, and return the code that it ended with."""
+        """Start the program anew after its end, and return its exit code."""
         code = self._process.wait()
         self._process.communicate()
         self._start()
         return code
 
     def answer(self, line: str) -> str:
-        """Send a line; return the one that answers it."""
+        """Send a line; return the answer."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None

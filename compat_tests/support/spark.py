@@ -1,4 +1,4 @@
-"""A pytest plugin: one Spark for all tests of a process, in a JVM of its own that ends with them."""
+"""A pytest plugin: one Spark for all tests of a process, in a JVM that ends with the process."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ import pytest
 from compat_tests.support.jars import QUICK, require, spark_jars
 
 ARCHIVE = Path(sys.prefix) / "spark.jsa"
-# How Spark is told of options for its JVM, and its launcher, a JVM that makes the command line, for its own.
+# The variables with options for Spark's JVM, and for its launcher, a JVM that makes the command line.
 OPTIONS = "SPARK_SUBMIT_OPTS"
 LAUNCHER_OPTIONS = "SPARK_LAUNCHER_OPTS"
 SETTINGS = {
@@ -30,15 +30,15 @@ SETTINGS = {
 
 
 def from_archive() -> tuple[str, ...]:
-    """Return the options with which a JVM begins with the archive of `class_archives`, if there is one."""
-    # Java prints to stdout why it does not use an archive.
+    """Return the options for a JVM with the archive of `class_archives`, if there is one."""
+    # Without this, Java prints to stdout why it does not use an archive.
     return (f"-XX:SharedArchiveFile={ARCHIVE}", "-Xlog:disable") if ARCHIVE.exists() else ()
 
 
 def pytest_configure() -> None:
     """Set the options of the JVMs of all jobs, and of the one Spark of a process.
 
-    Java's second compiler takes more time from other tests than its code saves here, even in the one Spark.
+    Without Java's second compiler, because it takes more time from other tests than its code saves here.
     """
     os.environ.setdefault(OPTIONS, " ".join([*QUICK, *from_archive()]))
     os.environ.setdefault(LAUNCHER_OPTIONS, " ".join(QUICK))
@@ -46,7 +46,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses Spark."""
+    """Mark the tests that use Spark."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
@@ -54,8 +54,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @contextmanager
 def running_spark(folder: Path) -> Iterator[Any]:
-    """Run one Spark, whose files are in a folder, for as long as the block lasts."""
-    # Not above: who runs only the fast tests need not have it.
+    """Run one Spark, whose files are in a folder, during the block."""
+    # Imported here, because fast tests must run without PySpark.
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -67,7 +67,7 @@ def running_spark(folder: Path) -> Iterator[Any]:
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        # Else it is the first python3 of the path that runs what is written in Python.
+        # Because otherwise the first python3 of the path would run Python functions.
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         builder = SparkSession.builder.master("local[2]").appName("tests")
         session = builder.config(map=settings).getOrCreate()

@@ -1,6 +1,6 @@
-"""Saying to a broker exactly what one wants, byte for byte, and what it answers in a form that can be compared.
+"""Requests to a broker byte for byte, and its answers in a form that can be compared.
 
-Messages are kafka-python's own; nothing of Ottla is imported.
+Messages are kafka-python's. Must not import Ottla.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ import kafka.protocol.consumer
 import kafka.protocol.metadata
 import kafka.protocol.producer
 
-# What a broker does: ("closed",), ("silent",), or ("answered", error codes...), of the whole and of each thing named.
+# A broker's reaction: ("closed",), ("silent",), or ("answered", error codes...), first that of the whole response.
 Answer = tuple[Any, ...]
 CLOSED: Answer = ("closed",)
 SILENT: Answer = ("silent",)
@@ -28,19 +28,19 @@ OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8,
 DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS, OFFSET_DELETE = 15, 16, 42, 47
 
 _MODULES = (kafka.protocol.admin, kafka.protocol.consumer, kafka.protocol.metadata, kafka.protocol.producer)
-# By its API's number each request and its response.
+# Requests and responses by API number.
 MESSAGES: dict[int, tuple[Any, Any]] = {
     getattr(module, name).API_KEY: (getattr(module, name), getattr(module, name.removesuffix("Request") + "Response"))
     for module in _MODULES
     for name in module.__all__
     if name.endswith("Request")
 }
-# By these an answer's parts are put in order: brokers answer in the order of their hash maps.
+# The fields by which an answer's parts are sorted, because brokers answer in the order of their hash maps.
 _NAMES = ("name", "topic", "resource_type", "resource_name", "partition_index", "index", "partition", "key")
 
 
 class Line:
-    """One connection."""
+    """A connection."""
 
     def __init__(self, bootstrap: str, patience_s: float = 5.0) -> None:
         host, port = bootstrap.rsplit(":", 1)
@@ -48,21 +48,21 @@ class Line:
         self.socket.settimeout(patience_s)
 
     def send(self, data: bytes) -> None:
-        """Send bytes as they are, as many as the broker takes."""
+        """Send bytes, as many as the broker takes."""
         with contextlib.suppress(ConnectionError):
             self.socket.sendall(data)
 
     def send_frame(self, frame: bytes) -> None:
-        """Send bytes behind a size that is true."""
+        """Send bytes after their correct size."""
         self.send(struct.pack(">i", len(frame)) + frame)
 
     def frame(self) -> bytes | None:
-        """Return the next reply without its size, None when the broker has closed. TimeoutError when it is silent."""
+        """Return the next reply without its size; None after the broker closed. TimeoutError if it is silent."""
         head = self._exactly(4)
         return None if head is None else self._exactly(struct.unpack(">i", head)[0])
 
     def answer(self, key: int, version: int) -> Answer:
-        """Return what comes as the answer to such a request."""
+        """Return the broker's reaction to such a request."""
         try:
             frame = self.frame()
         except TimeoutError:
@@ -84,7 +84,7 @@ class Line:
 
 @contextlib.contextmanager
 def line(bootstrap: str, patience_s: float = 5.0) -> Iterator[Line]:
-    """A connection for as long as the block lasts."""
+    """Yield a connection, open during the block."""
     opened = Line(bootstrap, patience_s)
     try:
         yield opened
@@ -93,7 +93,7 @@ def line(bootstrap: str, patience_s: float = 5.0) -> Iterator[Line]:
 
 
 def head(key: int, version: int, correlation_id: int = 1, client_id: bytes | None = b"probe") -> bytes:
-    """Return a request header; whether it is flexible follows from the message."""
+    """Return a request header, flexible if the message is."""
     encoded = struct.pack(">h", -1) if client_id is None else struct.pack(">h", len(client_id)) + client_id
     flexible = key in MESSAGES and MESSAGES[key][0].flexible_version_q(version)
     return struct.pack(">hhi", key, version, correlation_id) + encoded + (b"\0" if flexible else b"")
@@ -122,14 +122,14 @@ def _struct(kind: Any, fields: Mapping[str, Any]) -> Any:
 def decoded(frame: bytes, key: int, version: int) -> dict[str, Any]:
     """Decode a reply."""
     if key == API_VERSIONS and version > 0 and frame[4:6] != b"\0\0":
-        # kafka-python takes every error for one of version 0.
+        # kafka-python decodes every error as version 0.
         return {"error_code": struct.unpack_from(">h", frame, 4)[0]}
     found: dict[str, Any] = MESSAGES[key][1].decode(frame, version=version, header=True).to_dict(json=False)
     return found
 
 
 def error_codes(response: Mapping[str, Any]) -> list[int]:
-    """Return all error codes of a response, in the order of the names of what they are about."""
+    """Return all error codes of a response, sorted by the names of their topics, groups and so on."""
     found: list[tuple[tuple[str, ...], int]] = []
     _collect(response, (), found)
     return [code for _, code in sorted(found)]
@@ -152,14 +152,14 @@ def ask(bootstrap: str, key: int, version: int, /, **fields: Any) -> Answer:
 
 
 def say(bootstrap: str, key: int, version: int, body: bytes) -> Answer:
-    """Send a body, well-formed or not, behind a good header."""
+    """Send a body, well-formed or not, after a valid header."""
     with line(bootstrap) as to:
         to.send_frame(head(key, version) + body)
         return to.answer(key, version)
 
 
 def learn(bootstrap: str, key: int, version: int, /, **fields: Any) -> dict[str, Any]:
-    """Send a request that is bound to be answered, and return the whole answer."""
+    """Send a request that a broker always answers, and return the whole answer."""
     with line(bootstrap, patience_s=60) as to:
         to.send_frame(head(key, version) + body(key, version, fields))
         frame = to.frame()
@@ -168,7 +168,7 @@ def learn(bootstrap: str, key: int, version: int, /, **fields: Any) -> dict[str,
 
 
 def create_topic(bootstrap: str, name: str, **configs: str) -> None:
-    """Create a topic of one partition, which has a leader when this returns."""
+    """Create a topic of one partition, and wait for its leader."""
     topic = {
         "name": name,
         "num_partitions": 1,

@@ -1,4 +1,4 @@
-"""Kafka's command line tools in one JVM for many commands: a JVM for each would take a second and more."""
+"""Kafka's command line tools in one JVM for many commands, because a JVM for each would take over a second."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parent / "Tools.java"
 
 
 class Printed(NamedTuple):
-    """What a command left behind."""
+    """The output and the exit code of a command."""
 
     code: int
     stdout: str
@@ -22,7 +22,7 @@ class Printed(NamedTuple):
 
 
 class Runs(Protocol):
-    """Whatever runs a tool by the name of its Java class: Kafka's own, or an imitation."""
+    """Runs a tool by the name of its Java class: Kafka's tool, or an imitation."""
 
     def run(self, main_class: str, *arguments: str) -> Printed:
         """Run one command to its end."""
@@ -38,13 +38,13 @@ class Tools(JavaProgram):
     def run(self, main_class: str, *arguments: str) -> Printed:
         """Run one command to its end."""
         code, printed, complained = self.answer("\t".join([main_class, *arguments])).split("\t")
-        # A tool that ends the JVM itself does not say with what code.
+        # A tool that ends the JVM itself: its code is the JVM's.
         number = self.restarted() if code == "ended" else int(code)
         return Printed(number, base64.b64decode(printed).decode(), base64.b64decode(complained).decode())
 
 
 def normalized(printed: Printed, names: Mapping[str, str]) -> Printed:
-    """Give things the names that they have everywhere; leave out what no two clusters have in common."""
+    """Replace a cluster's values by their common names, and leave out what differs in all clusters."""
     return Printed(printed.code, _normalized(printed.stdout, names), _normalized(printed.stderr, names))
 
 
@@ -53,15 +53,15 @@ def _normalized(text: str, names: Mapping[str, str]) -> str:
         text = text.replace(here, everywhere)
     text = re.sub(r"TopicId: \S{22}", "TopicId: ID", text)
     text = re.sub(r"adminclient-\d+", "adminclient-N", text)
-    # A client says what it was just doing when time ran out.
+    # A client's timeout names its current operation, which is chance.
     text = re.sub(r"TimeoutException: .*", "TimeoutException", text)
-    # Where in the tool an error was caught.
+    # The place in the tool where an error was caught.
     text = re.sub(r"\n\t(at .*|\.\.\. \d+ more)", "", text)
     return re.sub(r'^\{.*"brokers":.*', lambda found: _sorted_json(found.group()), text, flags=re.MULTILINE)
 
 
 def _sorted_json(text: str) -> str:
-    """What LogDirsCommand prints, in one order."""
+    """Return the output of LogDirsCommand, sorted."""
     found: Any = json.loads(text)
     found["brokers"].sort(key=lambda each: each["broker"])
     for broker in found["brokers"]:

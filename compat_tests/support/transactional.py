@@ -1,4 +1,4 @@
-"""Transactions in every state, for tools that look at them."""
+"""Transactions in every state, for tools that describe them."""
 
 import contextlib
 import time
@@ -33,7 +33,7 @@ def _write(producer: confluent_kafka.Producer, partition: int, *values: bytes) -
 
 
 class Transactions:
-    """A topic with a transaction that was committed, one that was aborted, one that is open, and one that hangs."""
+    """A topic with a committed, an aborted, an open and a hanging transaction."""
 
     def __init__(self, bootstrap: str) -> None:
         create_topic(bootstrap, TOPIC, partitions=2)
@@ -46,7 +46,7 @@ class Transactions:
         _write(aborted, 0, b"three")
         aborted.abort_transaction(PATIENCE_S)
         _producer(bootstrap, "tx-empty")
-        # It stays open for as long as its producer is there.
+        # It stays open while its producer exists.
         self.open = _producer(bootstrap, "tx-open")
         self.open.begin_transaction()
         _write(self.open, 0, b"four")
@@ -54,13 +54,13 @@ class Transactions:
         self.hanging_producer_id = hang(bootstrap, 1)
 
     def close(self) -> None:
-        """Abort the open one, unless a tool did."""
+        """Abort the open transaction, unless a tool did."""
         with contextlib.suppress(confluent_kafka.KafkaException):
             self.open.abort_transaction(PATIENCE_S)
 
 
 def hang(bootstrap: str, partition: int) -> int:
-    """Write a record of a transaction that no coordinator knows of; return the producer's id."""
+    """Write a record of a transaction that no coordinator knows; return the producer's id."""
     found = learn(bootstrap, INIT_PRODUCER_ID, 1, transactional_id=None, transaction_timeout_ms=60_000)
     builder = DefaultRecordBatchBuilder(2, 0, True, found["producer_id"], found["producer_epoch"], 0, 1 << 20)
     builder.append(0, int(time.time() * 1000), None, b"six", [])

@@ -1,8 +1,7 @@
-"""Kafka's own programs for tests that something is broken in: each a JVM that tells what it does, line by line.
+"""Kafka's programs for tests with faults: each is a JVM that prints its events, line by line.
 
-VerifiableProducer tells of each record that was acknowledged, VerifiableConsumer of each that it gets and of each
-commit; ReplicaVerificationTool fetches from all replicas of a topic, and tells how far they are the same. All of
-release 3.9.2.
+VerifiableProducer prints each acknowledged record, VerifiableConsumer each received record and each commit.
+ReplicaVerificationTool fetches from all replicas of a topic, and prints their largest lag. All are of release 3.9.2.
 """
 
 import contextlib
@@ -20,7 +19,7 @@ from compat_tests.support.brokers import LAST_WITH_ZOOKEEPER, tool_command
 
 PATIENCE_S = 60.0
 KEYS = 10
-# What a client needs that is to go on soon when a broker is gone.
+# Settings with which a client continues soon after a broker is gone.
 QUICK = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 100,
@@ -31,14 +30,14 @@ LAG = re.compile(r"max lag is (-?\d+) for partition \S+ at offset (-?\d+) among 
 
 
 class Place(NamedTuple):
-    """Where a record is."""
+    """The place of a record."""
 
     partition: int
     offset: int
 
 
 class Program:
-    """A JVM that talks until it is ended."""
+    """A JVM that prints lines until it is ended."""
 
     main_class = "?"
 
@@ -51,18 +50,18 @@ class Program:
         self._listener.start()
 
     def hear(self, line: str) -> None:
-        """Take in what it told."""
+        """Take one of its lines."""
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Ask it to end, and hear what it has to say until then."""
+        """End it by SIGTERM, and take its lines until then."""
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(PATIENCE_S)
         self._listener.join(PATIENCE_S)
 
     @contextlib.contextmanager
     def standing_still(self) -> Iterator[None]:
-        """Have it do nothing for as long as the block lasts."""
+        """Pause it by SIGSTOP during the block."""
         self._process.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -76,7 +75,7 @@ class Program:
         self.kill()
 
     def kill(self) -> None:
-        """End it at once."""
+        """End it by SIGKILL."""
         self._process.kill()
         self._process.wait()
         self._listener.join(PATIENCE_S)
@@ -88,7 +87,7 @@ class Program:
                 self.hear(line.decode())
 
     def wait_until(self, what: Callable[[], bool]) -> None:
-        """Return when it is so."""
+        """Wait until `what` returns True."""
         deadline = time.monotonic() + PATIENCE_S
         while not what():
             assert self._process.poll() is None, f"{self.main_class} has ended: {self.complaints()}"
@@ -96,12 +95,12 @@ class Program:
             time.sleep(0.02)
 
     def complaints(self) -> str:
-        """The last of what it wrote to stderr."""
+        """Return its last lines on stderr."""
         return self.errors.read_text()[-3000:]
 
 
 class VerifiableProducer(Program):
-    """Writes a record with acks=all every now and then; its values are a prefix, a dot and a number."""
+    """Writes records with acks=all at a low rate; the values are a prefix, a dot and a number."""
 
     main_class = "org.apache.kafka.tools.VerifiableProducer"
 
@@ -117,7 +116,7 @@ class VerifiableProducer(Program):
             folder,
             f"producer-{prefix}",
             *("--bootstrap-server", bootstrap, "--topic", topic, "--acks", "-1", "--value-prefix", str(prefix)),
-            # Keys, so that all partitions get some.
+            # With keys, so that all partitions get records.
             *("--repeating-keys", str(KEYS), "--throughput", str(a_second), "--producer.config", str(file)),
         )
 
@@ -129,7 +128,7 @@ class VerifiableProducer(Program):
         self.complete |= told["name"] == "shutdown_complete"
 
     def wait_for_acknowledgements(self, count: int = KEYS) -> None:
-        """Return when that many more records were acknowledged."""
+        """Wait until so many more records are acknowledged."""
         wanted = len(self.acknowledged) + count
         self.wait_until(lambda: len(self.acknowledged) >= wanted)
 
@@ -138,14 +137,14 @@ class VerifiableProducer(Program):
 
 
 class VerifiableConsumer(Program):
-    """Reads a topic as the one member of a group, and commits after each poll."""
+    """Reads a topic as the only member of a group, and commits after each poll."""
 
     main_class = "org.apache.kafka.tools.VerifiableConsumer"
 
     def __init__(self, folder: Path, bootstrap: str, topic: str, group: str, session_timeout_ms: int) -> None:
         self.consumed: dict[Place, str] = {}
         self.committed: dict[int, int] = {}
-        # Below what it was told is committed, or with another value than before.
+        # Records before the committed offset, or with another value than before.
         self.read_again: list[str] = []
         file = folder / f"consumer-{group}.properties"
         config = {**QUICK, "heartbeat.interval.ms": 200, "fetch.max.wait.ms": 100}
@@ -172,7 +171,7 @@ class VerifiableConsumer(Program):
         self.consumed[place] = value
 
     def wait_for(self, places: Iterable[Place]) -> None:
-        """Return when it has got what is there, and committed that."""
+        """Wait until it has read and committed these records."""
         last = {each.partition: each.offset for each in sorted(places)}
         self.wait_until(lambda: all(self.committed.get(partition, 0) > offset for partition, offset in last.items()))
 
@@ -181,7 +180,7 @@ class VerifiableConsumer(Program):
 
 
 class Verification(Program):
-    """Reads a topic from each of its replicas, from the beginning on, and compares."""
+    """Reads a topic from all its replicas, from the beginning on, and compares them."""
 
     main_class = "org.apache.kafka.tools.ReplicaVerificationTool"
 
@@ -198,12 +197,12 @@ class Verification(Program):
         self.said.append(line.strip())
 
     def wait_for_no_lag(self) -> None:
-        """Return when it says that all replicas have the same, from now on."""
+        """Wait until it prints from now on that all replicas are equal."""
         heard = len(self.said)
         self.wait_until(lambda: any(found and found[1] == "0" for found in map(LAG.search, self.said[heard + 1 :])))
 
     def mismatches(self) -> list[str]:
-        """Where replicas had something else below the high watermark."""
+        """Return the differences of replicas below the high watermark."""
         return [line for line in self.said if "match" in line]
 
     def __str__(self) -> str:

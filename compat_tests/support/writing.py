@@ -1,4 +1,4 @@
-"""A producer that writes while brokers come and go, and what is to be found afterwards."""
+"""A producer that writes while brokers stop and start, and a reader for the records afterwards."""
 
 import threading
 import time
@@ -10,11 +10,11 @@ PATIENCE_S = 60.0
 
 
 class Writer(threading.Thread):
-    """An idempotent producer with acks=all that never stops while brokers die under it."""
+    """An idempotent producer with acks=all that continues while brokers are killed."""
 
     def __init__(self, bootstrap: str, topic: str, pause_s: float = 0.005) -> None:
-        """Take how long to rest after each 50 records."""
-        # A test that has failed does not wait for it.
+        """`pause_s` is the pause after each 50 records."""
+        # A daemon, because a failed test must not wait for it.
         super().__init__(daemon=True)
         self.pause_s = pause_s
         self.acknowledged: dict[bytes, int] = {}
@@ -32,7 +32,7 @@ class Writer(threading.Thread):
                 "acks": "all",
                 "linger.ms": 1,
                 "message.timeout.ms": 120_000,
-                # How long a broker that stands still is waited for.
+                # The time after which a paused broker is given up.
                 "socket.timeout.ms": 5_000,
                 "reconnect.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 100,
@@ -50,12 +50,12 @@ class Writer(threading.Thread):
                 self.producer.poll(0.05)
             self.producer.poll(0)
             if self.sent % 50 == 0:
-                # To poll for so long would end with the next acknowledgement.
+                # Not a poll of this time, because a poll ends with the next acknowledgement.
                 self.stopping.wait(self.pause_s)
         self.unsent = self.producer.flush(120)
 
     def wait_for_acknowledgement(self) -> None:
-        """Return when the broker that runs now has acknowledged something."""
+        """Wait until the current broker has acknowledged a record."""
         began = time.monotonic()
         while self.last_heard <= began:
             assert time.monotonic() - began < PATIENCE_S, f"no acknowledgement for {PATIENCE_S} s"
@@ -72,7 +72,7 @@ class Writer(threading.Thread):
 
 
 def read_all(bootstrap: str, topic: str) -> dict[int, bytes]:
-    """Return offset and value of every record of partition 0."""
+    """Return the values of all records of partition 0 by offset."""
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False, "check.crcs": True}
     )

@@ -1,4 +1,4 @@
-"""A ZooKeeper to test against: one server of the release that Kafka 3.9.2 comes with, a process of its own."""
+"""A ZooKeeper server of the release in Kafka 3.9.2, as a process of its own."""
 
 import contextlib
 import random
@@ -12,14 +12,14 @@ from pathlib import Path
 from compat_tests.support.jars import QUICK, ZOOKEEPER_BROKER, classpath
 from compat_tests.support.java import java_command
 
-# Linux gives out higher ones unless told otherwise.
+# By default Linux assigns higher ports to clients.
 PORTS = (15_000, 32_000)
 PORTS_TRIED = 1000
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
 class ZooKeeper:
-    """One server, on loopback unless it has another host, which keeps its data and its port when it starts again."""
+    """A server, on loopback unless it has another host; it keeps its data and its port over restarts."""
 
     host = "127.0.0.1"
     start_timeout_s = 120.0
@@ -65,34 +65,34 @@ class ZooKeeper:
             time.sleep(0.02)
 
     def serves(self) -> bool:
-        """Say whether the server answers."""
+        """Whether the server answers a client."""
         with contextlib.suppress(OSError), socket.create_connection((self.host, self.port), 1.0) as client:
             client.settimeout(5.0)
             client.sendall(b"srvr")
-            # `ruok` would be answered before the server answers those who connect.
+            # Not `ruok`, because the server answers it before it answers clients.
             return b"Mode:" in client.makefile("rb").read()
         return False
 
     def pause(self) -> None:
-        """Stop the process where it stands."""
+        """Pause the process by SIGSTOP."""
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Resume the process."""
         self.process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End the process at once."""
+        """End the process by SIGKILL."""
         self.process.kill()
         self.process.wait()
 
     def output(self) -> str:
-        """Return what the process has printed."""
+        """Return the output of the process."""
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on now, and that nobody gets who asks the system for any."""
+    """Return a free port outside the range of ports that the system assigns."""
     for _ in range(PORTS_TRIED):
         port = random.randrange(*PORTS)
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
@@ -102,7 +102,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def running(data: Path, settings: Sequence[str] = (), jvm: Sequence[str] = QUICK) -> Iterator[ZooKeeper]:
-    """Run a ZooKeeper for as long as the block lasts."""
+    """Run a ZooKeeper during the block."""
     server = ZooKeeper(data, settings, jvm)
     server.start()
     try:

@@ -1,1 +1,1 @@
-"""Kafka's tools against brokers of either kind, and Ottla's imitation of them against Kafka's."""
+"""Kafka's tools with brokers of either kind, and Ottla's imitation of the tools compared with Kafka's tools."""

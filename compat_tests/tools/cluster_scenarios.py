@@ -1,7 +1,7 @@
-"""Lists of commands of Kafka's tools for clusters of three brokers, of which one may be stopped or stand still.
+"""Lists of commands of Kafka's tools for clusters of three brokers, one of which may be stopped or paused.
 
-Each scenario changes topics of its own. `test_cluster_tools` runs them with Kafka's tools against Ottla and against
-Kafka, `test_cluster_shims` with Ottla's imitation of the tools and with Kafka's own.
+Each scenario changes topics of its own. `test_cluster_tools` runs them with Kafka's tools on Ottla and on Kafka,
+`test_cluster_shims` with Ottla's imitation of the tools and with Kafka's tools.
 """
 
 import json
@@ -29,7 +29,7 @@ CLASSES = {
     "delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
 }
 SETTINGS = (
-    # Long enough for a broker to stand still.
+    # Longer than a broker's pause.
     "zookeeper.session.timeout.ms=30000",
     "replica.lag.time.max.ms=2000",
     "controlled.shutdown.retry.backoff.ms=300",
@@ -41,7 +41,7 @@ SETTINGS = (
 
 
 def moved(topic: str, *replicas: list[int]) -> dict[str, Any]:
-    """A file for ReassignPartitionsCommand."""
+    """Return a file for ReassignPartitionsCommand."""
     partitions = [{"topic": topic, "partition": index, "replicas": each} for index, each in enumerate(replicas)]
     return {"version": 1, "partitions": partitions}
 
@@ -65,7 +65,7 @@ FILES: dict[str, Any] = {
 }
 # Its records are from the year 2023.
 CREATE_FILLED = "topics --create --topic filled --replica-assignment 1:2:3,2:3:1 --config retention.ms=-1"
-# A broker that stands still is asked for this long and then another one.
+# The time after which a client gives up a paused broker.
 HASTY = "request.timeout.ms=2000\ndefault.api.timeout.ms=30000\n"
 
 SCENARIOS = {
@@ -291,7 +291,7 @@ SCENARIOS = {
 
 
 def write_files(folder: Path) -> Path:
-    """Write what commands name as files; return the folder."""
+    """Write the files of commands; return the folder."""
     for name, content in FILES.items():
         (folder / name).write_text(json.dumps(content))
     (folder / "hasty.properties").write_text(HASTY)
@@ -299,7 +299,7 @@ def write_files(folder: Path) -> Path:
 
 
 def fill(runs: Runs, cluster: ClusterOf) -> None:
-    """Make the topic that scenarios look at."""
+    """Create the topic that scenarios describe."""
     assert run(runs, cluster, CREATE_FILLED).code == 0
     producer = kafka.KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all")
     for number in range(5):
@@ -327,7 +327,7 @@ def run(runs: Runs, cluster: ClusterOf, command: str) -> Printed:
 
 
 def have_member(cluster: ClusterOf, verb: str, group: str) -> None:
-    """Have the one member of a group join and read, or leave."""
+    """Make the only member of a group join and read, or leave."""
     if verb == "leaves":
         cluster.programs[group].stop()
         return
@@ -337,14 +337,14 @@ def have_member(cluster: ClusterOf, verb: str, group: str) -> None:
 
 
 def plain(printed: Printed) -> Printed:
-    """Leave out what the tools choose by chance."""
+    """Leave out random parts of the output."""
     code, stdout, stderr = printed
     stdout = re.sub(r"(?<=consumer-)(\w+-\d+)-[0-9a-f-]{36}", r"\1-ID", stdout)
     # The order of a hash map.
     stdout = re.sub(r"(?<=for partitions )(.+)", lambda found: ", ".join(sorted(found[1].split(", "))), stdout)
     # Salts and keys.
     stdout = re.sub(r"(salt|stored_key|server_key)=[^,\n]*", r"\1=CHANCE", stdout)
-    # Ottla says, as Kafka without ZooKeeper does, that nobody left the in-sync replicas who could lead.
+    # Ottla, like Kafka without ZooKeeper, shows that no eligible leader left the in-sync replicas.
     stdout = stdout.replace("Elr: N/A", "Elr: ")
     # The tool itself proposes assignments.
     head, proposal, tail = stdout.partition("Proposed partition reassignment configuration\n")
@@ -357,7 +357,7 @@ PATIENCE_S = 120.0
 
 
 def in_step(name: str, sides: Sequence[Callable[[str], Printed]]) -> Iterator[tuple[str, Printed, Printed]]:
-    """Run each command of a scenario on both sides, what only looks again until both agree; yield what they print."""
+    """Run each command of a scenario on both sides, with retries of reading ones until both agree; yield the output."""
     for line in filter(None, map(str.strip, SCENARIOS[name].splitlines())):
         # What is said to finish is asked again until it has.
         command = line.removeprefix("finish ")

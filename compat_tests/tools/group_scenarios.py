@@ -1,8 +1,7 @@
-"""Lists of commands of Kafka's tool for consumer groups, and the topics, groups and members that they are about.
+"""Lists of commands of Kafka's tool for consumer groups, and their topics, groups and members.
 
-Scenarios that name a group of their own make it: resetting offsets does, where there are none yet. `test_group_tools`
-runs them with Kafka's tool against Ottla and against Kafka, `test_shims` with Ottla's imitation of it and with Kafka's
-own.
+Scenarios with a group of their own create it by resetting its offsets. `test_group_tools` runs them with Kafka's tool
+on Ottla and on Kafka, `test_shims` with Ottla's imitation of it and with Kafka's tool.
 """
 
 import contextlib
@@ -164,7 +163,7 @@ SCENARIOS = {
 
 
 def without_ids(text: str, command: str) -> str:
-    """Leave out the ids of members, which no two brokers have in common, and the order of hash maps."""
+    """Leave out the ids of members, which differ between brokers, and the order of hash maps."""
     text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "ID", text)
     if any(word in command for word in ("--list", "--all-groups", "--members")):
         text = "\n".join(sorted(text.splitlines()))
@@ -172,7 +171,7 @@ def without_ids(text: str, command: str) -> str:
 
 
 class Members:
-    """Consumers that stay in their groups, each polled by a thread of its own."""
+    """Consumers in groups, each polled by a thread of its own."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -188,7 +187,7 @@ class Members:
             each.join()
 
     def add(self, group: str, client: str, topics: Sequence[str], **settings: Any) -> None:
-        """Have a consumer join; a setting that is None is left to its default."""
+        """Make a consumer join; a setting of None keeps its default."""
         found = {
             "bootstrap.servers": self._bootstrap,
             "group.id": group,
@@ -211,7 +210,7 @@ class Members:
 
 
 def make_topics(broker: Broker) -> None:
-    """Make topics with a few records."""
+    """Create topics with a few records."""
     create_topic(broker.bootstrap, "filled", 3, {"retention.ms": "-1"})
     create_topic(broker.bootstrap, "other", 1, {"retention.ms": "-1"})
     producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap)
@@ -224,7 +223,7 @@ def make_topics(broker: Broker) -> None:
 
 @contextlib.contextmanager
 def prepared(tools: Runs, broker: Broker) -> Iterator[None]:
-    """Make topics and groups, with members for as long as the block lasts."""
+    """Create topics and groups, with members during the block."""
     make_topics(broker)
     commit(broker, "simple", "filled", {0: 2, 2: 0})
     commit(broker, "simple", "other", {0: 5})
@@ -244,7 +243,7 @@ def prepared(tools: Runs, broker: Broker) -> Iterator[None]:
 
 
 def commit(broker: Broker, group: str, topic: str, offsets: dict[int, int]) -> None:
-    """Commit offsets as somebody who is in no group."""
+    """Commit offsets without being a member of the group."""
     consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
     parts = [confluent_kafka.TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
     found = consumer.commit(offsets=parts, asynchronous=False)

@@ -1,6 +1,6 @@
-"""Ottla's imitation of Kafka's tools prints in a cluster of three brokers what Kafka's tools print, word for word.
+"""Ottla's imitation of Kafka's tools has the same output as the tools in a cluster of three brokers, word for word.
 
-Two clusters of one kind, alike, are given the same commands: one by Kafka's own tools, the other by the imitation.
+Two equal clusters of one kind get the same commands: one by Kafka's tools, the other by the imitation.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ from compat_tests.tools.imitation.tools import CLASSES, Shims, without_help
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 JARS = {"4.3": NEWEST, "3.9": LAST_WITH_ZOOKEEPER}
-# Those of groups and configs are compared elsewhere, with one broker.
+# Without those of groups and configs, which `test_shims` compares with one broker.
 COMPARED = ("topics", "reassign", "elect", "log-dirs", "offsets", "delete-records", "broker")
 NAMES = [name for name in SCENARIOS if name != "configs come by way of ZooKeeper"]
 TWO_DIRS = ["broker.id=1", "log.dirs=one,two"]
@@ -42,7 +42,7 @@ QUICKEST = ("4.3", Ottla)
 
 
 def settings(*kinds: type[Broker]) -> list[Any]:
-    """Return the tools of each release with each kind of broker; `make test` has the quickest ones alone."""
+    """Return the tools of each release with each kind of broker; `make test` runs only the fastest ones."""
     return [
         pytest.param(
             (release, kind),
@@ -55,7 +55,7 @@ def settings(*kinds: type[Broker]) -> list[Any]:
 
 
 class Sides(NamedTuple):
-    """Kafka's tools of a release and a cluster; the imitation and another one."""
+    """Kafka's tools of a release with a cluster, and the imitation with another cluster."""
 
     release: str
     theirs: tuple[Tools, ClusterOf]
@@ -78,7 +78,7 @@ def sides(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def plain(printed: Printed) -> Printed:
-    """Leave out help, what is logged, and the lines of stack traces."""
+    """Leave out help, log lines, and stack traces."""
     code, stdout, stderr = without_help(printed)
     return Printed(code, re.sub(r"\n\t.*", "", stdout), re.sub(r"\n\t.*", "", stderr))
 
@@ -101,7 +101,7 @@ def test_the_imitation_compares_replicas_as_the_tool_does(sides: Sides) -> None:
     theirs = reports(tool_command(tool, *options, sides.theirs[1].bootstrap, jars=JARS[sides.release]))
     ours = reports(sides.ours[0].command(tool, *options, sides.ours[1].bootstrap))
     if sides.release == "4.3":
-        # That tool insists on a version of Fetch that brokers of 3.9 do not have, and compares nothing.
+        # That tool needs a version of Fetch that brokers of 3.9 do not have, so it compares nothing.
         assert theirs.pop() == "max lag is -1 for partition null at offset -1 among 2 partitions\n"
         theirs.append(ours[-1])
     assert ours == theirs
@@ -109,7 +109,7 @@ def test_the_imitation_compares_replicas_as_the_tool_does(sides: Sides) -> None:
 
 
 def reports(command: Sequence[str]) -> list[str]:
-    """Return the first line of a comparison that would go on for ever, and the first one after all was compared."""
+    """Return the first line of a comparison without end, and the first line after all records were compared."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         try:
@@ -138,7 +138,7 @@ def test_the_imitation_moves_replicas_between_log_directories_as_the_tool_does(
 
 
 def moves(runs: Runs, tools: Tools, broker: Broker, folder: Path) -> list[Printed]:
-    """Return what is printed while the replica of a topic moves into another directory and back."""
+    """Return the output while the replica of a topic moves into another directory and back."""
     bootstrap = ("--bootstrap-server", broker.bootstrap)
     made = tools.run(CLASSES["topics"], *bootstrap, "--create", "--topic", "moved")
     assert made.code == 0, made
@@ -164,7 +164,7 @@ def moves(runs: Runs, tools: Tools, broker: Broker, folder: Path) -> list[Printe
 
 
 def described(tools: Tools, broker: Broker) -> list[str]:
-    """Return the directories of the replica: two while it is on its way."""
+    """Return the directories of the replica: two during its move."""
     printed = tools.run(
         CLASSES["log-dirs"], "--bootstrap-server", broker.bootstrap, "--describe", "--topic-list", "moved"
     )

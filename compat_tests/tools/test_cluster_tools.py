@@ -1,7 +1,7 @@
-"""The tools of Kafka 3.9.2 print against three brokers of Ottla what they print against three of Kafka 3.9.2.
+"""The tools of Kafka 3.9.2 have the same output with three brokers of Ottla as with three of Kafka 3.9.2.
 
-As in `test_tools`, a scenario is a list of commands that is run against both clusters, and each changes topics of its
-own. Between commands a broker may stop and start, or stand still for a while: then what moves to it waits.
+As in `test_tools`, a scenario is a list of commands for both clusters, and each changes topics of its own. Between
+commands a broker may stop and start, or pause for a while, so that moves to it wait.
 """
 
 import re
@@ -18,7 +18,7 @@ from compat_tests.tools.cluster_scenarios import SCENARIOS, SETTINGS, fill, in_s
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-# What is refused with other words than in Kafka with ZooKeeper: those of Kafka 4.3, whose tools `test_tools` runs.
+# Refusals in the words of Kafka 4.3 (whose tools `test_tools` runs), not in those of Kafka with ZooKeeper.
 OTHER_WORDS = {
     "topics --alter --topic assigned --partitions 4",
     "topics --alter --topic assigned --partitions 6 --replica-assignment 1:2,2:3",
@@ -38,7 +38,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
 
 @pytest.fixture(scope="module")
 def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[ClusterOf]]:
-    """Three brokers of Ottla and three of Kafka, with the same topic."""
+    """Run three brokers of Ottla and three of Kafka, with the same topic."""
     folder = tmp_path_factory.mktemp("clusters")
     with zookeeper_running(folder / "zookeeper", ["maxSessionTimeout=60000"]) as zookeeper:
         both = [

@@ -1,6 +1,6 @@
-"""Kafka's own tools for consumer groups print against one broker what they print against another, word for word.
+"""Kafka's tools for consumer groups have the same output with Ottla as with Kafka, word for word.
 
-As in test_tools.py a scenario is a list of commands that is run against both; `group_scenarios` has them.
+As in test_tools.py, a scenario is a list of commands for both brokers; `group_scenarios` has them.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ CLASSES = {
     "consumer-groups": TOOL,
     "dump": "org.apache.kafka.tools.DumpLogSegments",
 }
-# Kafka 4 tells in a new version of DescribeGroups that a group is not there, which is beyond Ottla's. In the older one
-# such a group is dead; what the tool makes of that.
+# The tool's output for a group that does not exist: dead in Ottla's version of DescribeGroups, an error in the newer
+# version of Kafka 4.
 DIFFERENT = {
     "consumer-groups --describe --group gone": "Error: Consumer group 'gone' does not exist.",
     "consumer-groups --describe --group gone --members": "Error: Consumer group 'gone' does not exist.",
@@ -49,7 +49,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
 
 @pytest.fixture(scope="module")
 def brokers(tools: Tools) -> Iterator[list[Broker]]:
-    """Two brokers, each alone with the same topics and groups."""
+    """Run both brokers, each alone with the same topics and groups."""
     with contextlib.ExitStack() as stack:
         started = []
         for kind, settings in ((Ottla, ["broker.id=1"]), (ApacheKafka, [])):
@@ -60,7 +60,7 @@ def brokers(tools: Tools) -> Iterator[list[Broker]]:
 
 
 def write_all_kinds_of_records(broker: Broker) -> None:
-    """Have a broker write of a group all that it can."""
+    """Make a broker write all types of records of groups."""
     create_topic(broker.bootstrap, "read", 2)
     for partition in range(2):
         commit(broker, "dumped", "read", {partition: 7 + partition})
@@ -91,7 +91,7 @@ def write_all_kinds_of_records(broker: Broker) -> None:
 
 
 def commit_for_a_moment(broker: Broker, group: str, topic: str) -> None:
-    """Commit an offset that says itself when it expires; return when it has, and its group with it."""
+    """Commit an offset with a retention time, and wait until it has expired together with its group."""
     side = Side(broker)
     partition = {"partition_index": 0, "committed_offset": 5, "committed_metadata": None}
     fields = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": "", "retention_time_ms": 1}
@@ -105,7 +105,7 @@ def commit_for_a_moment(broker: Broker, group: str, topic: str) -> None:
 
 
 def dumped(tools: Tools, broker: Broker) -> list[str]:
-    """Return the keys and values that Kafka's tool finds in the log of offsets of a broker that has ended."""
+    """Return the keys and values of Kafka's tool for the log of offsets of a stopped broker."""
     segment = broker.data / "log" / "__consumer_offsets-0" / "00000000000000000000.log"
     code, printed, complaints = tools.run(CLASSES["dump"], "--offsets-decoder", "--files", str(segment))
     assert (code, complaints) == (0, "")
@@ -121,7 +121,7 @@ def run(tools: Tools, broker: Broker, command: str) -> Printed:
 
 
 def normalized(broker: Broker, command: str, text: str) -> str:
-    """Leave out what no two brokers have in common, and where in the tool an error was caught."""
+    """Leave out what differs between brokers, and the place in the tool where an error was caught."""
     text = text.replace(broker.bootstrap, "HOST:PORT")
     text = re.sub(r"adminclient-\d+", "adminclient-N", text)
     text = re.sub(r"\n\t(at .*|\.\.\. \d+ more)", "", text)

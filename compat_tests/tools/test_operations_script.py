@@ -1,8 +1,8 @@
-"""A script of Kafka's commands prints the same, with the same exit codes, whoever runs the commands and the broker.
+"""A script of Kafka's commands has the same output and exit codes with Kafka's or Ottla's commands and brokers.
 
-`operations.sh` is run as an operator would run it: with Kafka's own commands on the PATH, each of them a JVM, and with
-what `ottla install-shims` writes there. `make test` compares the two that matter most, Kafka's commands on Apache
-Kafka and Ottla's on Ottla; `make compat` crosses them, too.
+`operations.sh` runs as for an operator: with Kafka's commands on the PATH, each of them a JVM, and with the scripts of
+`ottla install-shims`. `make test` compares the two most important runs, Kafka's commands on Apache Kafka and Ottla's on
+Ottla; `make compat` also runs the other combinations.
 """
 
 import contextlib
@@ -30,23 +30,23 @@ LEAST = 40
 PATIENCE_S = 240
 _COMMAND = re.compile(r"^\$ (.*)\n", re.MULTILINE)
 _END = re.compile(r"((?:^! .*\n)*)^exit code (\d+)\n", re.MULTILINE)
-# An id that a cluster makes up, where it is alone: of topics `normalized` knows.
+# A random id alone on its line; `normalized` leaves out the ids of topics.
 _CLUSTER_ID = re.compile(r"(?<=Cluster ID: )\S{22}")
 # Exceptions beside the one that ended a tool are part of a stack trace.
 _TRACE = re.compile(r"\n\t.*")
-# The shims say in a line what Kafka's clients log, again and again, of a broker that is not there.
+# The one line of the shims for the repeated log lines of Kafka's clients about an unreachable broker.
 _NOBODY_THERE = re.compile(r"^127\.0\.0\.1:1: Connection refused\..*\n", re.MULTILINE)
 
 
 class Step(NamedTuple):
-    """A command of the script, and what it left behind."""
+    """A command of the script, with its output and exit code."""
 
     command: str
     printed: Printed
 
 
 class Run:
-    """The script on a broker of its own, from its start until all that it prints is there."""
+    """A running script on a broker of its own."""
 
     def __init__(self, commands: Path, kind: type[Broker], stack: contextlib.ExitStack) -> None:
         self._broker = stack.enter_context(running(kind, SETTINGS))
@@ -69,7 +69,7 @@ class Run:
             self._process.wait()
 
     def steps(self) -> list[Step]:
-        """Wait for the end of the script; return what each command left behind, without what is this run's own."""
+        """Wait for the end of the script; return its steps, without values that differ between runs."""
         code = self._process.wait(PATIENCE_S)
         text = self._output.read_text()
         assert code == 0, text
@@ -103,7 +103,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
 
 
 def write_launchers(folder: Path) -> None:
-    """Write Kafka's own commands, as far as starting a JVM goes."""
+    """Write Kafka's commands as scripts that only start a JVM."""
     for tool, main_class in CLASSES.items():
         path = folder / f"kafka-{tool}.sh"
         path.write_text(f'#!/bin/sh\nexec {shlex.join(tool_command(main_class))} "$@"\n')
@@ -112,7 +112,7 @@ def write_launchers(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def expected(start: Start) -> Callable[[], list[Step]]:
-    """What Kafka's commands print on Apache Kafka: the first call waits for it."""
+    """Return a function that waits for the steps of Kafka's commands on Apache Kafka, and returns them."""
     return functools.cache(start("Kafka's", ApacheKafka).steps)
 
 

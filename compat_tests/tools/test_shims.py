@@ -1,7 +1,7 @@
-"""Ottla's imitation of Kafka's tools prints what Kafka's tools print, word for word, and ends with their codes.
+"""Ottla's imitation of Kafka's tools has the same output, word for word, and the same exit codes as the tools.
 
-Two brokers of one kind, alike, are given the same commands: one by Kafka's own tools, the other by the imitation.
-`make test` does so with the tools of Kafka 4.3 on Ottla, `make compat` with those of 4.3 and 3.9 on all brokers.
+Two equal brokers of one kind get the same commands: one by Kafka's tools, the other by the imitation. `make test` runs
+the tools of Kafka 4.3 on Ottla, `make compat` those of 4.3 and 3.9 on all brokers.
 """
 
 import contextlib
@@ -54,7 +54,7 @@ class Setting(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """Kafka's tools and a broker; the imitation and another one."""
+    """Kafka's tools with a broker, and the imitation with another broker."""
 
     setting: Setting
     theirs: tuple[Runs, Broker]
@@ -62,7 +62,7 @@ class Sides(NamedTuple):
 
 
 def settings() -> Iterator[Setting]:
-    """What is run: what needs an API that Ottla lacks is not run on it."""
+    """Return the settings to run; on Ottla none that needs an API that it lacks."""
     for area, module in MODULES.items():
         for kind in getattr(module, "BROKERS", BROKER_OF):
             releases = ("4.3",) if kind == ApacheKafka.name else ("4.3", "3.9")
@@ -71,7 +71,7 @@ def settings() -> Iterator[Setting]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give each test the scenarios of each area, on brokers that all scenarios of the area share."""
+    """Parametrize each test with the scenarios of each area, on brokers that all scenarios of the area share."""
     found = []
     for each in settings():
         module = MODULES[each.area]

@@ -1,8 +1,8 @@
-"""Kafka's own admin tools print against Ottla what they print against Apache Kafka, word for word.
+"""Kafka's admin tools have the same output with Ottla as with Apache Kafka, word for word.
 
-A scenario is a list of commands that is run against both. Each changes topics of its own; what others may look at,
-`prepare` makes. Many tools look before they change something, so what was changed is described first: that is repeated
-until both brokers tell the same, since a KRaft broker takes in what it has answered some time later.
+A scenario is a list of commands for both brokers. Each changes topics of its own; `prepare` creates topics that all may
+describe. After a change the scenario describes it, repeatedly until both brokers agree, because a KRaft broker applies
+a change some time after its response.
 """
 
 import contextlib
@@ -20,14 +20,14 @@ from compat_tests.tools.tool_scenarios import CLASSES, FILES, HASTY, SCENARIOS, 
 
 pytestmark = pytest.mark.slow
 
-# What differs and may: the command, and why.
+# Allowed differences: the command, and the reason.
 DIFFERENT = {
     "topics --create --topic refused --replication-factor 2": "speaks of directories that Ottla cannot cordon",
     "get-offsets --topic filled --time -6": "remote storage of Kafka 4.2: a version of ListOffsets beyond Ottla's",
     "get-offsets --topic filled --time earliest-pending-upload": "as the one before",
     "configs --alter --topic misconfigured --add-config segment.bytes=1": "Kafka 4.0 raised the bound from 14 to 1 MiB",
 }
-# Kafka 4.0 dropped the first three, and gave the last another default.
+# Kafka 4.0 dropped the first three, and changed the default of the last one.
 KEYS_OF_KAFKA_3 = (
     "message.downconversion.enable",
     "message.format.version",
@@ -48,7 +48,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
 
 @pytest.fixture(scope="module")
 def brokers(tools: Tools) -> Iterator[list[Broker]]:
-    """Ottla and Kafka, each alone with the same topics."""
+    """Run Ottla and Kafka, each alone with the same topics."""
     with contextlib.ExitStack() as stack:
         started = [stack.enter_context(running(kind, ["node.id=1"])) for kind in (Ottla, ApacheKafka)]
         for broker in started:
@@ -87,7 +87,7 @@ OF_BROKERS = {
 
 
 def test_the_tool_tells_versions_of_all_that_both_have(tools: Tools, brokers: list[Broker]) -> None:
-    # Of what brokers with ZooKeeper speak among themselves the most is too old for the tool, as it is for Kafka 3.9.
+    # Most requests between brokers with ZooKeeper are too old for the tool, as with Kafka 3.9.
     old = r"\d+ to \d+ \[unusable: node too new\]"
     line = re.compile(rf"\t(\w+)\((\d+)\): (?:UNSUPPORTED|{old}|(\d+)(?: to (\d+))? \[usable: (\d+)\]),?")
     told = []
@@ -106,6 +106,6 @@ def test_the_tool_tells_versions_of_all_that_both_have(tools: Tools, brokers: li
     for name in both:
         lowest, highest, usable = ottla[name]
         assert lowest == apache_kafka[name][0]
-        # The tool knows all versions that Kafka 4.3 does, and Ottla none beyond them.
+        # The tool knows all versions of Kafka 4.3, and Ottla has no later ones.
         assert usable == (highest or lowest)
         assert int(usable) <= int(apache_kafka[name][2])

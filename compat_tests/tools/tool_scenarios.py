@@ -1,7 +1,7 @@
 """Lists of commands of Kafka's admin tools, for one broker with some topics.
 
-Each scenario changes topics of its own; what others may look at, `prepare` makes. `test_tools` runs them with Kafka's
-tools against Ottla and against Kafka, `test_shims` with Ottla's imitation of the tools and with Kafka's own.
+Each scenario changes topics of its own; `prepare` creates topics that all may describe. `test_tools` runs them with
+Kafka's tools on Ottla and on Kafka, `test_shims` with Ottla's imitation of the tools and with Kafka's tools.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ CLASSES = {
     "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
 }
-# What commands name as a file.
+# The files of commands.
 FILES: dict[str, Any] = {
     "two.json": {"partitions": [{"topic": "deleted", "partition": 0, "offset": 2}], "version": 1},
     "all.json": {"partitions": [{"topic": "deleted", "partition": 0, "offset": -1}]},
@@ -35,7 +35,7 @@ FILES: dict[str, Any] = {
     "elected.json": {"partitions": [{"topic": "filled", "partition": index} for index in range(2)]},
     "elected-missing.json": {"partitions": [{"topic": "gone", "partition": 0}, {"topic": "filled", "partition": 0}]},
 }
-# For what is asked again and again until time runs out.
+# A short timeout for requests that are retried until their timeout.
 HASTY = "default.api.timeout.ms=1000\nrequest.timeout.ms=1000\n"
 
 SCENARIOS = {
@@ -283,7 +283,7 @@ SCENARIOS = {
 
 
 def of_tool(tool: str) -> dict[str, str]:
-    """Return the scenarios whose every command is of this tool."""
+    """Return the scenarios that use only this tool."""
     return {
         name: commands
         for name, commands in SCENARIOS.items()
@@ -292,8 +292,8 @@ def of_tool(tool: str) -> dict[str, str]:
 
 
 def prepare(tools: Runs, broker: Broker) -> None:
-    """Make the topics that the scenarios look at."""
-    # What Kafka 4.1 and later set when a cluster is made, as part of what they remember of replicas that left the ISR.
+    """Create the topics that the scenarios describe."""
+    # A config that Kafka 4.1 and later set for each new cluster, for eligible leader replicas.
     settings = ("--alter", "--broker-defaults", "--add-config", "min.insync.replicas=1")
     assert tools.run(CLASSES["configs"], "--bootstrap-server", broker.bootstrap, *settings).code == 0
     create_topic(broker.bootstrap, "filled", 3, {"retention.ms": "-1"})

@@ -1,4 +1,4 @@
-"""Compaction: which log is dirty, the process that writes what stays, and swapping its segments in.
+"""Compaction: which log is dirty, the process that writes cleaned segments, and swapping these segments in.
 
-Each file name says to a start which segments count, whenever the broker ended.
+After a crash at any point, the names of the files tell a start which segments count.
 """

@@ -1,6 +1,6 @@
-"""Which part of a log is to be compacted, and which log is the one that needs it most.
+"""Which part of a log is to be compacted, and whether compaction is due.
 
-Pure: owns the choice, from what a log's segments say of themselves. Must not know how a log is compacted, nor by whom.
+Pure: owns the choice, from facts of the segments. Must not know how a log is compacted.
 Counterpart in Kafka: LogCleanerManager.
 """
 
@@ -11,47 +11,47 @@ _NO_LIMIT: Final = 2**63 - 1
 
 
 class SegmentFacts(Protocol):
-    """What is asked of a segment."""
+    """What the choice reads of a segment."""
 
     @property
     def base_offset(self) -> int:
-        """Its first offset."""
+        """The first offset of the segment."""
 
     @property
     def size(self) -> int:
-        """Bytes of its batches."""
+        """Bytes of all batches."""
 
     @property
     def max_timestamp(self) -> int:
-        """Of its records."""
+        """The largest timestamp of all records."""
 
     def first_timestamp(self) -> int:
-        """Of its first batch, -1 if that has none."""
+        """The max timestamp of the first batch, -1 if it has none."""
 
 
 class Dirt(NamedTuple):
-    """What there is to compact in a log: offsets from `first_dirty_offset` to `first_uncleanable_offset` exclusive."""
+    """The part of a log to compact: from `first_dirty_offset` to `first_uncleanable_offset`, exclusive."""
 
     first_dirty_offset: int
     first_uncleanable_offset: int
     clean_bytes: int
     cleanable_bytes: int
     overdue_ms: int
-    """For how long a record has escaped compaction beyond `max.compaction.lag.ms`."""
+    """By how many milliseconds the oldest dirty record exceeds `max.compaction.lag.ms`."""
 
     @property
     def ratio(self) -> float:
-        """The share of what may be compacted that was not."""
+        """The share of the cleanable bytes in all clean and cleanable bytes."""
         total = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / total if total else 0.0
 
     def is_due(self, min_cleanable_ratio: float) -> bool:
-        """Whether it is worth the work, or must be done."""
+        """Whether the log is dirty enough, or a record overdue."""
         return self.ratio > min_cleanable_ratio or (self.overdue_ms > 0 and self.cleanable_bytes > 0)
 
 
 def first_dirty_offset(checkpoint: int | None, log_start_offset: int, log_end_offset: int) -> tuple[int, str | None]:
-    """Where a log begins to be dirty; and why that is not where its checkpoint says, if it is not."""
+    """Return the first dirty offset; and the reason, in Kafka's words, if it differs from the checkpoint."""
     if checkpoint is None:
         return log_start_offset, None
     if checkpoint < log_start_offset:
@@ -75,7 +75,7 @@ def find_dirt(
     max_lag_ms: int,
     now_ms: int,
 ) -> Dirt:
-    """What may be compacted: of whole segments, but for the active one, up to the last stable offset."""
+    """Return the dirt of a log: whole segments without the active one, up to the last stable offset."""
     inactive = segments[:-1]
     dirty = _reaching(inactive, first_dirty_offset)
     uncleanable = min(last_stable_offset, segments[-1].base_offset)
@@ -98,7 +98,7 @@ def find_dirt(
 
 
 def _reaching(segments: Sequence[SegmentFacts], offset: int) -> Sequence[SegmentFacts]:
-    """The segments that can hold offsets from `offset` on."""
+    """Return the segments that can hold offsets from `offset` on."""
     before = sum(each.base_offset <= offset for each in segments)
     return segments[max(before - 1, 0) :]
 

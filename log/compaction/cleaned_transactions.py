@@ -1,6 +1,6 @@
-"""Which transactions of a log that is being compacted were aborted, and which of their markers may go.
+"""Which batches of a log under compaction were aborted, and which transaction markers may go.
 
-Owns the state of transactions while batches go by, oldest first. Must not know keys.
+Owns the state of transactions while the cleaner reads batches, oldest first. Must not know keys.
 Counterpart in Kafka: CleanedTransactionMetadata.
 """
 
@@ -12,9 +12,9 @@ from ottla.wire.record_batch import BatchHeader, ControlType, control_type
 
 
 def aborted_transactions(directory: Path, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-    """Those of a log that reach into a range of offsets, the end exclusive, by their first offsets.
+    """Return the aborted transactions between two offsets, the end exclusive, sorted by first offset.
 
-    CorruptIndexError if a file that tells of them is damaged.
+    CorruptIndexError if a transaction index is damaged.
     """
     found = set()
     for path in directory.glob("*" + TRANSACTION_INDEX_SUFFIX):
@@ -26,7 +26,7 @@ def aborted_transactions(directory: Path, start_offset: int, end_offset: int) ->
 
 
 class CleanedTransactions:
-    """The transactions that are open at some place of the log."""
+    """The transactions that are open at the current batch."""
 
     __slots__ = ("_committed", "_open", "_seen", "_waiting", "kept")
 
@@ -36,10 +36,10 @@ class CleanedTransactions:
         self._seen: set[int] = set()
         self._committed: set[int] = set()
         self.kept: list[AbortedTransaction] = []
-        """Aborted ones of which something was still there: the index of the cleaned segment needs them."""
+        """Aborted transactions with batches left: the transaction index of the cleaned segment needs them."""
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether a batch of data, which comes next, was aborted: nobody is to see it."""
+        """Whether the next batch, a data batch, was aborted, so that no reader may see it."""
         self._open_up_to(header.last_offset)
         if not header.is_transactional:
             return False
@@ -50,7 +50,7 @@ class CleanedTransactions:
         return False
 
     def is_spent(self, header: BatchHeader, batch: memoryview) -> bool:
-        """Whether nothing is left of what a marker, which comes next, ended."""
+        """Whether the next batch, a marker, ends a transaction of which no batch is left."""
         self._open_up_to(header.last_offset)
         if not header.record_count:
             return True

@@ -1,7 +1,7 @@
-"""Compacts a log: of each key the newest record stays, and the segments that hold it are written anew.
+"""The cleaner: rewrites segments with only the newest record of each key.
 
-Owns what stays, and the new files, which are on the disk when they are told of. Works from plain values, in a process
-of its own. Must not know a log that is in use, nor how new files take the place of old ones.
+Owns which records stay, and the new files, which are synced before they are reported. Works on plain values, in a
+process of its own. Must not know a log that is in use, nor how new files replace old files.
 Counterparts in Kafka: Cleaner, MemoryRecords.filterTo.
 """
 
@@ -22,22 +22,22 @@ from ottla.wire.errors import KafkaError
 from ottla.wire.record_filter import BatchRecords, Span, batch_records, emptied_batch, filtered_batch
 
 CLEANED_SUFFIX: Final = ".cleaned"
-# Swapping segments takes the loop that serves a few microseconds each: so many become one at most.
+# How many segments become one at most, because swapping takes the loop a few microseconds for each.
 _GROUP_AT_MOST: Final = 100
 _WRITTEN_AT_ONCE: Final = 1 << 20
 _LEAST_BUFFER: Final = 1 << 16
 _LATEST: Final = 2**63 - 1
 
 Pace = Callable[[int], None]
-"""Told how many bytes were read or written; may wait, or raise."""
+"""Called with the number of bytes read or written; may wait, or raise."""
 
 
 class CorruptLogError(Exception):
-    """A log with a batch that is not as it was written."""
+    """A log with a corrupt batch or index."""
 
 
 class SourceSegment(NamedTuple):
-    """A segment that takes no more records, as plain values."""
+    """An inactive segment as plain values."""
 
     base_offset: int
     size: int
@@ -46,15 +46,15 @@ class SourceSegment(NamedTuple):
 
 
 class CleaningJob(NamedTuple):
-    """What is to be compacted, and how."""
+    """A log to compact, with everything that compaction depends on."""
 
     directory: str
     segments: Sequence[SourceSegment]
-    """All below `end_offset`."""
+    """All segments below `end_offset`."""
     first_dirty_offset: int
     end_offset: int
     producers: Mapping[int, tuple[int, int]]
-    """By producer id the last offset of its data, -1 if there is none, and its epoch."""
+    """By producer id the last offset of its data, -1 without data, and its epoch."""
     now_ms: int
     delete_retention_ms: int
     segment_bytes: int
@@ -65,17 +65,17 @@ class CleaningJob(NamedTuple):
 
 
 class CleanedGroup(NamedTuple):
-    """Segments for which one stands ready now, under the name of the first, with `CLEANED_SUFFIX`."""
+    """Segments that one cleaned segment can replace. It has the name of the first, with `CLEANED_SUFFIX`."""
 
     base_offset: int
     segment_count: int
 
 
 class CleaningStats(NamedTuple):
-    """What a cleaning did; seconds since its start."""
+    """What a cleaning read and wrote; seconds count from its start."""
 
     end_offset: int
-    """Where the next one begins."""
+    """Where the next cleaning begins."""
     map_bytes_read: int
     map_seconds: float
     map_utilization: float
@@ -88,9 +88,9 @@ class CleaningStats(NamedTuple):
 
 
 def clean(job: CleaningJob, pace: Pace) -> Iterator[CleanedGroup | CleaningStats]:
-    """Compact; each group is told when its new segment is on the disk, and at last what was done.
+    """Compact a log; yield each group when its new segment is synced, and the stats at the end.
 
-    CorruptLogError if the log cannot be read; OSError.
+    CorruptLogError for a corrupt log; OSError if the disk fails.
     """
     try:
         remove_cleaned(Path(job.directory))
@@ -104,13 +104,13 @@ def clean(job: CleaningJob, pace: Pace) -> Iterator[CleanedGroup | CleaningStats
 
 
 def remove_cleaned(directory: Path) -> None:
-    """Remove what a cleaning that came to nothing has left."""
+    """Remove the files of an interrupted cleaning."""
     for path in directory.glob("*" + CLEANED_SUFFIX):
         path.unlink(missing_ok=True)
 
 
 def group_segments(segments: Sequence[SourceSegment], job: CleaningJob) -> list[list[SourceSegment]]:
-    """Which become one: as many as fit into a segment, its indexes and the offsets that these can tell apart."""
+    """Return groups of segments that fit into one segment, its indexes and the range of relative offsets."""
     groups: list[list[SourceSegment]] = []
     for segment, end in _with_ends(segments, job.end_offset):
         group = groups[-1] if groups else []
@@ -129,7 +129,7 @@ def group_segments(segments: Sequence[SourceSegment], job: CleaningJob) -> list[
 
 
 def _with_ends(segments: Sequence[SourceSegment], end_offset: int) -> Iterator[tuple[SourceSegment, int]]:
-    """Each with the offset that the next one begins with."""
+    """Return each segment with the base offset of the next one."""
     ends = [each.base_offset for each in segments] + [end_offset]
     return zip(segments, ends[1:], strict=True)
 
@@ -155,7 +155,7 @@ class _Cleaning:
         self.fill_map()
         map_seconds = time.monotonic() - self.started
         end_offset = self.offsets.latest_offset + 1
-        # The last segment may reach beyond what the map knows of.
+        # The last segment may reach beyond the map.
         transactions = CleanedTransactions(aborted_transactions(self.directory, 0, job.end_offset))
         for group in group_segments([each for each in job.segments if each.base_offset < end_offset], job):
             self.write_group(group, transactions)
@@ -176,7 +176,7 @@ class _Cleaning:
     # Reading
 
     def batches(self, segment: SourceSegment) -> Iterator[tuple[BatchHeader, bytes, int]]:
-        """Every batch with its header: where it begins in some bytes."""
+        """Return the header of each batch, a buffer that holds the batch, and the position in the buffer."""
         path = self.directory / f"{segment.base_offset:020d}{LOG_SUFFIX}"
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -208,7 +208,7 @@ class _Cleaning:
     # The map
 
     def fill_map(self) -> None:
-        """Note the newest offset of each key of the dirty section, as far as the map has room."""
+        """Fill the map with the newest offset of each key of the dirty section, until the map is full."""
         job = self.job
         start = job.first_dirty_offset
         self.offsets.latest_offset = start - 1
@@ -223,11 +223,11 @@ class _Cleaning:
                 if not self.map_batch(header, data, position, transactions):
                     return
                 self.offsets.latest_offset = header.last_offset
-            # What lies between the last batch and the next segment is nobody's.
+            # No record lies between the last batch and the next segment.
             self.offsets.latest_offset = end - 1
 
     def map_batch(self, header: BatchHeader, data: bytes, position: int, transactions: CleanedTransactions) -> bool:
-        """Note the keys of a batch; False if not all fit."""
+        """Add the keys of a batch to the map; return False if not all fit."""
         if header.is_control:
             transactions.is_spent(header, memoryview(data)[position : position + header.size])
             return True
@@ -248,13 +248,13 @@ class _Cleaning:
     def remains(
         self, header: BatchHeader, data: bytes, position: int, transactions: CleanedTransactions
     ) -> memoryview | bytearray | None:
-        """What is left of a batch, None for nothing. One of which all stays is not made anew."""
+        """Return the records of a batch that stay, None if none stay. A batch that stays whole is not rebuilt."""
         batch = memoryview(data)[position : position + header.size]
         now_ms = self.job.now_ms
         is_spent = transactions.is_spent(header, batch) if header.is_control else transactions.is_aborted(header)
         horizon_ms = header.base_timestamp if header.has_delete_horizon else None
         goes = is_spent and (not header.is_control or (horizon_ms is not None and horizon_ms <= now_ms))
-        # By the last batch of all a later start knows where the log ended, should all behind it be lost.
+        # The last batch stays, because it tells a start where the log ended if all later batches are lost.
         is_last = header.next_offset == self.job.end_offset or self.is_last_of_producer(header)
         if goes and not is_last:
             return None
@@ -277,7 +277,7 @@ class _Cleaning:
         return batch if len(kept) == len(records.spans) else filtered_batch(header, records.data, kept)
 
     def kept_records(self, header: BatchHeader, records: BatchRecords, with_tombstones: bool) -> Sequence[Span]:
-        """The newest record of each key, as far as the map tells."""
+        """Return the newest record of each key, and all records behind the map."""
         base_offset = header.base_offset
         latest = self.offsets.latest_offset
         if base_offset > latest:
@@ -296,7 +296,7 @@ class _Cleaning:
         return kept
 
     def is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Whether a batch tells of an active producer what no other does: its last sequence number, or its epoch."""
+        """Whether a batch holds the last sequence number, or the only trace of the epoch, of an active producer."""
         last = self.job.producers.get(header.producer_id) if header.has_producer_id else None
         if last is None:
             return False
@@ -310,7 +310,7 @@ class _Cleaning:
     # Writing
 
     def write_group(self, group: Sequence[SourceSegment], transactions: CleanedTransactions) -> None:
-        """What is left of some segments as one, on the disk, under the name that it has until it takes their place."""
+        """Write and sync one cleaned segment for a group."""
         segment = Segment(
             self.files, self.directory, group[0].base_offset, self.config, self.job.now_ms, CLEANED_SUFFIX
         )
@@ -337,7 +337,7 @@ class _Cleaning:
         segment.release()
 
     def write(self, segment: Segment, out: bytearray, headers: list[BatchHeader]) -> None:
-        """Append what was gathered."""
+        """Append the gathered batches, and empty both lists."""
         if not out:
             return
         segment.write((out,), len(out))
@@ -349,7 +349,7 @@ class _Cleaning:
         headers.clear()
 
     def keep_time_of(self, last: SourceSegment, segment: Segment) -> None:
-        """Files are as old as the newest that they stand for: Kafka goes by that."""
+        """Give the files the time of the last segment that they replace, because Kafka's retention reads it."""
         status = (self.directory / f"{last.base_offset:020d}{LOG_SUFFIX}").stat()
         for path in (segment.file.path, segment.offset_index.path, segment.time_index.path):
             os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))

@@ -1,11 +1,10 @@
-"""A log's side of compaction: what the cleaner is told, and how a cleaned segment takes the place of others.
+"""A log's side of compaction: the job for the cleaner, and how a cleaned segment replaces old segments.
 
-Owns the names that files have on the way, so that whenever the process ends a start finds either the old ones or the
-new one (`recovery` completes it). Must not know how a segment is cleaned.
-Counterparts in Kafka: LogToClean, LocalLog.replaceSegments.
+Owns the names of files during the swap: after a crash a start finds the old segments or the new one, and `recovery`
+completes the swap. Must not know how a segment is cleaned. Counterparts in Kafka: LogToClean, LocalLog.replaceSegments.
 
-`.cleaned` is thrown away by a start, `.swap` takes its place. The log file is renamed first, since a start throws away
-the `.swap` files of a segment that has one `.cleaned` file still. `.deleted` ones go when nobody can want them.
+A start removes `.cleaned` and `.deleted` files, and puts `.swap` files in place. The log file is renamed first, because
+a start removes the `.swap` files of a segment that still has a `.cleaned` file.
 """
 
 import os
@@ -20,12 +19,11 @@ from ottla.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFF
 from ottla.log.segments.transaction_index import TRANSACTION_INDEX_SUFFIX
 
 SWAP_SUFFIX: Final = ".swap"
-DELETED_SUFFIX: Final = ".deleted"
 _SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 
 class CleanerLimits(NamedTuple):
-    """What one cleaner may take."""
+    """The memory of one cleaner."""
 
     max_keys: int
     buffer_bytes: int
@@ -34,7 +32,7 @@ class CleanerLimits(NamedTuple):
 def cleaning_job(
     log: PartitionLog, dirt: Dirt, segments: Sequence[Segment], limits: CleanerLimits, now_ms: int
 ) -> CleaningJob:
-    """What the cleaner needs to know; `segments` are all those before the end of the dirt."""
+    """Return the job for the cleaner; `segments` are all segments before the end of the dirt."""
     config = log.config
     producers = {
         producer_id: (entry.batches[-1].last_offset if entry.batches else -1, entry.producer_epoch)
@@ -60,36 +58,29 @@ def cleaning_job(
 
 
 def swap(log: PartitionLog, files: OpenFiles, old: Sequence[Segment], now_ms: int) -> list[str]:
-    """Put the cleaned segment in the place of `old`, whose first it is named after.
+    """Replace the segments `old` by the cleaned segment, which is named after the first of them.
 
-    Returns the files to be removed when whoever reads from them is done. The directory is to be synced before that.
-    OSError leaves the log unusable: it has to be opened anew.
+    Returns the files to remove when their readers are done. The caller syncs the directory before. An OSError leaves
+    the log unusable; it must be reopened.
     """
     segment = Segment(files, log.directory, old[0].base_offset, log.config, now_ms)
     _rename(segment, CLEANED_SUFFIX, SWAP_SUFFIX)
-    deleted = []
-    for each in old:
-        each.release()
-        deleted += _rename(each, "", DELETED_SUFFIX)
+    deleted = [path for each in old for path in each.set_aside()]
     _rename(segment, SWAP_SUFFIX, "")
     segment.load()
-    segment.is_checked = True  # whoever wrote it has read all that is in it
+    segment.is_checked = True  # the cleaner has checked all batches
     segment.transactions.load()
     log.segments.replace(old, segment)
     log.producers.remove_stray_snapshots(each.base_offset for each in log.segments)
     return deleted
 
 
-def _rename(segment: Segment, before: str, after: str) -> list[str]:
-    """Give the files of a segment another suffix; returns their names then."""
+def _rename(segment: Segment, before: str, after: str) -> None:
+    """Change the suffix of a segment's files."""
     stem = segment.file.path.removesuffix(LOG_SUFFIX)
-    renamed = []
     for suffix in _SUFFIXES:
         try:
             os.rename(stem + suffix + before, stem + suffix + after)  # noqa: PTH104 - paths are plain strings here
         except FileNotFoundError:
-            if suffix == LOG_SUFFIX:
+            if suffix == LOG_SUFFIX:  # not every segment has every index
                 raise
-            continue  # not every segment has every index
-        renamed.append(stem + suffix + after)
-    return renamed

@@ -1,20 +1,20 @@
 """The newest offset of each key in a section of a log, in bounded memory.
 
-Owns how keys are kept, and how many fit. Must not know records. Counterpart in Kafka: SkimpyOffsetMap.
+Owns the form of the keys, and how many fit. Must not know records. Counterpart in Kafka: SkimpyOffsetMap.
 """
 
 from hashlib import blake2b
 from typing import Final
 
-# Longer keys are kept as digests, which are longer than any key that is kept as it is: the two never meet.
+# Longer keys are kept as digests. A digest is longer than any plain key, so that the two never collide.
 _LONGEST_PLAIN: Final = 16
 _DIGEST_SIZE: Final = 20
 BYTES_PER_KEY: Final = 216
-"""What a key takes at most, measured while the table grows. Kafka's flat table takes 24."""
+"""The most bytes that a key takes, measured while the table grows. Kafka's flat table takes 24."""
 
 
 def keys_that_fit(buffer_bytes: int, load_factor: float) -> int:
-    """How many keys a map in so much memory may have; at least one, lest a cleaning never end."""
+    """Return how many keys fit into `buffer_bytes`; at least one, so that a cleaning ends."""
     return max(1, int(buffer_bytes // BYTES_PER_KEY * load_factor))
 
 
@@ -27,29 +27,29 @@ class OffsetMap:
         self._capacity = capacity
         self._offsets: dict[bytes, int] = {}
         self.latest_offset = -1
-        """How far the section reaches, inclusive."""
+        """The last offset of the section."""
 
     def __len__(self) -> int:
         return len(self._offsets)
 
     @property
     def is_full(self) -> bool:
-        """Whether no other key fits; then not even one that is known is taken."""
+        """Whether no more keys fit. A full map is not updated, even for known keys."""
         return len(self._offsets) >= self._capacity
 
     @property
     def utilization(self) -> float:
-        """How full it is, from 0 to 1."""
+        """The used share of the map, from 0 to 1."""
         return len(self._offsets) / self._capacity
 
     def put(self, key: bytes, offset: int) -> None:
-        """Note where a key was written last."""
+        """Set the newest offset of `key`."""
         if len(key) > _LONGEST_PLAIN:
             key = blake2b(key, digest_size=_DIGEST_SIZE).digest()
         self._offsets[key] = self.latest_offset = offset
 
     def get(self, key: bytes) -> int:
-        """The offset of a key, -1 if the section does not have it."""
+        """Return the newest offset of `key`, -1 if the section lacks it."""
         if len(key) > _LONGEST_PLAIN:
             key = blake2b(key, digest_size=_DIGEST_SIZE).digest()
         return self._offsets.get(key, -1)

@@ -1,8 +1,7 @@
 """`python -m ottla.log.compaction.process`: compacts logs for a broker, in a process of its own with lowest priority.
 
-Owns what goes through its pipes: a job as a line of JSON on standard input, and on standard output a line for each
-thing that comes of it. Ends when its input does, in the middle of a job too: then its broker is gone.
-Counterpart in Kafka: CleanerThread.
+Owns the lines of JSON on the pipes: a job on standard input, and each outcome on standard output. Ends when its input
+ends, even within a job, because the broker has gone then. Counterpart in Kafka: CleanerThread.
 """
 
 import json
@@ -10,7 +9,6 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable
 from typing import Any, Final
 
 from ottla.log.compaction.cleaner import (
@@ -28,30 +26,30 @@ _LONGEST_WAIT_S: Final = 86_400.0
 
 
 class Pace:
-    """Slows down to so many bytes a second, and ends the process when whoever started it has gone."""
+    """Slows the cleaner down to `bytes_per_second`, and ends the process when its broker has gone."""
 
     def __init__(self, bytes_per_second: float) -> None:
         self._bytes_per_second = max(1.0, bytes_per_second)
         self._due = time.monotonic()
 
     def __call__(self, count: int) -> None:
-        """So many bytes were read or written."""
+        """Wait after `count` bytes were read or written."""
         now = time.monotonic()
         self._due = max(self._due, now - _CREDIT_S) + count / self._bytes_per_second
-        # Nothing is said to a process that works: what can be read is the end.
+        # The broker sends nothing during a job, so readable input is the end of the input.
         if select.select([sys.stdin], [], [], min(max(0.0, self._due - now), _LONGEST_WAIT_S))[0]:
             sys.exit(0)
 
 
 def encode_job(job: CleaningJob, bytes_per_second: float) -> bytes:
-    """A job as a line."""
+    """Return a job as a line."""
     producers = [(producer_id, *last) for producer_id, last in job.producers.items()]
     fields = {**job._asdict(), "producers": producers}
     return json.dumps([fields, bytes_per_second], separators=(",", ":")).encode() + b"\n"
 
 
 def decode_job(line: str) -> tuple[CleaningJob, float]:
-    """The reverse."""
+    """Return the job in a line of `encode_job`."""
     fields, bytes_per_second = json.loads(line)
     segments = [SourceSegment(*each) for each in fields.pop("segments")]
     producers = {producer_id: (offset, epoch) for producer_id, offset, epoch in fields.pop("producers")}
@@ -62,7 +60,7 @@ Outcome = CleanedGroup | CleaningStats
 
 
 def decode_outcome(line: bytes) -> Outcome:
-    """What a line of the process says. CorruptLogError or OSError where it could not go on."""
+    """Return the outcome in a line of the process; raise its CorruptLogError or OSError."""
     kind, values = json.loads(line)
     if kind == "corrupt":
         raise CorruptLogError(*values)
@@ -71,27 +69,27 @@ def decode_outcome(line: bytes) -> Outcome:
     return CleanedGroup(*values) if kind == "group" else CleaningStats(*values)
 
 
-def _work(line: str, tell: Callable[[str, Any], None]) -> None:
+def _work(line: str) -> None:
     try:
         job, bytes_per_second = decode_job(line)
         for outcome in clean(job, Pace(bytes_per_second)):
-            tell("group" if isinstance(outcome, CleanedGroup) else "done", outcome)
+            _send("group" if isinstance(outcome, CleanedGroup) else "done", outcome)
     except CorruptLogError as error:
-        tell("corrupt", error.args)
+        _send("corrupt", error.args)
     except OSError as error:
-        tell("failed", (error.errno, str(error)))
+        _send("failed", (error.errno, str(error)))
 
 
-def _tell(kind: str, values: Any) -> None:
+def _send(kind: str, values: Any) -> None:
     sys.stdout.write(json.dumps((kind, values)) + "\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    """Work until there is no more to be read."""
+    """Run the jobs on standard input until it ends."""
     os.nice(_LOWEST_PRIORITY)
     while line := sys.stdin.readline():
-        _work(line, _tell)
+        _work(line)
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Opening a log: after a clean stop, or after a crash with a scan of its tail, in processes where that takes long."""
+"""Opening a log: without a scan after a clean shutdown, else with a scan of its tail, in processes if it is long."""

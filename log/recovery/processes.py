@@ -1,8 +1,8 @@
-"""`python -m ottla.log.recovery.processes`: recovers logs for a broker that starts, beside others that do the same.
+"""`python -m ottla.log.recovery.processes`: recovers logs for a starting broker, in parallel with other processes.
 
-Owns what goes through the pipes: a log as a line of JSON on standard input, and on standard output a line for all that
-is said about it and one when it is done. Leaves files as a clean stop does, so that the broker opens them without
-looking through them. Ends with who started it. Counterpart in Kafka: the threads of LogManager.loadLogs.
+Owns the lines of JSON on the pipes: a job on standard input, and on standard output each log message and the end of
+each job. Leaves files as a clean shutdown does, so that the broker opens them without a scan. Ends with its broker.
+Counterpart in Kafka: the threads of LogManager.loadLogs.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ from ottla.log.recovery.recovery import LoadOptions, load_log
 from ottla.log.segments.open_files import OpenFiles
 
 WORTH_A_PROCESS = 64 << 20
-"""Less than so many bytes are looked through in the time that processes take to start."""
+"""Below this total size no processes are started, because starting them takes longer than the scan."""
 _SET_PARENT_DEATH_SIGNAL = 1
 _READ_AT_ONCE = 1 << 16
 
@@ -33,7 +33,7 @@ logger = logging.getLogger("kafka.log.LogManager")
 
 
 class RecoveryJob(NamedTuple):
-    """A log, and what has to be known of it."""
+    """A log to recover, with everything that its recovery depends on."""
 
     directory: str
     now_ms: int
@@ -46,7 +46,7 @@ class RecoveryJob(NamedTuple):
     was_compacted: bool
 
     def run(self) -> None:
-        """Recover it here."""
+        """Recover the log in this process."""
         config = LogConfig(
             index_interval_bytes=self.index_interval_bytes,
             segment_index_bytes=self.segment_index_bytes,
@@ -74,9 +74,9 @@ class RecoveryJob(NamedTuple):
 def recover_ahead(
     directories: Iterable[Mapping[Path, LoadOptions]], processes: int, progress: RecoveryProgress
 ) -> None:
-    """Have other processes recover logs, if that is wanted and worth it.
+    """Recover logs in other processes, if there are at least two logs and WORTH_A_PROCESS bytes.
 
-    `directories`: the logs of each log directory; so many `processes` for each where there is something to recover.
+    `directories`: the logs of each log directory; `processes`: for each directory without a clean shutdown.
     """
     unclean = [{path: each for path, each in found.items() if not each.clean} for found in directories]
     logs = [log for each in unclean for log in each.items()]
@@ -84,8 +84,8 @@ def recover_ahead(
     sizes = progress.sizes
     if processes < 2 or len(logs) < 2 or sum(sizes.values()) < WORTH_A_PROCESS:
         return
-    logs.sort(key=lambda log: -sizes[log[0]])  # none of the large ones is to begin when all others are done
-    logger.info("%d logs are recovered by %d processes", len(logs), processes)
+    logs.sort(key=lambda log: -sizes[log[0]])  # large logs first, so that all processes end together
+    logger.info("Recovering %d logs in %d processes", len(logs), processes)
     jobs = [
         RecoveryJob(
             str(path),
@@ -104,9 +104,9 @@ def recover_ahead(
 
 
 def recover_in_processes(jobs: Iterable[RecoveryJob], processes: int, recovered: Callable[[Path], None]) -> None:
-    """Have logs recovered, so many at a time; `recovered` is called with the directory of each.
+    """Recover logs in `processes`; call `recovered` with the directory of each recovered log.
 
-    One for which it is not is left to the caller: its process ended.
+    If a process ends early, `recovered` is not called for its log, and the caller recovers the log.
     """
     waiting = deque(jobs)
     with ExitStack() as stack, selectors.DefaultSelector() as selector:
@@ -125,12 +125,12 @@ def recover_in_processes(jobs: Iterable[RecoveryJob], processes: int, recovered:
 
 def _start() -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-P", "-m", "ottla.log.recovery.processes"]
-    # A group of its own: who interrupts the broker on a terminal gives it time to stop.
+    # A process group of its own, because an interrupt on the terminal must reach only the broker.
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, process_group=0)
 
 
 class _Child:
-    """A process, and the log that it is at; None when it has no more."""
+    """A process, and the log that it recovers, None when it is done."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stdin is not None
@@ -141,28 +141,28 @@ class _Child:
         self._rest = b""
 
     def give(self, waiting: deque[RecoveryJob]) -> None:
-        """Give it the next log, or have it end."""
+        """Send the next job to the process; without one close its input, which ends the process."""
         self.job = waiting.popleft() if waiting else None
         if self.job is None:
             self._orders.close()
         else:
-            with suppress(BrokenPipeError):  # its answers will end, too
+            with suppress(BrokenPipeError):  # `take` meets the end of the process
                 self._orders.write(f"{json.dumps(self.job)}\n".encode())
 
     def take(self, waiting: deque[RecoveryJob]) -> list[Path]:
-        """Take in what it says, and give it the next log when it is done with one; returns that one's directory."""
+        """Read lines of the process: log its messages, send the next job for a done one; return done directories."""
         assert self.job is not None
-        said = os.read(self.answers.fileno(), _READ_AT_ONCE)
-        if not said:
-            logger.error("The process that recovered %s has ended", self.job.directory)
+        data = os.read(self.answers.fileno(), _READ_AT_ONCE)
+        if not data:
+            logger.error("The process that recovers %s has ended, the broker recovers the log", self.job.directory)
             self.job = None
             return []
-        *lines, self._rest = (self._rest + said).split(b"\n")
+        *lines, self._rest = (self._rest + data).split(b"\n")
         done = []
         for line in lines:
-            told = json.loads(line)
-            if told:
-                name, level, message = told
+            record = json.loads(line)
+            if record:
+                name, level, message = record
                 logging.getLogger(name).log(level, "%s", message)
             else:
                 done.append(Path(self.job.directory))
@@ -170,24 +170,24 @@ class _Child:
         return done
 
 
-class _Teller(logging.Handler):
+class _PipeHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        _say(json.dumps([record.name, record.levelno, record.getMessage()]))
+        _write_line(json.dumps([record.name, record.levelno, record.getMessage()]))
 
 
-def _say(line: str) -> None:
+def _write_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    """Recover what standard input names."""
-    # It must not write to files that another broker has by then.
+    """Run the jobs on standard input."""
+    # Die with the broker, because another broker may open the files then.
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-    logging.basicConfig(level=logging.INFO, handlers=[_Teller()])
+    logging.basicConfig(level=logging.INFO, handlers=[_PipeHandler()])
     for line in sys.stdin:
         RecoveryJob(*json.loads(line)).run()
-        _say("[]")
+        _write_line("[]")
 
 
 if __name__ == "__main__":

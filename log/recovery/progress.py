@@ -1,6 +1,6 @@
-"""How far the recovery of logs has come at a start, told once a second where it takes that long.
+"""The progress of recovery at a start, logged every TELL_EVERY_S.
 
-Owns how much there is to look through. Must not know how logs are recovered. Counterpart in Kafka: the
+Owns how many bytes recovery scans. Must not know how logs are recovered. Counterpart in Kafka: the
 remainingLogsToRecover and remainingSegmentsToRecover metrics.
 """
 
@@ -21,7 +21,7 @@ logger = logging.getLogger("kafka.log.LogManager")
 
 
 class RecoveryProgress:
-    """The logs of directories without a clean shutdown, and how much of each has to be looked through."""
+    """The logs of directories without a clean shutdown, and how many bytes of each recovery scans."""
 
     def __init__(
         self, directories: Iterable[Mapping[Path, LoadOptions]], clock: Callable[[], float] = time.monotonic
@@ -35,11 +35,11 @@ class RecoveryProgress:
         self._told = clock()
 
     def is_done(self, path: Path) -> bool:
-        """Whether a log was gone through already."""
+        """Whether a log is recovered already."""
         return path in self.sizes and path not in self._waiting
 
     def done(self, path: Path) -> None:
-        """A log was gone through, or has nothing to go through."""
+        """Note that a log is recovered, or needs no recovery."""
         self._done += self._waiting.pop(path, 0)
         now = self._clock()
         if self._waiting and now - self._told >= TELL_EVERY_S:
@@ -51,7 +51,7 @@ class RecoveryProgress:
 
 
 def bytes_to_scan(directory: Path, recovery_point: int) -> int:
-    """How much recovery has to look through: the segment with the recovery point, and all behind it."""
+    """Return how many bytes recovery scans: the segment with the recovery point, and all later segments."""
     try:
         with os.scandir(directory) as entries:
             sizes = {
@@ -60,6 +60,6 @@ def bytes_to_scan(directory: Path, recovery_point: int) -> int:
                 if entry.name.endswith(LOG_SUFFIX) and (stem := entry.name.removesuffix(LOG_SUFFIX)).isdecimal()
             }
     except OSError:
-        return 0  # whoever opens it will meet the error
+        return 0  # opening the log raises the error
     first = max((offset for offset in sizes if offset <= recovery_point), default=0)
     return sum(size for offset, size in sizes.items() if offset >= first)

@@ -1,7 +1,7 @@
-"""Opening the log of a partition: taking over what a clean shutdown left, or finding out what a crash left.
+"""Opening the log of a partition: loading the files after a clean shutdown, recovering them after a crash.
 
 Owns the scan that checks every batch of a segment and rebuilds its indexes, and the replay of producer state. Must not
-know how a log is used afterwards. Counterpart in Kafka: LogLoader, LogSegment.recover, UnifiedLog.rebuildProducerState.
+know how a log is used later. Counterpart in Kafka: LogLoader, LogSegment.recover, UnifiedLog.rebuildProducerState.
 """
 
 import logging
@@ -42,11 +42,11 @@ logger = logging.getLogger("kafka.log.LogLoader")
 
 
 class OldMessageFormatError(Exception):
-    """A segment holds messages of format 0 or 1, which are neither served nor thrown away."""
+    """A segment holds messages of format 0 or 1, which the broker neither serves nor cuts off."""
 
 
 class LoadOptions(NamedTuple):
-    """What the checkpoints of the log directory say about one log, and how to open it."""
+    """The checkpoints of the log directory for one log, and how to open the log."""
 
     config: LogConfig
     now_ms: int
@@ -55,14 +55,14 @@ class LoadOptions(NamedTuple):
     clean: bool = True
     producer_id_expiration_ms: int = 86_400_000
     recovered: bool = False
-    """Another process has scanned it just now: nothing needs to be scanned, and nothing is flushed by that."""
+    """Whether another process has recovered the log: no scan is needed, but nothing is flushed yet."""
     new: NewLog | None = None
-    """What a log that has no files yet is to be."""
+    """The new log, None for a log with files."""
     was_compacted: bool = False
 
 
 class LoadedLog(NamedTuple):
-    """A log ready for use. The last segment is the active one."""
+    """An opened log. The last segment is the active one."""
 
     segments: list[Segment]
     log_start_offset: int
@@ -82,7 +82,7 @@ def _take_new_log(new: NewLog, files: OpenFiles, options: LoadOptions) -> Loaded
 
 
 def load_log(directory: Path, files: OpenFiles, options: LoadOptions) -> LoadedLog:
-    """Open the log in `directory`, which may be empty."""
+    """Load or recover the log in `directory`, which may be empty."""
     if options.new is not None:
         return _take_new_log(options.new, files, options)
     _complete_swaps(directory, files, options)
@@ -93,7 +93,7 @@ def load_log(directory: Path, files: OpenFiles, options: LoadOptions) -> LoadedL
     for segment in segments[:recover_from]:
         _load_or_rebuild(segment)
     if not epochs.entries:
-        # The file may be lost; each batch knows its epoch.
+        # The file may be lost. Each batch has its epoch.
         for segment in segments[:recover_from]:
             for _, header in _readable_headers(segment, segment.base_offset):
                 _note_epoch(epochs, header)
@@ -101,7 +101,7 @@ def load_log(directory: Path, files: OpenFiles, options: LoadOptions) -> LoadedL
         _recover(segments, recover_from, epochs, producers, options)
     log_end_offset = segments[-1].next_offset()[0] if segments else options.log_start_offset
     if segments and log_end_offset < options.log_start_offset:
-        logger.error("%s ends at %d, before its log start offset: it starts anew", directory, log_end_offset)
+        logger.error("Deleting all of %s, which ends at %d, below its log start offset", directory, log_end_offset)
         for segment in segments:
             segment.delete()
         segments.clear()
@@ -127,11 +127,11 @@ def load_log(directory: Path, files: OpenFiles, options: LoadOptions) -> LoadedL
 
 
 def _load_topic_id(directory: Path) -> bytes | None:
-    """None where the file cannot be read, too: the controller tells the id again."""
+    """Return the topic id, None for a corrupt file too, because the controller sends the id again."""
     try:
         return read_partition_metadata(directory / PARTITION_METADATA_FILE)
     except CorruptCheckpointError as error:
-        logger.error("%s", error)
+        logger.error("%s; the broker takes the topic id from the controller", error)
         return None
 
 
@@ -139,7 +139,7 @@ def _load_epochs(directory: Path) -> LeaderEpochs:
     try:
         return LeaderEpochs(directory)
     except CorruptCheckpointError as error:
-        logger.warning("Leader epochs start anew: %s", error)
+        logger.warning("Rebuilding the leader epochs from the batches: %s", error)
         (directory / LEADER_EPOCH_FILE).unlink()
         return LeaderEpochs(directory)
 
@@ -153,7 +153,7 @@ def _note_epoch(epochs: LeaderEpochs, header: BatchHeader) -> None:
 
 
 def _find_segments(directory: Path, files: OpenFiles, options: LoadOptions) -> list[Segment]:
-    """All segments, none of them loaded. Index files without a log go."""
+    """Remove index files without a log file; return all segments, none of them loaded."""
     names = {path.name for path in directory.iterdir()}
     for name in sorted(names):
         if name.endswith(_INDEX_SUFFIXES) and name.rpartition(".")[0] + LOG_SUFFIX not in names:
@@ -164,9 +164,9 @@ def _find_segments(directory: Path, files: OpenFiles, options: LoadOptions) -> l
 
 
 def _first_to_recover(segments: Sequence[Segment], options: LoadOptions) -> int:
-    """Which segments need the scan: all from the recovery point on, or the last one if it is not as a log ends.
+    """Return the slot of the first segment to scan: the one with the recovery point, or the last if it is damaged.
 
-    After a clean shutdown the log ends where it was flushed to: its last batch may say where it stands, no other one.
+    After a clean shutdown the log must end at the recovery point. The last batch tells where the log ends.
     """
     if not options.clean:
         below = [slot for slot, segment in enumerate(segments) if segment.base_offset <= options.recovery_point]
@@ -180,21 +180,21 @@ def _first_to_recover(segments: Sequence[Segment], options: LoadOptions) -> int:
                 return len(segments)
         except KafkaError as error:
             logger.warning("%s", error)
-        logger.warning("%s does not end as the log ended at its clean shutdown", last.file.path)
+        logger.warning("Recovering %s, which does not end as at the clean shutdown", last.file.path)
         return len(segments) - 1
     return 0
 
 
 def _load_or_rebuild(segment: Segment) -> None:
-    """Take over a segment. If its indexes have to be made anew and it is damaged, it stays and is read up to there."""
+    """Load a segment, or rebuild its indexes. A damaged segment stays and is served up to the damage."""
     try:
         segment.load()
     except (FileNotFoundError, CorruptIndexError) as error:
         logger.warning("Rebuilding the indexes of %s: %s", segment.file.path, error)
-        whole = scan_segment(segment)
+        whole = _scan_segment(segment)
         segment.become_inactive()
         if segment.size < whole:
-            # It is served as far as it is sound: a check of its headers will find where that ends.
+            # The check before the first read finds the end of the sound batches again.
             logger.error("%s has no valid batch at position %d of %d", segment.file.path, segment.size, whole)
             segment.size = segment.found_bytes = whole
             segment.is_checked = False
@@ -203,9 +203,9 @@ def _load_or_rebuild(segment: Segment) -> None:
 def _recover(
     segments: list[Segment], first: int, epochs: LeaderEpochs, producers: ProducerState, options: LoadOptions
 ) -> None:
-    """Scan all segments from `first` on; behind a bad batch, or a segment without any, nothing stays.
+    """Scan all segments from `first` on; drop everything behind a corrupt batch or an empty segment.
 
-    Deviation: Kafka goes on behind an empty segment, and serves a log with a gap. Compaction may leave one.
+    Deviation: Kafka goes on behind an empty segment, and serves a log with a gap. Only compaction leaves such gaps.
     """
     log_start_offset = max(options.log_start_offset, segments[0].base_offset)
     rebuild_producers(producers, segments[:first], log_start_offset, segments[first].base_offset, options.now_ms)
@@ -223,32 +223,32 @@ def _recover(
         )
         is_last = slot + 1 == len(segments)
         end_offset = None if is_last else segments[slot + 1].base_offset
-        cut = recover_segment(segment, epochs, producers, end_offset, options.recovery_point if is_last else None)
+        cut = _recover_segment(segment, epochs, producers, end_offset, options.recovery_point if is_last else None)
         is_lost = not segment.size and not is_last and _must_hold_something(segment, options)
         if cut or is_lost:
-            _tell_cut(segment, cut, segments[slot + 1 :], options.recovery_point)
+            _log_cut(segment, cut, segments[slot + 1 :], options.recovery_point)
             for later in segments[slot + 1 :]:
                 later.delete()
             del segments[slot + 1 :]
             return
     log_end_offset = segments[-1].next_offset()[0]
     if log_end_offset < options.recovery_point:
-        _tell_loss(segments[-1], log_end_offset, options.recovery_point)
+        _log_loss(segments[-1], log_end_offset, options.recovery_point)
 
 
-def _tell_cut(segment: Segment, cut: int, later: Sequence[Segment], recovery_point: int) -> None:
-    """Say what goes. What was flushed and goes all the same is an error: the disk did not keep it."""
+def _log_cut(segment: Segment, cut: int, later: Sequence[Segment], recovery_point: int) -> None:
+    """Log what is dropped. Dropping flushed records is an error, because the disk did not keep them."""
     logger.warning("Cut %d bytes behind the last valid batch of %s", cut, segment.file.path)
     for each in later:
-        logger.warning("Removing %s, which follows a bad batch", each.file.path)
+        logger.warning("Removing %s, which follows a corrupt batch or an empty segment", each.file.path)
     log_end_offset = segment.next_offset()[0]
     if log_end_offset < recovery_point:
-        _tell_loss(segment, log_end_offset, recovery_point)
+        _log_loss(segment, log_end_offset, recovery_point)
 
 
-def _tell_loss(segment: Segment, log_end_offset: int, recovery_point: int) -> None:
+def _log_loss(segment: Segment, log_end_offset: int, recovery_point: int) -> None:
     logger.error(
-        "%s: offsets %d to %d were flushed and cannot be read any more: the log ends before them now",
+        "%s: offsets %d to %d were flushed and cannot be read any more: the log ends before them",
         segment.file.path,
         log_end_offset,
         recovery_point - 1,
@@ -256,20 +256,16 @@ def _tell_loss(segment: Segment, log_end_offset: int, recovery_point: int) -> No
 
 
 def _must_hold_something(segment: Segment, options: LoadOptions) -> bool:
-    """Compaction leaves segments without a batch. What was in any other never came to the disk."""
+    """Whether an empty segment lost its batches: not if compaction may leave it, or below the recovery point."""
     is_compacted = options.was_compacted or options.config.compact
     return not is_compacted and segment.base_offset >= options.recovery_point
 
 
-def recover_segment(
-    segment: Segment,
-    epochs: LeaderEpochs | None = None,
-    producers: ProducerState | None = None,
-    end_offset: int | None = None,
-    boundary: int | None = None,
+def _recover_segment(
+    segment: Segment, epochs: LeaderEpochs, producers: ProducerState, end_offset: int | None, boundary: int | None
 ) -> int:
-    """Check every batch, cut the file behind the last valid one and make the indexes anew; returns the bytes cut."""
-    cut = scan_segment(segment, epochs, producers, end_offset, boundary) - segment.size
+    """Check every batch, cut the file behind the last valid batch, rebuild the indexes; return the bytes cut."""
+    cut = _scan_segment(segment, epochs, producers, end_offset, boundary) - segment.size
     if cut:
         _refuse_old_format(segment, cut)
         segment.truncate_file(segment.size)
@@ -277,21 +273,21 @@ def recover_segment(
     return cut
 
 
-def scan_segment(
+def _scan_segment(
     segment: Segment,
     epochs: LeaderEpochs | None = None,
     producers: ProducerState | None = None,
     end_offset: int | None = None,
     boundary: int | None = None,
 ) -> int:
-    """Check every batch and make the indexes anew; returns the size of the file, of which `size` is valid.
+    """Check every batch and rebuild the indexes; return the size of the file. `segment.size` is the valid part.
 
-    Epochs and producers learn from the batches unless they are None. `end_offset`: where the next segment begins;
-    `boundary`: an offset at which a batch ended.
+    Updates `epochs` and `producers`, unless None. `end_offset`: the base offset of the next segment; `boundary`: an
+    offset at which a batch ended.
     """
     segment.load_size()
     whole = segment.size
-    segment.start_anew()
+    segment.reset()
     if producers is not None:
         segment.transactions.delete()
     highest = segment.base_offset + MAX_RELATIVE_OFFSET
@@ -301,14 +297,14 @@ def scan_segment(
         segment.added(header.size, header.last_offset, header.max_timestamp)
         if epochs is not None and producers is not None:
             _note_epoch(epochs, header)
-            aborted = replay(producers, header, segment, position)
+            aborted = _replay(producers, header, segment, position)
             if aborted is not None:
                 segment.transactions.append(aborted)
     return whole
 
 
 def _intact_batches(segment: Segment, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Positions and headers up to the first batch that is not whole or not intact."""
+    """Return positions and headers of the batches before the first incomplete or corrupt batch."""
     fd = segment.file.open().fd
     buffer = bytearray(_CHUNK)
     view = memoryview(buffer)
@@ -337,7 +333,7 @@ def _intact_batches(segment: Segment, end: int) -> Iterator[tuple[int, BatchHead
 
 
 def _refuse_old_format(segment: Segment, cut: int) -> None:
-    """A message of format 0 or 1 proves itself by its own checksum; anything else is damage and may go."""
+    """Raise OldMessageFormatError for a message of format 0 or 1 with a valid checksum; cut off anything else."""
     rest = os.pread(segment.file.open().fd, min(cut, _CHUNK), segment.size)
     if len(rest) > _OLD_CRC_END and rest[_OLD_CRC_END] in (0, 1):
         size = LOG_OVERHEAD + int.from_bytes(rest[LOG_OVERHEAD - 4 : LOG_OVERHEAD], "big", signed=True)
@@ -352,9 +348,9 @@ def _refuse_old_format(segment: Segment, cut: int) -> None:
 def rebuild_producers(
     producers: ProducerState, segments: Sequence[Segment], log_start_offset: int, log_end_offset: int, now_ms: int
 ) -> None:
-    """Bring producer state to `log_end_offset`: the newest snapshot, and what the log says behind it.
+    """Rebuild producer state up to `log_end_offset` from the newest snapshot and the batches behind it.
 
-    Snapshots are left at the starts of the last two segments and at the end, so that the next time is quick.
+    Writes snapshots at the starts of the last two segments and at the end, so that the next rebuild is quick.
     """
     producers.truncate_and_reload(log_start_offset, log_end_offset, now_ms)
     if producers.end_offset < log_end_offset:
@@ -367,23 +363,25 @@ def rebuild_producers(
             if segment.base_offset in worth_a_snapshot:
                 producers.take_snapshot(sync=True)
             for position, header in _readable_headers(segment, producers.end_offset):
-                replay(producers, header, segment, position)
+                _replay(producers, header, segment, position)
     producers.end_offset = log_end_offset
     producers.take_snapshot(sync=True)
 
 
 def _readable_headers(segment: Segment, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-    """The batches from `offset` on. What is damaged ends them: it was flushed, and it is served as damaged."""
+    """Return positions and headers from `offset` on, up to damage, which reads report as CORRUPT_MESSAGE."""
     try:
         position = segment.find(offset)
         if position is not None:
             yield from segment.headers(position)
     except KafkaError as error:
-        logger.error("%s cannot be read to its end: %s", segment.file.path, error)
+        logger.error("%s is damaged, its rest is ignored: %s", segment.file.path, error)
 
 
-def replay(producers: ProducerState, header: BatchHeader, segment: Segment, position: int) -> AbortedTransaction | None:
-    """What one batch in the log says about its producer; returns a transaction that it says is aborted."""
+def _replay(
+    producers: ProducerState, header: BatchHeader, segment: Segment, position: int
+) -> AbortedTransaction | None:
+    """Update the producer of one batch in the log; return the transaction that the batch aborts, or None."""
     aborted = None
     if header.has_producer_id:
         if header.is_control:
@@ -396,7 +394,7 @@ def replay(producers: ProducerState, header: BatchHeader, segment: Segment, posi
 
 
 def _load_transactions(directory: Path, segments: Sequence[Segment]) -> None:
-    """Take over what is known of aborted transactions; if a file is damaged, the batches tell."""
+    """Load the transaction indexes; rebuild all from the batches if a file is corrupt."""
     try:
         for segment in segments:
             segment.transactions.load()
@@ -406,16 +404,16 @@ def _load_transactions(directory: Path, segments: Sequence[Segment]) -> None:
         for segment in segments:
             segment.transactions.delete()
             for position, header in _readable_headers(segment, segment.base_offset):
-                aborted = replay(producers, header, segment, position)
+                aborted = _replay(producers, header, segment, position)
                 if aborted is not None:
                     segment.transactions.append(aborted)
 
 
-# What an interrupted compaction of Kafka's leaves behind
+# An interrupted compaction, of Kafka or of this broker
 
 
 def _complete_swaps(directory: Path, files: OpenFiles, options: LoadOptions) -> None:
-    """Remove files that were on their way out, and put segments in place that compaction had finished (.swap)."""
+    """Remove .deleted and .cleaned files, and put compacted segments (.swap) in place."""
     paths = [path for path in directory.iterdir() if path.name.endswith(_UNFINISHED_SUFFIXES)]
     cleaned = [int(path.name.partition(".")[0]) for path in paths if path.suffix == ".cleaned"]
     swaps = []
@@ -433,7 +431,7 @@ def _complete_swaps(directory: Path, files: OpenFiles, options: LoadOptions) -> 
 
 
 def _remove_replaced(directory: Path, swaps: Sequence[Path], files: OpenFiles, options: LoadOptions) -> None:
-    """Remove segments whose records the swap files hold now."""
+    """Remove the segments that the swap files replace."""
     first = min(int(path.name.partition(".")[0]) for path in swaps)
     end = 0
     for path in swaps:

@@ -1,4 +1,4 @@
-"""The files of a log: batches, their indexes, and the descriptors by which they are read and written.
+"""The files of a log: batches, their indexes, and the descriptors that read and write them.
 
-Nothing found on the disk is served before its chain of batch headers was followed once.
+A segment found on the disk is served only after its chain of batch headers was followed once.
 """

@@ -1,11 +1,11 @@
-"""Do batches follow each other as appends put them?
+"""The check that the offsets of batches follow each other.
 
-Owns what their offsets tell beyond what their checksums cover. Must not know files.
-Counterpart in Kafka: the check for rising offsets in LogSegment.recover, which sees less.
+Owns the checks of offsets, which no checksum covers. Must not know files.
+Counterpart in Kafka: the check for rising offsets in LogSegment.recover, which finds less.
 
-No checksum covers a batch's base offset. One that is too low lies within the batch before. One that is too high reaches
-into the batch that follows, or over an offset at which a batch is known to have ended, and leaves a gap before itself.
-Compaction leaves gaps too, so a batch behind a gap is certain only once something follows that fits.
+A base offset that is too low lies within the batch before. A base offset that is too high leaves a gap, and its batch
+reaches into the next batch or over an offset at which a batch has ended. Compaction leaves gaps too, so a batch behind
+a gap is certain only when the next batch fits.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,10 +16,10 @@ from ottla.wire.record_batch import BatchHeader
 def certain_batches(
     batches: Iterable[tuple[int, BatchHeader]], lowest: int, highest: int, boundary: int | None = None
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """The batches up to the first one that cannot stand where it does.
+    """Return the batches before the first batch with wrong offsets.
 
-    All offsets lie between `lowest` and `highest`, both inclusive. At `boundary`, if the batches come that far, one
-    has ended.
+    All offsets lie between `lowest` and `highest`, both inclusive. `boundary`: an offset at which a batch has ended, if
+    the batches reach it.
     """
     held: tuple[int, BatchHeader] | None = None
     end_before_held = following = lowest
@@ -39,7 +39,7 @@ def certain_batches(
             held = position, header
             end_before_held = following
         following = last_offset + 1
-    # One that begins at the boundary may follow a truncation, which took the batch that had ended there.
+    # A batch may begin at the boundary behind a gap, because a truncation removed the batch that ended there.
     if held is not None and (
         boundary is None or not end_before_held < boundary < following or held[1].base_offset == boundary
     ):

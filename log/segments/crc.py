@@ -1,4 +1,4 @@
-"""Checksums of what lies in a file. Counterpart in Kafka: none; it maps or reads whole batches."""
+"""Checksums of parts of a file. Counterpart in Kafka: none, because Kafka maps or reads whole batches."""
 
 import os
 
@@ -8,7 +8,7 @@ _PIECE = 1 << 20
 
 
 def crc_of_range(fd: int, start: int, end: int) -> int:
-    """CRC-32C of a part of a file, piece by piece; -1 where the file ends before."""
+    """Return the CRC-32C of the bytes from `start` to `end`; -1 if the file ends before `end`."""
     crc = 0
     while start < end:
         piece = os.pread(fd, min(_PIECE, end - start), start)

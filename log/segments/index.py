@@ -1,8 +1,8 @@
 """The sparse indexes of a segment: offset -> position and timestamp -> offset.
 
-Owns .index and .timeindex files. While a segment is active its files are as long as `segment.index.bytes` allows,
-sparse and zero behind the last entry, as Kafka maps them; then they are trimmed. Entries of the last few megabytes of
-log wait in memory and are written together: should the process die, recovery makes them anew. Must not know records.
+Owns .index and .timeindex files. The files of an active segment are as long as `segment.index.bytes` allows, zero
+behind the last entry, as Kafka maps them; the files of other segments are trimmed. The newest entries wait in memory
+and are written together; after a crash recovery rebuilds them. Must not know records.
 Counterpart in Kafka: AbstractIndex, OffsetIndex, TimeIndex.
 """
 
@@ -19,8 +19,8 @@ NO_TIMESTAMP = -1
 _TAIL_LIMIT = 4096
 _BLOCK_ENTRIES = 512
 
-_OFFSET_ENTRY = Struct(">ii")
-_TIME_ENTRY = Struct(">qi")
+OFFSET_ENTRY = Struct(">ii")
+TIME_ENTRY = Struct(">qi")
 _INT32 = Struct(">i")
 _INT64 = Struct(">q")
 
@@ -37,18 +37,16 @@ class CorruptIndexError(Exception):
 
 
 class _Index:
-    """What both indexes share: entries of one size, sorted, most of them in the file, the newest ones in memory."""
+    """The base of both indexes: sorted entries of one size, the newest in memory, all others in the file."""
 
     __slots__ = (
-        "_block", "_block_start", "_file", "_in_file", "_tail", "base_offset", "entries", "max_bytes", "max_entries",
-        "unsynced",
+        "_block", "_block_start", "_file", "_in_file", "_tail", "base_offset", "entries", "max_entries", "unsynced",
     )  # fmt: skip
     _ENTRY: ClassVar[Struct]
     _KEY: ClassVar[Struct]
 
     def __init__(self, files: OpenFiles, path: str, base_offset: int, max_bytes: int) -> None:
         self.base_offset = base_offset
-        self.max_bytes = max_bytes
         self.max_entries = max_bytes // self._ENTRY.size
         self.entries = 0
         self.unsynced = False
@@ -61,16 +59,16 @@ class _Index:
 
     @classmethod
     def longest(cls, max_bytes: int) -> int:
-        """How long the file of an active segment is."""
+        """Return the length of the file of an active segment."""
         return max_bytes // cls._ENTRY.size * cls._ENTRY.size
 
     @property
     def path(self) -> str:
-        """Of the file."""
+        """The path of the file."""
         return self._file.path
 
     def moved_to(self, path: str) -> None:
-        """The file is elsewhere now."""
+        """Note the new path of the file."""
         self._file.path = path
 
     @property
@@ -79,12 +77,12 @@ class _Index:
         return self.entries * self._ENTRY.size
 
     def create(self) -> None:
-        """A new, empty file for an active segment, as long as it may ever become."""
+        """Create an empty file for an active segment, with room for `max_entries`."""
         os.ftruncate(self._file.create().fd, self.max_entries * self._ENTRY.size)
         self._reset(0)
 
     def load(self) -> None:
-        """Take the entries of an existing, trimmed file. FileNotFoundError; CorruptIndexError if it cannot be right."""
+        """Load an existing, trimmed file. FileNotFoundError; CorruptIndexError if its entries contradict each other."""
         size = os.stat(self._file.path).st_size  # noqa: PTH116
         if size % self._ENTRY.size:
             raise CorruptIndexError(f"{self.path}: {size} bytes are no whole number of entries")
@@ -94,16 +92,20 @@ class _Index:
         self.entries = self._in_file = entries
         self._tail.clear()
         self._block = b""
+        self._take_last()
+
+    def _take_last(self) -> None:
+        """Remember the last entry, if a lookup needs it."""
 
     def _append(self, entry: bytes) -> None:
         self._tail += entry
         self.entries += 1
         if len(self._tail) >= _TAIL_LIMIT:
-            with suppress(OSError):  # the record is in the log; entries wait for a disk that works, or for recovery
+            with suppress(OSError):  # the record is in the log; the entries wait for the next try, or for recovery
                 self.write_tail()
 
     def write_tail(self) -> None:
-        """Bring entries that wait in memory into the file."""
+        """Write the entries that wait in memory to the file."""
         if self._tail:
             entry_size = self._ENTRY.size
             written = os.pwrite(self._file.open().fd, self._tail, self._in_file * entry_size)
@@ -114,28 +116,28 @@ class _Index:
             self.unsynced = True
 
     def resize_to_max(self) -> None:
-        """Make room for more entries: the segment is the active one."""
+        """Extend the file to `max_entries`, because its segment becomes the active one."""
         self.write_tail()
         os.ftruncate(self._file.open().fd, max(self.max_entries, self.entries) * self._ENTRY.size)
         self.unsynced = True
 
     def trim(self) -> None:
-        """Cut the file behind the last entry: the segment takes no more records."""
+        """Cut the file behind the last entry, because its segment takes no more records."""
         self.write_tail()
         os.ftruncate(self._file.open().fd, self.entries * self._ENTRY.size)
         self.unsynced = True
 
     def truncate_entries(self, entries: int) -> None:
-        """Drop all but the first entries; what follows them in the file is zero again."""
+        """Keep the first `entries`; the file is zero behind them."""
         self.write_tail()
         fd = self._file.open().fd
         os.ftruncate(fd, entries * self._ENTRY.size)
         os.ftruncate(fd, max(self.max_entries, entries) * self._ENTRY.size)
-        self._reset(entries)
         self.unsynced = True
+        self._reset(entries)
 
     def replace_entries(self, count: int, entries: bytes) -> None:
-        """Put others in the place of the first `count` entries, which were found to be wrong; those behind stay."""
+        """Replace the first `count` entries by `entries`; keep all later entries."""
         self.write_tail()
         file = self._file.open()
         size = self._ENTRY.size
@@ -145,16 +147,11 @@ class _Index:
         os.ftruncate(file.fd, 0)
         os.pwrite(file.fd, entries + behind, 0)
         os.ftruncate(file.fd, total * size if length == self.entries * size else max(length, total * size))
-        self._reset(total)
         self.unsynced = True
-        self._take_last()
-
-    def _take_last(self) -> None:
-        """Remember what the last entry says, if there is one."""
-        raise NotImplementedError
+        self._reset(total)
 
     def entry_bytes(self, slot: int) -> bytes:
-        """One entry as it stands in the file."""
+        """Return the bytes of one entry, from memory or from the file."""
         size = self._ENTRY.size
         if slot >= self._in_file:
             at = (slot - self._in_file) * size
@@ -162,7 +159,7 @@ class _Index:
         return os.pread(self._file.open().fd, size, slot * size)
 
     def floor_slot(self, target: int, key: Struct, at: int) -> int:
-        """The last entry whose key (at byte `at` of the entry) is not above `target`, -1 if there is none."""
+        """Return the last slot whose key (at byte `at` of the entry) is not above `target`, -1 if there is none."""
         tail = self._tail
         size = self._ENTRY.size
         if tail and key.unpack_from(tail, at)[0] <= target:
@@ -184,7 +181,7 @@ class _Index:
         return is_last or bool(target < key.unpack_from(block, last + at)[0])
 
     def _load_block(self, target: int, key: Struct, at: int) -> bytes:
-        """Narrow the search to a few kilobytes of the file and keep them: the next lookup is likely close by."""
+        """Return and keep the block of the file around `target`, because the next lookup is likely close by."""
         size = self._ENTRY.size
         fd = self._file.open().fd
         low, high = 0, self._in_file
@@ -199,11 +196,11 @@ class _Index:
         return self._block
 
     def duplicate(self) -> OpenFile:
-        """A descriptor for a worker thread that syncs the file."""
+        """Return a descriptor of its own for a worker thread."""
         return self._file.open().duplicate()
 
     def release(self) -> None:
-        """Let go of the descriptor."""
+        """Close the file."""
         self._file.release()
 
     def delete(self) -> None:
@@ -224,89 +221,68 @@ def _floor(buffer: bytes | bytearray, count: int, size: int, key: Struct, at: in
 
 
 class OffsetIndex(_Index):
-    """Entries of 8 bytes: offset relative to the base, and the position of the batch that ends with that offset."""
+    """Entries of 8 bytes: relative offset, and the position of the batch that ends with this offset."""
 
-    __slots__ = ("last_offset",)
-    _ENTRY: ClassVar[Struct] = _OFFSET_ENTRY
-
-    def __init__(self, files: OpenFiles, path: str, base_offset: int, max_bytes: int) -> None:
-        super().__init__(files, path, base_offset, max_bytes)
-        self.last_offset = base_offset
-
-    def create(self) -> None:
-        """A new, empty file."""
-        super().create()
-        self.last_offset = self.base_offset
+    __slots__ = ()
+    _ENTRY: ClassVar[Struct] = OFFSET_ENTRY
 
     def load(self) -> None:
-        """As for both; the last entry must be one that an append could have made."""
+        """Load the file; CorruptIndexError too if no append could have made the last entry."""
         super().load()
-        self._take_last()
         if self.entries:
-            relative, position = self.last_offset - self.base_offset, self.last_position()
+            relative, position = OFFSET_ENTRY.unpack(self.entry_bytes(self.entries - 1))
             if relative < 0 or position <= 0:
                 raise CorruptIndexError(f"{self.path}: last entry has offset {relative} at position {position}")
 
     def append(self, offset: int, position: int) -> None:
-        """Note where the batch ending with `offset` starts. A full index takes no more; the segment rolls then."""
+        """Add the position of the batch that ends with `offset`. A full index drops the entry; the segment rolls."""
         if self.entries < self.max_entries:
-            self._append(_OFFSET_ENTRY.pack(offset - self.base_offset, position))
-            self.last_offset = offset
+            self._append(OFFSET_ENTRY.pack(offset - self.base_offset, position))
 
     def position_for(self, offset: int) -> int:
-        """A position from which a walk finds `offset`, if the segment has it."""
+        """Return a position at or before the batch with `offset`, from which a walk finds the batch."""
         slot = self.floor_slot(offset - self.base_offset, _INT32, 0)
-        return 0 if slot < 0 else int(_OFFSET_ENTRY.unpack(self.entry_bytes_near(slot))[1])
+        return 0 if slot < 0 else int(OFFSET_ENTRY.unpack(self.entry_bytes_near(slot))[1])
 
     def position_at_or_before(self, position: int) -> int:
-        """Where a batch begins, not far before `position`."""
+        """Return the start of a batch not far before `position`."""
         slot = self.floor_slot(position, _INT32, _INT32.size)
-        return 0 if slot < 0 else int(_OFFSET_ENTRY.unpack(self.entry_bytes_near(slot))[1])
+        return 0 if slot < 0 else int(OFFSET_ENTRY.unpack(self.entry_bytes_near(slot))[1])
 
     def entry_bytes_near(self, slot: int) -> bytes:
-        """`entry_bytes` from the block that the lookup left behind, where it is there."""
-        at = (slot - self._block_start) * _OFFSET_ENTRY.size
+        """Return `entry_bytes`, if possible from the block that the last lookup kept."""
+        at = (slot - self._block_start) * OFFSET_ENTRY.size
         if slot < self._in_file and 0 <= at < len(self._block):
-            return self._block[at : at + _OFFSET_ENTRY.size]
+            return self._block[at : at + OFFSET_ENTRY.size]
         return self.entry_bytes(slot)
 
     def offset_from(self, position: int) -> int | None:
-        """The offset of the first entry from `position` on; all batches that end before there have lower ones."""
+        """Return the offset of the first entry from `position` on; batches before `position` have lower offsets."""
         low, high = 0, self.entries
         while low < high:
             middle = (low + high) >> 1
-            if _OFFSET_ENTRY.unpack(self.entry_bytes(middle))[1] < position:
+            if OFFSET_ENTRY.unpack(self.entry_bytes(middle))[1] < position:
                 low = middle + 1
             else:
                 high = middle
         if low == self.entries:
             return None
-        return self.base_offset + int(_OFFSET_ENTRY.unpack(self.entry_bytes(low))[0])
+        return self.base_offset + int(OFFSET_ENTRY.unpack(self.entry_bytes(low))[0])
 
     def last_position(self) -> int:
-        """The position of the last entry, 0 if there is none."""
-        return int(_OFFSET_ENTRY.unpack(self.entry_bytes(self.entries - 1))[1]) if self.entries else 0
+        """Return the position of the last entry, 0 if there is none."""
+        return int(OFFSET_ENTRY.unpack(self.entry_bytes(self.entries - 1))[1]) if self.entries else 0
 
     def truncate_to(self, offset: int) -> None:
         """Keep entries below `offset`."""
         self.truncate_entries(self.floor_slot(offset - self.base_offset - 1, _INT32, 0) + 1)
 
-    def truncate_entries(self, entries: int) -> None:
-        """Keep the first `entries`."""
-        super().truncate_entries(entries)
-        self._take_last()
-
-    def _take_last(self) -> None:
-        self.last_offset = self.base_offset
-        if self.entries:
-            self.last_offset += _OFFSET_ENTRY.unpack(self.entry_bytes(self.entries - 1))[0]
-
 
 class TimeIndex(_Index):
-    """Entries of 12 bytes: the largest timestamp so far, and the last offset, relative, of the batch that has it."""
+    """Entries of 12 bytes: the largest timestamp so far, and the relative last offset of the batch that has it."""
 
     __slots__ = ("last_entry",)
-    _ENTRY: ClassVar[Struct] = _TIME_ENTRY
+    _ENTRY: ClassVar[Struct] = TIME_ENTRY
 
     def __init__(self, files: OpenFiles, path: str, base_offset: int, max_bytes: int) -> None:
         super().__init__(files, path, base_offset, max_bytes)
@@ -314,51 +290,40 @@ class TimeIndex(_Index):
 
     @property
     def is_full(self) -> bool:
-        """The last place is kept for the entry that a segment gets when it is rolled."""
+        """Whether only one place is left, which is kept for the entry of the roll."""
         return self.entries >= self.max_entries - 1
 
-    def create(self) -> None:
-        """A new, empty file."""
-        super().create()
-        self.last_entry = TimestampOffset(NO_TIMESTAMP, self.base_offset)
-
     def load(self) -> None:
-        """As for both; the last entry must be one that an append could have made."""
+        """Load the file; CorruptIndexError too if no append could have made the last entry."""
         super().load()
-        self._take_last()
         if self.entries:
             first, last = self.entry(0), self.last_entry
             rises = self.entries == 1 or last.timestamp > first.timestamp
-            # Zeros are what a power cut leaves of an entry: the batches are asked, lest they look old enough to delete.
+            # A power cut leaves zeros. The index is rebuilt, because timestamp 0 would look old enough to delete.
             is_lost = last == (0, self.base_offset)
             if is_lost or not rises or last.timestamp < 0 or last.offset < self.base_offset:
                 raise CorruptIndexError(f"{self.path}: last entry is {last}, first is {first}")
 
     def entry(self, slot: int) -> TimestampOffset:
-        """One entry, its offset absolute."""
-        timestamp, relative = _TIME_ENTRY.unpack(self.entry_bytes(slot))
+        """Return one entry with its absolute offset."""
+        timestamp, relative = TIME_ENTRY.unpack(self.entry_bytes(slot))
         return TimestampOffset(timestamp, self.base_offset + relative)
 
     def maybe_append(self, timestamp: int, offset: int, *, final: bool = False) -> None:
-        """Note a timestamp larger than all before. `final`: the segment is rolled or closed."""
+        """Add an entry if `timestamp` is larger than all before. `final`: the segment is rolled or closed."""
         if timestamp > self.last_entry.timestamp and (self.entries < self.max_entries if final else not self.is_full):
-            self._append(_TIME_ENTRY.pack(timestamp, offset - self.base_offset))
+            self._append(TIME_ENTRY.pack(timestamp, offset - self.base_offset))
             self.last_entry = TimestampOffset(timestamp, offset)
 
     def lookup(self, timestamp: int) -> TimestampOffset:
-        """The last entry not above `timestamp`: records with larger ones start behind its offset at the earliest."""
+        """Return the last entry not above `timestamp`; records with larger timestamps lie behind its offset."""
         slot = self.floor_slot(timestamp, _INT64, 0)
         return TimestampOffset(NO_TIMESTAMP, self.base_offset) if slot < 0 else self.entry(slot)
 
     def truncate_to(self, offset: int) -> None:
-        """Keep entries of offsets below `offset`."""
-        self._block = b""  # loaded by timestamp; this search goes by offset
+        """Keep entries below `offset`."""
+        self._block = b""  # loaded by timestamp, but this search goes by offset
         self.truncate_entries(self.floor_slot(offset - self.base_offset - 1, _INT32, _INT64.size) + 1)
-
-    def truncate_entries(self, entries: int) -> None:
-        """Keep the first `entries`."""
-        super().truncate_entries(entries)
-        self._take_last()
 
     def _take_last(self) -> None:
         entries = self.entries

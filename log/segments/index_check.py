@@ -1,25 +1,20 @@
-"""What the entries of a segment's indexes should say, told batch by batch.
+"""The check of a segment's indexes against its batches.
 
-Owns when an entry is wrong, and which entries appending the batches makes. Entries need not be those: Kafka notes what
-came together as one, and another interval leaves others. Must not know files. Counterpart in Kafka: DumpLogSegments'
-checks of indexes.
+Owns when an entry is wrong, and which entries an append of the same batches makes. Sound entries may differ from those:
+Kafka makes one entry for all batches of an append, and `index.interval.bytes` may have changed. Must not know files.
+Counterpart in Kafka: DumpLogSegments' checks of indexes.
 """
 
-from struct import Struct
-
-from ottla.log.segments.index import NO_TIMESTAMP
+from ottla.log.segments.index import NO_TIMESTAMP, OFFSET_ENTRY, TIME_ENTRY
 from ottla.wire.record_batch import BatchHeader
-
-OFFSET_ENTRY = Struct(">ii")
-TIME_ENTRY = Struct(">qi")
 
 
 class PositionCheck:
-    """Does each entry of the offset index lead to where the batches behind its offset begin?"""
+    """The check that each entry of the offset index has the position at which a batch begins."""
 
     def __init__(self, entries: bytes, base_offset: int) -> None:
         self.wrong: int | None = None
-        """The number of the first entry that is wrong."""
+        """The slot of the first wrong entry, None if there is none."""
         self._entries = OFFSET_ENTRY.iter_unpack(entries)
         self._slot = 0
         self._base_offset = base_offset
@@ -27,10 +22,10 @@ class PositionCheck:
         self._next = next(self._entries, None)
 
     def take(self, position: int, header: BatchHeader) -> None:
-        """A batch."""
+        """Check the entries up to the next batch."""
         while self._next is not None and self._next[1] <= position:
             offset = self._base_offset + self._next[0]
-            # Kafka notes the last offset of all batches that came together, and the position of the first.
+            # Kafka takes the last offset of all batches of an append, and the position of the first batch.
             if self._next[1] != position or not max(header.base_offset, self._last_offset + 1) <= offset:
                 self._is_wrong()
             self._last_offset = offset
@@ -38,7 +33,7 @@ class PositionCheck:
             self._slot += 1
 
     def end(self, end_offset: int, is_whole: bool) -> None:
-        """No more batches. Entries for what is damaged do not matter: nobody gets there."""
+        """Check the entries behind the last batch. `is_whole` is False for a damaged segment: they do not matter."""
         if is_whole and self._last_offset >= max(end_offset, self._base_offset):
             self._slot -= 1
             self._is_wrong()
@@ -51,11 +46,11 @@ class PositionCheck:
 
 
 class TimeCheck:
-    """Does each entry of the time index tell a timestamp that nothing up to its offset is above?"""
+    """The check that no record up to the offset of a time index entry has a larger timestamp than the entry."""
 
     def __init__(self, entries: bytes, base_offset: int) -> None:
         self.wrong: int | None = None
-        """The number of the first entry that is wrong, or missing."""
+        """The slot of the first wrong or missing entry, None if there is none."""
         self._entries = TIME_ENTRY.iter_unpack(entries)
         self._slot = 0
         self._base_offset = base_offset
@@ -64,7 +59,7 @@ class TimeCheck:
         self._next = next(self._entries, None)
 
     def take(self, header: BatchHeader) -> None:
-        """A batch."""
+        """Check the entries before the next batch."""
         while self._next is not None and self._base_offset + self._next[1] < header.base_offset:
             self._advance(self._next)
         self._largest = max(self._largest, header.max_timestamp)
@@ -77,7 +72,7 @@ class TimeCheck:
         self._slot += 1
 
     def end(self, end_offset: int, is_whole: bool, max_timestamp: int = NO_TIMESTAMP) -> None:
-        """No more batches. `max_timestamp`: what need not be told by the index."""
+        """Check the entries behind the last batch. `max_timestamp`: timestamps up to here need no entry."""
         if not is_whole:
             return
         while self._next is not None and self._base_offset + self._next[1] < end_offset:
@@ -91,7 +86,7 @@ class TimeCheck:
 
 
 class IndexEntries:
-    """The entries as appending the batches one by one makes them."""
+    """The entries that appending the batches one by one makes."""
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
         self.offset_entries = bytearray()
@@ -102,7 +97,7 @@ class IndexEntries:
         self._largest = self._noted = (NO_TIMESTAMP, 0)
 
     def take(self, position: int, header: BatchHeader) -> None:
-        """A batch."""
+        """Add the entries of the next batch."""
         relative = header.last_offset - self._base_offset
         if header.max_timestamp > self._largest[0]:
             self._largest = header.max_timestamp, relative
@@ -113,7 +108,7 @@ class IndexEntries:
         self._bytes_since_entry += header.size
 
     def end(self) -> None:
-        """No more batches."""
+        """Add the last entry of the time index."""
         self._note_time()
 
     def _note_time(self) -> None:

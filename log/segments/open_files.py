@@ -1,11 +1,11 @@
-"""Descriptors of log files: opened when first needed, kept in a bounded LRU, closed when the last holder lets go.
+"""Descriptors of log files: opened on first use, kept in a bounded LRU, closed with the last reference.
 
-Owns descriptors, and how many of those that a process may have are for log files. Must not know what the files mean.
-Counterpart in Kafka: FileRecords' and AbstractIndex' open channels (Kafka keeps every file open for good; the limit of
+Owns descriptors, and how many of the process's descriptors are for log files. Must not know what the files mean.
+Counterpart in Kafka: FileRecords' and AbstractIndex' open channels (Kafka keeps every file open; the limit of
 descriptors here is 20,000, and 10,000 partitions have 30,000 files).
 
-What waits to be sent (`FileRegion`) holds no descriptor, only its file, which is opened again when the bytes leave: or
-replies that nobody reads would take all descriptors.
+A `FileRegion` in a reply holds no descriptor, only its file, which is opened again when the bytes are sent. Otherwise
+replies that no client reads would take all descriptors.
 """
 
 import errno
@@ -26,7 +26,7 @@ _READ_AND_WRITE: Final = os.O_RDWR | os.O_CLOEXEC
 
 
 class OpenFile:
-    """One descriptor. Whoever reads from it holds this object: it closes with the last reference."""
+    """One descriptor. It closes with the last reference to this object."""
 
     __slots__ = ("fd",)
 
@@ -34,7 +34,7 @@ class OpenFile:
         self.fd = fd
 
     def duplicate(self) -> "OpenFile":
-        """A descriptor of its own on the same open file, for a worker thread."""
+        """Return a descriptor of its own on the same open file, for a worker thread."""
         return OpenFile(os.dup(self.fd))
 
     def __del__(self) -> None:
@@ -43,7 +43,7 @@ class OpenFile:
 
 
 class LazyFile:
-    """A file by its path, opened on demand through the pool that may close it at any time between two uses."""
+    """A file by its path, opened on demand. The pool may close it at any time between two uses."""
 
     __slots__ = ("_file", "_is_over", "_kept", "_pool", "_regions", "path")
 
@@ -52,12 +52,12 @@ class LazyFile:
         self._pool = pool
         self._file: OpenFile | None = None
         self._regions = 0
-        # Of regions that were there when the file was released: another file may stand at its path now.
+        # Whether the file was released while regions existed, because another file may have its path now.
         self._is_over = False
         self._kept: OpenFile | None = None
 
     def open(self) -> OpenFile:
-        """The descriptor; good for as long as the caller holds it."""
+        """Return the descriptor, valid as long as the caller holds it."""
         file = self._file
         if file is None:
             file = self._opened(_READ_AND_WRITE)
@@ -66,7 +66,7 @@ class LazyFile:
         return file
 
     def create(self) -> OpenFile:
-        """Make the file, empty, whatever stood there before."""
+        """Create the file, or empty an existing one; return the descriptor."""
         self.release()
         return self._opened(_READ_AND_WRITE | os.O_CREAT | os.O_TRUNC)
 
@@ -82,7 +82,7 @@ class LazyFile:
         return file
 
     def release(self) -> None:
-        """Let go of the descriptor; others who hold it keep it alive, and so do regions."""
+        """Close the file. References to the descriptor and regions keep the descriptor open."""
         if self._regions:
             self._is_over = True
             self._kept = self._kept or self._file
@@ -91,28 +91,28 @@ class LazyFile:
             self._pool.forget(self)
 
     def evicted(self) -> None:
-        """The pool's side of release."""
+        """Drop the descriptor, because the pool dropped the file."""
         self._file = None
 
     def delete(self) -> None:
-        """Remove the file if it is there."""
+        """Remove the file if it exists."""
         self.release()
         with suppress(FileNotFoundError):
             os.unlink(self.path)  # noqa: PTH108 - paths are plain strings here
 
     def region_begins(self) -> None:
-        """Count one region more."""
+        """Count a new region."""
         self._regions += 1
 
     def region_ends(self) -> None:
-        """Count one region less."""
+        """Count the end of a region."""
         self._regions -= 1
         if not self._regions:
             self._is_over = False
             self._kept = None
 
     def open_for_region(self) -> OpenFile:
-        """The descriptor; FileNotFoundError if the file was released while it was not open."""
+        """Return the descriptor; FileNotFoundError if the file was released while it was not open."""
         if not self._is_over:
             return self.open()
         if self._kept is None:
@@ -126,25 +126,25 @@ class OpenFiles:
     __slots__ = ("_limit", "_order", "used")
 
     def __init__(self, limit: int | None = None) -> None:
-        """Without a `limit`, at most half of what this process may have: connections need descriptors, too."""
+        """Without a `limit`, keep at most half of the process's descriptors, because connections need the rest."""
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._limit = limit or (_MOST_OPEN if soft == resource.RLIM_INFINITY else min(_MOST_OPEN, soft // 2))
         self._order: OrderedDict[LazyFile, None] = OrderedDict()
         self.used = self._order.move_to_end
-        """Called for every use of an open file, so it is the bare method."""
+        """Marks a file as used. It is the bare method of the dictionary, because every use calls it."""
 
     def __len__(self) -> int:
         return len(self._order)
 
     def opened(self, file: LazyFile) -> None:
-        """Enter a file; the one unused for longest may lose its place."""
+        """Add an open file; beyond the limit, close the least recently used file."""
         self._order[file] = None
         if len(self._order) > self._limit:
             eldest, _ = self._order.popitem(last=False)
             eldest.evicted()
 
     def give_up(self) -> bool:
-        """Close some files, since the process is out of descriptors; whether there were any."""
+        """Close some files, because the process is out of descriptors; return whether any were open."""
         count = min(len(self._order), _GIVEN_UP_AT_ONCE)
         for _ in range(count):
             eldest, _ = self._order.popitem(last=False)
@@ -152,12 +152,12 @@ class OpenFiles:
         return count > 0
 
     def forget(self, file: LazyFile) -> None:
-        """Leave out a file that its owner released."""
+        """Remove a released file."""
         self._order.pop(file, None)
 
 
 class FileRegion:
-    """Bytes of a log file that go to a socket as they are. It is of the loop; a worker thread gets a `reader`."""
+    """Bytes of a log file that go to a socket unchanged. Only the loop may use it; worker threads use `reader`."""
 
     __slots__ = ("_file", "failed", "length", "position")
 
@@ -167,7 +167,7 @@ class FileRegion:
         self.position = position
         self.length = length
         self.failed = failed
-        """To be called on the loop with the error of a disk that does not give the bytes: nobody else knows of it."""
+        """Call this on the loop with an OSError of reading the bytes, because only the caller meets the error."""
         file.region_begins()
         file.open()
 
@@ -181,19 +181,19 @@ class FileRegion:
         return f"FileRegion({self._file.path}, position={self.position}, length={self.length})"
 
     def fileno(self) -> int:
-        """The descriptor, valid until another file is opened."""
+        """Return the descriptor, valid until another file is opened."""
         return self._file.open_for_region().fd
 
     def reader(self) -> Callable[[], bytes]:
-        """Return what reads the bytes, and may wait for the disk; it holds a descriptor, and any thread may call it."""
+        """Return a function that reads the bytes and may wait for the disk. Any thread may call the function."""
         return partial(_read, self._file.open_for_region(), self.position, self.length)
 
     def read(self) -> bytes:
-        """The bytes themselves. May wait for the disk."""
+        """Return the bytes; may wait for the disk."""
         return self.reader()()
 
     def is_cached(self) -> bool:
-        """Whether the region seems to be in the page cache, from a byte of every 64 KiB and the last one."""
+        """Whether the region seems to be in the page cache: one byte of every 64 KiB, and the last byte, are."""
         if not self.length:
             return True
         file = self._file.open_for_region()
@@ -206,7 +206,7 @@ class FileRegion:
             os.preadv(fd, probe, end - 1, RWF_NOWAIT)
         except BlockingIOError:
             return False
-        except OSError:  # a file system that cannot tell: sending from it blocks no longer than reading would
+        except OSError:  # the file system cannot tell; sending blocks no longer than reading
             return True
         return True
 

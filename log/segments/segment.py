@@ -24,15 +24,15 @@ TIME_INDEX_SUFFIX = ".timeindex"
 DELETED_SUFFIX = ".deleted"
 
 _READ_AHEAD = 4096
-# What tells batches apart: base offset, length and last offset delta.
+# The fields that give the extent of a batch: base offset, length and last offset delta.
 _EXTENT = Struct(">qi11xi")
 _LENGTH = Struct(">8xi")
-# So many batches are looked at to find where the next read will start; the index is quicker than more of them.
+# How many batches a read walks to remember where the next read starts. Beyond them the index is quicker.
 _WALK_AT_MOST = 32
 
 
 class TimestampAndOffset(NamedTuple):
-    """A record found by its timestamp. The epoch is -1 where its batch has none."""
+    """A record found by its timestamp. The epoch is -1 if its batch has none."""
 
     timestamp: int
     offset: int
@@ -40,7 +40,7 @@ class TimestampAndOffset(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """A part of a segment that cannot be read, since no batch is where one should begin: from where to where."""
+    """An unreadable part of a segment, because no batch begins at `start`. The ends are exclusive."""
 
     start: int
     start_offset: int
@@ -49,7 +49,7 @@ class Damage(NamedTuple):
 
 
 class Segment:
-    """Offsets from `base_offset` on. `size` is what the log's state counts; bytes behind it are not there."""
+    """Offsets from `base_offset` on. `size` counts the bytes of appended batches; bytes behind them do not count."""
 
     __slots__ = (
         "_first_timestamp", "base_offset", "bytes_since_index", "created_ms", "damage", "file", "found_bytes",
@@ -60,7 +60,7 @@ class Segment:
     def __init__(
         self, files: OpenFiles, directory: Path, base_offset: int, config: LogConfig, now_ms: int, suffix: str = ""
     ) -> None:
-        """`suffix`: what all its files have behind their names, while it is not one of a log."""
+        """`suffix`: ends the names of all files, while the segment is not part of a log."""
         prefix = f"{directory}/{base_offset:020d}"
         index_bytes = config.segment_index_bytes
         self.base_offset = base_offset
@@ -70,9 +70,9 @@ class Segment:
         self.transactions = TransactionIndex(files, prefix + TRANSACTION_INDEX_SUFFIX + suffix)
         self.size = 0
         self.is_checked = True
-        """False of one that was found on the disk, until somebody has gone through its batches."""
+        """False for a segment found on the disk, until its batches were checked."""
         self.found_bytes = 0
-        """How much of it was found there, and not written or gone through by this process."""
+        """How many bytes were found on the disk, neither written nor checked by this process."""
         self.damage: Damage | None = None
         self.unsynced = False
         self.bytes_since_index = 0
@@ -89,7 +89,7 @@ class Segment:
     # Files
 
     def moved_to(self, directory: Path) -> None:
-        """The files are elsewhere now."""
+        """Note that the files are in `directory` now."""
         prefix = f"{directory}/{self.base_offset:020d}"
         self.file.path = prefix + LOG_SUFFIX
         self.offset_index.moved_to(prefix + INDEX_SUFFIX)
@@ -97,16 +97,16 @@ class Segment:
         self.transactions.moved_to(prefix + TRANSACTION_INDEX_SUFFIX)
 
     def create(self) -> None:
-        """Make the three files, empty."""
+        """Create the three files, empty."""
         self.file.create()
         self.offset_index.create()
         self.time_index.create()
         self.unsynced = True
 
     def load(self) -> None:
-        """Take over existing files as a clean shutdown or a roll left them.
+        """Load existing files as a clean shutdown or a roll left them.
 
-        FileNotFoundError or CorruptIndexError if the indexes cannot serve and must be rebuilt.
+        FileNotFoundError or CorruptIndexError if the indexes must be rebuilt.
         """
         self.load_size()
         self.offset_index.load()
@@ -119,8 +119,8 @@ class Segment:
         self.found_bytes = self.size
         self.is_checked = not self.size
 
-    def start_anew(self) -> None:
-        """Forget all batches, for who checks and adds them one by one."""
+    def reset(self) -> None:
+        """Forget all batches and empty the indexes; recovery then adds the batches one by one."""
         self.offset_index.create()
         self.time_index.create()
         self.size = 0
@@ -131,22 +131,22 @@ class Segment:
         self.damage = None
 
     def load_size(self) -> None:
-        """Take over the log file alone."""
+        """Take the size from the log file."""
         self.size = os.stat(self.file.path).st_size  # noqa: PTH116
 
     def resize_indexes_to_max(self) -> None:
-        """Make room for entries: this is the active segment."""
+        """Make room in the indexes, because this is the active segment."""
         self.offset_index.resize_to_max()
         self.time_index.resize_to_max()
 
     def become_inactive(self) -> None:
-        """Complete and trim the indexes: no more records come."""
+        """Complete and trim the indexes, because no more records come."""
         self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp, final=True)
         self.offset_index.trim()
         self.time_index.trim()
 
     def unsynced_files(self) -> list[OpenFile]:
-        """Descriptors, of their own, of all files that changed since the last call."""
+        """Return duplicated descriptors of all files that changed since the last call."""
         found = []
         self.offset_index.write_tail()
         self.time_index.write_tail()
@@ -161,31 +161,31 @@ class Segment:
         return found
 
     def mark_unsynced(self) -> None:
-        """A flush failed: all of it is to be synced again."""
+        """Mark all files as changed, because a flush failed or was discarded."""
         self.unsynced = self.offset_index.unsynced = self.time_index.unsynced = True
         self.transactions.unsynced = bool(self.transactions.entries)
 
     def release(self) -> None:
-        """Let go of all descriptors."""
+        """Close all files."""
         self.file.release()
         self.offset_index.release()
         self.time_index.release()
         self.transactions.release()
 
     def delete(self) -> None:
-        """Remove the files; who still reads from them may go on. The log file goes last: it is what a start finds."""
+        """Remove the files; regions stay readable. The log file goes last, because a start finds a segment by it."""
         self.offset_index.delete()
         self.time_index.delete()
         self.transactions.delete()
         self.file.delete()
 
     def set_aside(self) -> list[str]:
-        """Have its files count no more; returns their new names, for whoever removes them.
+        """Rename the files so that a start removes them; return their new names for `remove_files`.
 
-        The log file goes first: an index without one is nothing to a start.
+        The log file goes first, because a start ignores an index without a log file.
         """
         self.release()
-        # Few segments have a file of the last kind.
+        # Few segments have a transaction index.
         transactions = self.file.path.removesuffix(LOG_SUFFIX) + TRANSACTION_INDEX_SUFFIX
         return set_aside([self.file.path, self.offset_index.path, self.time_index.path, transactions])
 
@@ -196,13 +196,13 @@ class Segment:
         return os.stat(self.file.path).st_mtime_ns // 1_000_000  # noqa: PTH116
 
     def largest_timestamp(self) -> int:
-        """Of all records; where they have none, when the segment was last written to."""
+        """The largest timestamp of all records; without timestamps, `last_modified_ms`."""
         return self.max_timestamp if self.max_timestamp >= 0 else self.last_modified_ms()
 
     # Appending
 
     def should_roll(self, config: LogConfig, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> bool:
-        """Whether batches of this size belong into a new segment."""
+        """Whether a batch of this size, timestamp and last offset needs a new segment."""
         if self.size > config.segment_bytes - size or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
         if not self.size:
@@ -217,12 +217,12 @@ class Segment:
 
     @property
     def indexable_batches(self) -> int:
-        """How many batches fit into the indexes, even if each of them got an entry."""
+        """How many batches fit into the indexes, if each of them gets an entry."""
         offsets, times = self.offset_index, self.time_index
         return min(offsets.max_entries - offsets.entries, times.max_entries - times.entries)
 
     def first_timestamp(self) -> int:
-        """The max timestamp of the first batch, by which time-based rolling counts."""
+        """The max timestamp of the first batch, from which `segment.ms` counts."""
         first = self._first_timestamp
         if first is None:
             if not self.size:
@@ -232,14 +232,14 @@ class Segment:
         return first
 
     def write(self, buffers: Sequence[bytes | bytearray | memoryview], size: int) -> None:
-        """Bring batches into the file behind its end. They do not count before `added`.
+        """Write batches to the end of the file. They do not count before `added`.
 
-        A write that fails or falls short leaves the file as it was and raises OSError.
+        OSError for a failed or short write, which leaves the file as it was.
         """
         write_at(self.file.open().fd, self.file.path, buffers, size, self.size)
 
     def added(self, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Count one batch that was written, and index it where the interval is over."""
+        """Count one written batch, and add index entries if `index.interval.bytes` have passed."""
         position = self.size
         if not position:
             self._first_timestamp = max_timestamp
@@ -257,7 +257,7 @@ class Segment:
     # Finding
 
     def find(self, offset: int) -> int | None:
-        """Position of the batch with `offset`, or the first behind it; None if there is no such."""
+        """Return the position of the batch with `offset`, or of the first batch behind it; None if there is none."""
         position = self.offset_index.position_for(offset)
         if self.damage is not None:
             position = self._beside_damage(self.damage, offset, position)
@@ -287,7 +287,7 @@ class Segment:
         return max(position, damage.end) if offset >= damage.end_offset else position
 
     def readable_end(self, position: int, end: int) -> int:
-        """How far one may read who begins at `position` and would read to `end`. CORRUPT_MESSAGE if it is damaged."""
+        """Return the end, at most `end`, of a read from `position` on; CORRUPT_MESSAGE if `position` is damaged."""
         damage = self.damage
         if damage is None or position >= damage.end:
             return end
@@ -300,11 +300,11 @@ class Segment:
         return KafkaError(ErrorCode.CORRUPT_MESSAGE, detail)
 
     def batch_size(self, position: int) -> int:
-        """The size of the batch that starts at `position`."""
+        """Return the size of the batch that starts at `position`."""
         return LOG_OVERHEAD + int(_LENGTH.unpack(os.pread(self.file.open().fd, _LENGTH.size, position))[0])
 
     def read_cached(self, position: int, size: int) -> bytearray | None:
-        """Bytes that are in the page cache; None if they are not, or if the file system cannot tell."""
+        """Return bytes from the page cache; None if they are not all there, or if the file system cannot tell."""
         data = bytearray(size)
         try:
             got = os.preadv(self.file.open().fd, (data,), position, RWF_NOWAIT)
@@ -313,11 +313,11 @@ class Segment:
         return data if got == size else None
 
     def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Positions and headers of the batches from `position` on, up to the end of the segment."""
+        """Return positions and headers of the batches from `position` on, up to the end of the segment."""
         return iter_headers(self.file.open(), position, self.size)
 
     def headers_before(self, offset: int, at_most: int) -> Iterator[BatchHeader]:
-        """The headers of batches before the one with `offset`, of the last `at_most` bytes or somewhat more."""
+        """Return the headers of the batches in the last `at_most` bytes, or a few more, before `offset`."""
         found = self.find(offset)
         end = self.size if found is None else found
         for position, header in self.headers(self.offset_index.position_at_or_before(end - at_most)):
@@ -326,11 +326,11 @@ class Segment:
             yield header
 
     def read_batch(self, position: int, header: BatchHeader) -> memoryview:
-        """All bytes of one batch."""
+        """Return the bytes of one batch."""
         return memoryview(os.pread(self.file.open().fd, header.size, position))
 
     def next_offset(self) -> tuple[int, int]:
-        """The offset behind the last whole batch, and the position at which that ends."""
+        """Return the offset behind the last whole batch, and the position of the end of this batch."""
         end = self.offset_index.last_position()
         offset = self.base_offset
         for position, header in self.headers(end):
@@ -339,7 +339,7 @@ class Segment:
         return offset, end
 
     def offset_for_timestamp(self, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
-        """The first record from `start_offset` on that is not older than `timestamp`."""
+        """Return the first record from `start_offset` on that is not older than `timestamp`."""
         from_offset = max(self.time_index.lookup(timestamp).offset, start_offset)
         for position, header in self.headers(self.offset_index.position_for(from_offset)):
             if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
@@ -349,7 +349,7 @@ class Segment:
         return None
 
     def find_max_timestamp(self) -> TimestampAndOffset | None:
-        """The first record with the largest timestamp of the segment."""
+        """Return the first record with the largest timestamp of the segment."""
         largest = self.max_timestamp
         for position, header in self.headers(self.offset_index.position_for(self.offset_of_max_timestamp)):
             if header.max_timestamp != largest:
@@ -362,7 +362,7 @@ class Segment:
     # Truncating
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the batch with `offset` and all behind it; room is made in the indexes: this becomes the active one."""
+        """Drop the batch with `offset` and all later batches; extend the indexes of the new active segment."""
         found = self.find(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -373,7 +373,7 @@ class Segment:
         self._load_max_timestamp()
 
     def truncate_file(self, size: int) -> None:
-        """Cut the log file."""
+        """Cut the log file to `size`."""
         os.ftruncate(self.file.open().fd, size)
         self.size = size
         self.found_bytes = min(self.found_bytes, size)
@@ -382,7 +382,7 @@ class Segment:
             self._first_timestamp = None
 
     def _load_max_timestamp(self) -> None:
-        """From the time index, and from the batches that its last entry does not cover."""
+        """Take the largest timestamp from the time index and from the batches behind its last entry."""
         self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last_entry
         for _, header in self.headers(self.offset_index.position_for(self.offset_of_max_timestamp)):
             if header.max_timestamp > self.max_timestamp:
@@ -391,7 +391,7 @@ class Segment:
 
 
 def write_at(fd: int, path: str, buffers: Sequence[bytes | bytearray | memoryview], size: int, position: int) -> None:
-    """Write `size` bytes at `position`, where the file ends. OSError, and the file ends there still, if that fails."""
+    """Write `size` bytes at `position`, the end of the file; OSError for a failed write, which is cut off again."""
     try:
         written = os.pwrite(fd, buffers[0], position) if len(buffers) == 1 else os.pwritev(fd, buffers, position)
         if written != size:
@@ -403,7 +403,7 @@ def write_at(fd: int, path: str, buffers: Sequence[bytes | bytearray | memoryvie
 
 
 def set_aside(paths: Sequence[str]) -> list[str]:
-    """Rename files so that a start removes them; returns the new names of those that were there."""
+    """Rename files so that a start removes them; return the new names of all files that existed."""
     renamed = []
     for path in paths:
         with suppress(FileNotFoundError):
@@ -413,7 +413,7 @@ def set_aside(paths: Sequence[str]) -> list[str]:
 
 
 def iter_headers(file: OpenFile, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Positions and headers of the batches that lie between two positions. CorruptBatch where there is none."""
+    """Return positions and headers of the batches between two positions; CorruptBatch if a position has no batch."""
     block = b""
     block_start = position
     while position + HEADER_SIZE <= end:
@@ -430,7 +430,7 @@ def iter_headers(file: OpenFile, position: int, end: int) -> Iterator[tuple[int,
 
 
 def end_of_batches(data: bytearray) -> tuple[int, int | None]:
-    """Where the whole batches in `data` end, and the offset that follows them; None where that takes too long."""
+    """Return the end of the whole batches in `data`, and the next offset, None behind more than _WALK_AT_MOST."""
     end, following = 0, None
     for _ in range(_WALK_AT_MOST):
         if end + HEADER_SIZE > len(data):

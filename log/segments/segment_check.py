@@ -1,8 +1,8 @@
-"""Going once through the batches of a segment that was found on the disk, before anything of it is served.
+"""The check of a segment that was found on the disk, before its first read.
 
-Owns what is looked at: that the headers follow each other to the end of the file, that offsets rise and stay below the
-next segment's, and that the indexes point where they should. A checksum covers neither a batch's length nor its offset.
-Plain values: runs in a worker thread. Must not know who reads. Counterpart in Kafka: none; it serves what it finds.
+Owns the checks: the headers follow each other to the end of the file, offsets rise and stay below the next segment's,
+and the index entries are right. A checksum covers neither a batch's length nor its offset. Works on plain values in a
+worker thread. Must not know readers. Counterpart in Kafka: none, because Kafka serves every segment unchecked.
 """
 
 import os
@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from ottla.log.segments.batch_order import certain_batches
 from ottla.log.segments.crc import crc_of_range
-from ottla.log.segments.index import MAX_RELATIVE_OFFSET
-from ottla.log.segments.index_check import OFFSET_ENTRY, TIME_ENTRY, IndexEntries, PositionCheck, TimeCheck
+from ottla.log.segments.index import MAX_RELATIVE_OFFSET, OFFSET_ENTRY, TIME_ENTRY
+from ottla.log.segments.index_check import IndexEntries, PositionCheck, TimeCheck
 from ottla.log.segments.open_files import OpenFile
 from ottla.log.segments.segment import iter_headers
 from ottla.wire.batch_header import ATTRIBUTES_POSITION
@@ -21,36 +21,36 @@ from ottla.wire.record_batch import BatchHeader, CorruptBatch
 
 
 class CheckOutcome(NamedTuple):
-    """What was found."""
+    """The result of a check."""
 
     sound_bytes: int
-    """Up to here batches may be served; all of them where nothing is wrong."""
+    """The end of the sound batches; the size of the segment if nothing is wrong."""
     end_offset: int
-    """The first offset behind those."""
+    """The first offset behind the sound batches."""
     offset_entries: bytes | None
-    """What the offset index should hold, None if it does. What it holds need not be that, byte for byte."""
+    """The right entries of the offset index, None if its entries are right."""
     time_entries: bytes | None
 
 
 class SegmentCheck(NamedTuple):
-    """Made where the log lives; `run` anywhere."""
+    """The check of one segment. The loop creates it; any thread may call `run`."""
 
     file: OpenFile
     offset_index: OpenFile
     time_index: OpenFile
     offset_entries: int
-    """How many there are; more may come meanwhile."""
+    """How many entries to check; the log may add more meanwhile."""
     time_entries: int
     base_offset: int
     size: int
     end_offset: int
-    """Where the next segment begins, or the log ends."""
+    """The base offset of the next segment, or the log end offset."""
     max_timestamp: int
-    """What is known of newer timestamps than the time index tells, -1 if nothing is."""
+    """The largest timestamp without an entry in the time index, -1 if unknown."""
     index_interval_bytes: int
 
     def run(self) -> CheckOutcome:
-        """Go through it."""
+        """Check all batches and index entries."""
         fd = self.file.fd
         base_offset = self.base_offset
         found = IndexEntries(base_offset, self.index_interval_bytes)
@@ -67,7 +67,7 @@ class SegmentCheck(NamedTuple):
             found.take(position, header)
             before = position, header
             sound_bytes, following = position + header.size, header.next_offset
-        # A batch that claims to be longer than it is swallows others: what follows it, or ought to, tells.
+        # A wrong length may hide later batches: if some are missing behind the last batch, check its checksum.
         is_doubtful = sound_bytes < self.size or following < self.end_offset
         if before is not None and is_doubtful and not _is_intact(fd, *before):
             sound_bytes, following = before[0], before[1].base_offset

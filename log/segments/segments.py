@@ -1,7 +1,7 @@
-"""The segments of a log in order, and where the batches stand that will be asked for next.
+"""The segments of a log in order, and the remembered positions of batches that readers read next.
 
-Owns the order and the memory of positions. Must not know what the offsets are used for.
-Counterpart in Kafka: LogSegments; the memory replaces LogOffsetMetadata.
+Owns the order and the remembered positions. Must not know the meaning of offsets.
+Counterpart in Kafka: LogSegments; the remembered positions replace LogOffsetMetadata.
 """
 
 import logging
@@ -19,9 +19,9 @@ from ottla.wire.record_batch import HEADER_SIZE, BatchHeader
 NEVER_CUT = 2**63 - 1
 
 _REMEMBERED = 128
-# A read up to this size is copied: that takes fewer system calls than to send it from its file.
+# A read up to this size is copied, because sending from the file takes more system calls.
 _SMALL = 1 << 16
-# Bytes in which the last batches of a producer are looked for: tens of milliseconds, if they are full of small ones.
+# How many bytes are searched for the last batches of a producer: tens of milliseconds for small batches.
 _ON_THE_WAY = 1 << 20
 
 
@@ -29,7 +29,7 @@ logger = logging.getLogger("kafka.log.LogSegment")
 
 
 class UncheckedSegmentError(KafkaError):
-    """A segment was found on the disk, and nobody has gone through it yet. Who meets this has that done, and waits."""
+    """A read of an unchecked segment. The caller runs `check_job`, calls `checked`, and reads again."""
 
     def __init__(self, segment: Segment) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, f"{segment.file.path} is still to be checked")
@@ -37,14 +37,14 @@ class UncheckedSegmentError(KafkaError):
 
 
 class Segments(Sequence[Segment]):
-    """Oldest first. Never empty but for a moment within the log's own methods. The last segment is `active`."""
+    """Oldest first. The last segment is `active`. Empty only within a method of the log."""
 
     __slots__ = (
         "_base_offsets", "_found_end_offset", "_older", "_recent", "_segments", "_set_aside", "active", "lowest_cut",
     )  # fmt: skip
 
     def __init__(self, segments: Sequence[Segment], found_end_offset: int = 0) -> None:
-        """`found_end_offset`: where the last one ends, as it was found."""
+        """`found_end_offset`: the end of the last segment as found on the disk."""
         self._found_end_offset = found_end_offset
         self._segments = list(segments)
         self._base_offsets = [segment.base_offset for segment in segments]
@@ -53,7 +53,7 @@ class Segments(Sequence[Segment]):
         self._set_aside: list[str] = []
         self.active = segments[-1]
         self.lowest_cut = NEVER_CUT
-        """The lowest offset to which the log was truncated since the cleaner last looked."""
+        """The lowest offset of all truncations since the cleaner last reset it to NEVER_CUT."""
         self.remember(found_end_offset, self.active, self.active.size)
 
     def __iter__(self) -> Iterator[Segment]:
@@ -73,26 +73,26 @@ class Segments(Sequence[Segment]):
 
     @property
     def first_base_offset(self) -> int:
-        """Where the oldest segment starts."""
+        """The base offset of the oldest segment."""
         return self._base_offsets[0]
 
     def add(self, segment: Segment) -> None:
-        """A new active segment."""
+        """Add a new active segment."""
         self._segments.append(segment)
         self._base_offsets.append(segment.base_offset)
         self.active = segment
         self.forget()
 
     def floor_slot(self, offset: int) -> int:
-        """The number of the segment in which `offset` would lie; -1 before the first one."""
+        """Return the slot of the segment for `offset`, -1 before the first segment."""
         return bisect_right(self._base_offsets, offset) - 1
 
     def reaching(self, offset: int) -> list[Segment]:
-        """The segments that can hold offsets from `offset` on."""
+        """Return the segments that can hold offsets from `offset` on."""
         return self._segments[max(self.floor_slot(offset), 0) :]
 
     def delete_from(self, slot: int) -> None:
-        """Remove segments, newest first."""
+        """Remove the segments from `slot` on, newest first."""
         for segment in reversed(self._segments[slot:]):
             self._set_aside += segment.set_aside()
         del self._segments[slot:], self._base_offsets[slot:]
@@ -101,23 +101,23 @@ class Segments(Sequence[Segment]):
         self.forget()
 
     def delete_oldest(self) -> None:
-        """Remove the oldest of several segments."""
+        """Remove the oldest segment, which must not be the only one."""
         self._set_aside += self._segments[0].set_aside()
         del self._segments[0], self._base_offsets[0]
         self.forget()
 
     def take_set_aside(self) -> list[str]:
-        """Return the files of removed segments: to be deleted where the disk may be waited for. Each is told once."""
+        """Return the renamed files of removed segments for `remove_files`; each is returned once."""
         paths, self._set_aside = self._set_aside, []
         return paths
 
     def has_inactive(self, run: Sequence[Segment]) -> bool:
-        """Whether these very segments follow each other here, and none of them takes records."""
+        """Whether the segments in `run` follow each other in this log, and none of them is the active one."""
         slot = self.floor_slot(run[0].base_offset)
         return slot >= 0 and self._segments[slot : slot + len(run)] == run and slot + len(run) < len(self._segments)
 
     def replace(self, run: Sequence[Segment], segment: Segment) -> None:
-        """Have one segment stand for several that follow each other; their files are the caller's matter."""
+        """Replace several segments, which follow each other, by one; the caller handles the files."""
         slot = self._segments.index(run[0])
         self._segments[slot : slot + len(run)] = [segment]
         self._base_offsets[slot : slot + len(run)] = [segment.base_offset]
@@ -126,7 +126,7 @@ class Segments(Sequence[Segment]):
     # Positions
 
     def remember(self, offset: int, segment: Segment, position: int) -> None:
-        """Keep where the batch that starts with `offset` stands: a reader that has all before it asks for it next."""
+        """Remember the position of the batch that starts with `offset`, because the next read starts there."""
         recent = self._recent
         if len(recent) >= _REMEMBERED:
             self._older = recent
@@ -134,12 +134,12 @@ class Segments(Sequence[Segment]):
         recent[offset] = segment, position
 
     def forget(self) -> None:
-        """Positions changed."""
+        """Forget all remembered positions, because they changed."""
         self._recent = {}
         self._older = {}
 
     def locate(self, offset: int) -> tuple[Segment, int] | None:
-        """Segment and position of the batch with `offset`, or of the first one behind it; None at the end."""
+        """Return segment and position of the batch with `offset`, or of the next batch; None at the log end."""
         remembered = self._remembered(offset)
         if remembered is not None:
             return remembered
@@ -155,7 +155,7 @@ class Segments(Sequence[Segment]):
         return self._recent.get(offset) or self._older.get(offset)
 
     def end_position(self, segment: Segment, end_offset: int) -> int:
-        """How far a segment may be read by who must not see `end_offset`."""
+        """Return the position in `segment` at which a read up to `end_offset` (exclusive) ends."""
         damage = segment.damage
         if damage is not None and damage.start_offset <= end_offset < damage.end_offset:
             return damage.start
@@ -179,9 +179,9 @@ class Segments(Sequence[Segment]):
         may_copy: bool,
         failed: Callable[[OSError], object],
     ) -> FileRegion | bytes | bytearray:
-        """As `PartitionLog.read`; `end_offset` is None where the end of the log bounds the read.
+        """Return batches as `PartitionLog.read`; `end_offset` is None if the log end bounds the read.
 
-        A region that is returned calls `failed` when the disk does not give its bytes.
+        `failed` becomes the `failed` of a returned region.
         """
         found = self.locate(offset)
         if found is None:
@@ -203,9 +203,9 @@ class Segments(Sequence[Segment]):
         return FileRegion(segment.file, position, length, failed) if length > 0 else b""
 
     def read_small(self, segment: Segment, position: int, size: int) -> bytearray | None:
-        """Whole batches and a cut one, and remember where the next read will start.
+        """Return bytes from the page cache, and remember where the next read starts.
 
-        None if a disk would have to be waited for, or if not even the first batch fits.
+        None if the bytes are not in the page cache, or if the first batch does not fit.
         """
         data = segment.read_cached(position, size)
         if data is None:
@@ -219,7 +219,7 @@ class Segments(Sequence[Segment]):
         return data
 
     def headers_before(self, offset: int) -> Iterator[BatchHeader]:
-        """The headers of batches before the one with `offset`: as many as a producer may have on their way."""
+        """Return the headers of the batches in the last _ON_THE_WAY bytes before `offset`, or a few more."""
         slot = first = self.floor_slot(offset)
         size = 0
         while first > 0 and size < _ON_THE_WAY:
@@ -231,9 +231,9 @@ class Segments(Sequence[Segment]):
     # Transactions
 
     def aborted_transactions(self, offset: int, size: int, end_offset: int) -> Sequence[AbortedTransaction]:
-        """Those that were aborted and may have records in `size` bytes that were read from `offset` on.
+        """Return the aborted transactions that may have records in the `size` bytes read from `offset` on.
 
-        There may be more than those, as in Kafka: indexes are sparse. `end_offset`: what no record read reaches.
+        Some may have none, as in Kafka, because indexes are sparse. `end_offset`: the exclusive end of the read.
         """
         slot = max(self.floor_slot(offset), 0)
         later = [segment.transactions for segment in self._segments[slot:] if segment.transactions.entries]
@@ -250,7 +250,7 @@ class Segments(Sequence[Segment]):
     # Checking what was found
 
     def check_job(self, segment: Segment) -> SegmentCheck:
-        """What is to be run before a segment is served that nobody has gone through yet."""
+        """Return the check to run before `segment` is served."""
         slot = self.floor_slot(segment.base_offset)
         end_offset = self._base_offsets[slot + 1] if slot + 1 < len(self) else self._found_end_offset
         segment.offset_index.write_tail()
@@ -269,14 +269,14 @@ class Segments(Sequence[Segment]):
         )
 
     def checked(self, segment: Segment, job: SegmentCheck, outcome: CheckOutcome) -> None:
-        """A job has run. One that was cut meanwhile is to be gone through anew."""
+        """Note the outcome of a check. A segment that was cut meanwhile stays unchecked."""
         if segment.is_checked or segment.found_bytes != job.size:
             return
         path = segment.file.path
         if outcome.sound_bytes < job.size:
             segment.damage = Damage(outcome.sound_bytes, outcome.end_offset, job.size, job.end_offset)
             logger.error(
-                "%s is damaged: no batch is where one should be at position %d of %d. Offsets %d to %d cannot be read",
+                "%s is damaged: no batch begins at position %d of %d. Reads of offsets %d to %d fail",
                 path,
                 outcome.sound_bytes,
                 job.size,
@@ -284,17 +284,17 @@ class Segments(Sequence[Segment]):
                 job.end_offset - 1,
             )
         if outcome.offset_entries is not None:
-            logger.warning("%s contradicts its segment and is made anew", segment.offset_index.path)
+            logger.warning("Rebuilding %s, which contradicts its segment", segment.offset_index.path)
             segment.offset_index.replace_entries(job.offset_entries, outcome.offset_entries)
         if outcome.time_entries is not None:
-            logger.warning("%s contradicts its segment and is made anew", segment.time_index.path)
+            logger.warning("Rebuilding %s, which contradicts its segment", segment.time_index.path)
             segment.time_index.replace_entries(job.time_entries, outcome.time_entries)
         segment.is_checked = True
 
     # Timestamps
 
     def offset_for_timestamp(self, timestamp_ms: int, start_offset: int) -> TimestampAndOffset | None:
-        """The first record from `start_offset` on that is not older, None if there is none."""
+        """Return the first record from `start_offset` on that is not older than `timestamp_ms`, None if none is."""
         for segment in self._segments:
             if segment.max_timestamp >= timestamp_ms:
                 _require_sound(segment)
@@ -304,7 +304,7 @@ class Segments(Sequence[Segment]):
         return None
 
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
-        """The first record with the largest timestamp of all, None where there are no timestamps."""
+        """Return the first record with the largest timestamp, None without timestamps."""
         newest = max(self._segments, key=lambda segment: segment.max_timestamp)
         if newest.max_timestamp < 0:
             return None
@@ -318,7 +318,7 @@ def _require_check(segment: Segment) -> None:
 
 
 def _require_sound(segment: Segment) -> None:
-    """For a search that may come to any batch."""
+    """Raise CORRUPT_MESSAGE for a damaged segment, because a search may reach any batch."""
     _require_check(segment)
     if segment.damage is not None:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{segment.file.path} is damaged from {segment.damage.start} on")

@@ -1,7 +1,7 @@
-"""Which transactions were aborted, for readers that want none of their records.
+"""Which transactions were aborted, for readers of committed records.
 
-Owns .txnindex files: one for each segment that has the marker of an aborted transaction, none for the others. They are
-small and kept in memory as a whole. Must not know how a transaction comes to its end.
+Owns .txnindex files: one for each segment with the marker of an aborted transaction. They are small and kept in memory
+as a whole. Must not know how a transaction ends.
 Counterpart in Kafka: TransactionIndex, AbortedTxn.
 """
 
@@ -20,22 +20,22 @@ from ottla.log.segments.open_files import LazyFile, OpenFile, OpenFiles
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
 
 _VERSION = 0
-_ENTRY = Struct(">hqqqq")
+TRANSACTION_ENTRY = Struct(">hqqqq")
 _last_offset = attrgetter("last_offset")
 
 
 class AbortedTransaction(NamedTuple):
-    """All offsets are inclusive but the last stable one: behind it nothing was decided when the marker came."""
+    """Offsets are inclusive. From `last_stable_offset` on, transactions were open when the marker was appended."""
 
     producer_id: int
     first_offset: int
     last_offset: int
-    """That of the marker."""
+    """The offset of the marker."""
     last_stable_offset: int
 
 
 class TransactionIndex:
-    """The aborted transactions whose markers one segment has, by the offsets of these."""
+    """The aborted transactions whose markers one segment holds, in the order of the markers."""
 
     __slots__ = ("_file", "_in_file", "entries", "unsynced")
 
@@ -47,19 +47,19 @@ class TransactionIndex:
         self._in_file = 0
 
     def moved_to(self, path: str) -> None:
-        """The file is elsewhere now."""
+        """Note the new path of the file."""
         self._file.path = path
 
     def load(self) -> None:
-        """Take the entries of the file, if there is one. CorruptIndexError if it cannot be right."""
+        """Load the file, if it exists; CorruptIndexError if an entry is wrong."""
         self.entries = []
         try:
             data = Path(self._file.path).read_bytes()
         except FileNotFoundError:
             return
-        if len(data) % _ENTRY.size:
+        if len(data) % TRANSACTION_ENTRY.size:
             raise CorruptIndexError(f"{self._file.path}: {len(data)} bytes are no whole number of entries")
-        for version, *entry in _ENTRY.iter_unpack(data):
+        for version, *entry in TRANSACTION_ENTRY.iter_unpack(data):
             found = AbortedTransaction._make(entry)
             last = self.entries[-1].last_offset if self.entries else -1
             if version < _VERSION or not 0 <= found.first_offset <= found.last_offset or found.last_offset <= last:
@@ -68,42 +68,42 @@ class TransactionIndex:
         self._in_file = len(self.entries)
 
     def append(self, transaction: AbortedTransaction) -> None:
-        """Note a transaction whose marker is appended."""
+        """Add a transaction whose marker is appended."""
         self.entries.append(transaction)
-        with suppress(OSError):  # the marker is in the log; the entry waits for a disk that works, or for recovery
+        with suppress(OSError):  # the marker is in the log; the entry waits for the next try, or for recovery
             self.write_tail()
 
     def write_tail(self) -> None:
-        """Bring entries that wait in memory into the file."""
+        """Write the entries that wait in memory to the file."""
         missing = self.entries[self._in_file :]
         if missing:
             file = self._file.open() if Path(self._file.path).exists() else self._file.create()
-            data = b"".join(_ENTRY.pack(_VERSION, *entry) for entry in missing)
-            if os.pwrite(file.fd, data, self._in_file * _ENTRY.size) != len(data):
+            data = b"".join(TRANSACTION_ENTRY.pack(_VERSION, *entry) for entry in missing)
+            if os.pwrite(file.fd, data, self._in_file * TRANSACTION_ENTRY.size) != len(data):
                 raise OSError(f"{self._file.path}: not all of {len(data)} bytes were written")
             self._in_file = len(self.entries)
             self.unsynced = True
 
     def truncate_to(self, offset: int) -> None:
-        """Drop transactions whose markers are not below `offset`."""
+        """Keep transactions whose markers are below `offset`."""
         kept = bisect_left(self.entries, offset, key=_last_offset)
         if kept < len(self.entries):
             del self.entries[kept:]
             if kept < self._in_file:
-                os.ftruncate(self._file.open().fd, kept * _ENTRY.size)
+                os.ftruncate(self._file.open().fd, kept * TRANSACTION_ENTRY.size)
                 self._in_file = kept
                 self.unsynced = True
 
     def duplicate(self) -> OpenFile:
-        """A descriptor for a worker thread that syncs the file."""
+        """Return a descriptor of its own for a worker thread."""
         return self._file.open().duplicate()
 
     def release(self) -> None:
-        """Let go of the descriptor."""
+        """Close the file."""
         self._file.release()
 
     def delete(self) -> None:
-        """Remove the file, if there is one."""
+        """Remove the file, if it exists."""
         self._file.delete()
         self.entries = []
         self._in_file = 0
@@ -112,9 +112,9 @@ class TransactionIndex:
 def aborted_within(
     indexes: Iterable[TransactionIndex], start_offset: int, end_offset: int
 ) -> Sequence[AbortedTransaction]:
-    """The aborted transactions with records from `start_offset` on and before `end_offset`.
+    """Return the aborted transactions with records from `start_offset` on and before `end_offset`.
 
-    `indexes`: those of the segment with `start_offset` and of all later ones, for a marker may come late.
+    `indexes`: of the segment with `start_offset` and of all later segments, because a marker may come late.
     """
     found: list[AbortedTransaction] = []
     for index in indexes:

@@ -1,1 +1,1 @@
-"""What a log and its directory remember beside batches: leader epochs, producers, checkpoints, identity, failures."""
+"""The state of a log and its directory beside batches: leader epochs, producers, checkpoints, identity, failures."""

@@ -1,11 +1,10 @@
-"""Small text files that say how far a log has come, each replaced as a whole and durably.
+"""Checkpoints: small text files with offsets, epochs and ids, each replaced as a whole.
 
 Owns the formats of *-checkpoint files, partition.metadata and the clean-shutdown marker, and how a file is replaced.
 Must not know logs. Counterpart in Kafka: CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile,
 PartitionMetadataFile, CleanShutdownFileHandler.
 """
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -28,18 +27,18 @@ _VERSION = 0
 
 
 class CorruptCheckpointError(Exception):
-    """A checkpoint file that is not as Kafka or we write it."""
+    """A checkpoint file that neither Kafka nor this broker wrote."""
 
 
 class EpochEntry(NamedTuple):
-    """The first offset that a leader epoch wrote."""
+    """The start offset of a leader epoch."""
 
     epoch: int
     start_offset: int
 
 
 def sync_directory(directory: Path | str) -> None:
-    """Make names just created or renamed in a directory survive a crash."""
+    """Sync a directory, so that created and renamed files keep their names after a power failure."""
     fd = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -48,7 +47,7 @@ def sync_directory(directory: Path | str) -> None:
 
 
 def replace_file(path: Path, data: bytes, *, sync: bool = True) -> None:
-    """Replace a file as a whole: there is the old one or the new one, with `sync` even after a power failure."""
+    """Replace a file as a whole. A crash leaves the old or the new file; with `sync`, so does a power failure."""
     temporary = path.with_name(path.name + ".tmp")
     with open(temporary, "wb") as file:
         file.write(data)
@@ -65,7 +64,7 @@ def _text(lines: Sequence[str]) -> str:
 
 
 def _read_lines(path: Path) -> list[str]:
-    """The entries; none where there is no file, or an empty one as Kafka creates them."""
+    """Return the entries; none for a missing file, or an empty file as Kafka creates it."""
     try:
         lines = path.read_text("utf-8").splitlines()
     except FileNotFoundError:
@@ -83,13 +82,13 @@ def _read_lines(path: Path) -> list[str]:
 
 
 def write_offsets(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
-    """One offset a partition."""
+    """Replace a checkpoint file with one offset for each partition."""
     text = _text([f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items()])
     replace_file(path, text.encode())
 
 
 def write_checkpoints(offsets: OffsetsByFile) -> dict[Path, OSError]:
-    """Write checkpoint files as a manager planned them; may run in a worker thread. Returns which failed, and how."""
+    """Write checkpoint files; return the errors of those that failed. May run in a worker thread."""
     failed = {}
     for path, by_partition in offsets.items():
         try:
@@ -100,7 +99,7 @@ def write_checkpoints(offsets: OffsetsByFile) -> dict[Path, OSError]:
 
 
 def read_offsets(path: Path) -> dict[TopicPartition, int]:
-    """What `write_offsets` wrote; CorruptCheckpointError where it is not that."""
+    """Return the offsets of a checkpoint file; CorruptCheckpointError for any other content."""
     offsets = {}
     for line in _read_lines(path):
         try:
@@ -112,17 +111,17 @@ def read_offsets(path: Path) -> dict[TopicPartition, int]:
 
 
 def write_epochs(path: Path, epochs: Iterable[EpochEntry]) -> None:
-    """Replace the file of `epochs_text`. Not synced: that is part of flushing the log."""
+    """Replace the leader-epoch file without a sync, because the next flush of the log syncs it."""
     replace_file(path, epochs_text(epochs).encode(), sync=False)
 
 
 def epochs_text(epochs: Iterable[EpochEntry]) -> str:
-    """The leader epochs of one partition, oldest first."""
+    """Return the content of the leader-epoch file."""
     return _text([f"{epoch} {start_offset}" for epoch, start_offset in epochs])
 
 
 def read_epochs(path: Path) -> list[EpochEntry]:
-    """What `write_epochs` wrote; CorruptCheckpointError where it is not that."""
+    """Return the entries of the leader-epoch file, oldest first; CorruptCheckpointError for any other content."""
     entries = []
     for line in _read_lines(path):
         try:
@@ -134,17 +133,17 @@ def read_epochs(path: Path) -> list[EpochEntry]:
 
 
 def write_partition_metadata(path: Path, topic_id: bytes) -> None:
-    """Replace the file of `partition_metadata_text`. Not synced: that is part of flushing the log."""
+    """Replace partition.metadata without a sync, because the next flush of the log syncs it."""
     replace_file(path, partition_metadata_text(topic_id).encode(), sync=False)
 
 
 def partition_metadata_text(topic_id: bytes) -> str:
-    """The id of the topic whose records stand beside the file."""
+    """Return the content of partition.metadata."""
     return f"version: {_VERSION}\ntopic_id: {uuid_text(topic_id)}"
 
 
 def read_partition_metadata(path: Path) -> bytes | None:
-    """The topic id, None where there is no file or an empty one; CorruptCheckpointError where it cannot be read."""
+    """Return the topic id, None for a missing or empty file; CorruptCheckpointError for any other content."""
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError:
@@ -162,14 +161,13 @@ def read_partition_metadata(path: Path) -> bytes | None:
         raise CorruptCheckpointError(f"Cannot read {path}: {error!r}") from None
 
 
-def write_clean_shutdown(directory: Path, broker_epoch: int = -1) -> None:
-    """Leave the marker by which the next start knows that no log needs recovery."""
-    content = json.dumps({"version": _VERSION, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-    replace_file(directory / CLEAN_SHUTDOWN_FILE, content.encode())
+def write_clean_shutdown(directory: Path) -> None:
+    """Write the clean-shutdown marker. With the marker, the next start recovers no log of the directory."""
+    replace_file(directory / CLEAN_SHUTDOWN_FILE, b'{"version":0,"brokerEpoch":-1}')
 
 
 def take_clean_shutdown(directory: Path) -> bool:
-    """Whether the marker was there. It is taken away: a crash while loading must count as one."""
+    """Remove the clean-shutdown marker; return whether it was there. A crash while loading thus counts as a crash."""
     try:
         (directory / CLEAN_SHUTDOWN_FILE).unlink()
     except FileNotFoundError:

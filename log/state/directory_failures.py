@@ -1,51 +1,61 @@
-"""Which log directories failed: the first error of a disk ends the whole directory, until the broker starts anew.
+"""Which log directories failed. The first error of a disk takes its directory offline until the broker restarts.
 
-Owns the list. Must not know what is in a directory, nor what is done about it. Whoever waits for a disk tells of its
-errors here. Counterpart in Kafka: LogDirFailureChannel.
+Owns the set of offline directories. Must not know the content of a directory, nor what the listener does. Every module
+that uses the disk reports its errors here. Counterpart in Kafka: LogDirFailureChannel.
 """
 
 import errno
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from ottla.wire.errors import ErrorCode, KafkaError
 
-# What the process or the system lacks. It may have it again in a moment, and no disk has failed.
+# The process or the system lacks a resource. No disk has failed.
 _NOT_THE_DISKS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 logger = logging.getLogger("org.apache.kafka.storage.internals.log.LogDirFailureChannel")
 
 
 def storage_error(error: OSError) -> KafkaError:
-    """A disk that fails, as an answer."""
+    """Return KAFKA_STORAGE_ERROR for an error of the disk."""
     return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
 
 class NoLogDirectoryError(Exception):
-    """All log directories failed, or one without which nothing can go on: the broker is to end."""
+    """All log directories failed, or the vital one. The broker must shut down."""
 
 
 def metadata_failed(directory: Path) -> NoLogDirectoryError:
-    """The end of a broker whose metadata is in a directory that failed."""
+    """Return the error for a failed directory that holds the cluster's metadata."""
     return NoLogDirectoryError(f"Shutdown broker because the metadata log dir {directory} has failed")
 
 
 class DirectoryFailures:
-    """Tells its listener of each directory once."""
+    """The offline directories. The listener is called once for each."""
 
     def __init__(self, offline: Iterable[Path] = ()) -> None:
-        """`offline`: those that failed before."""
+        """`offline`: the directories that failed before."""
         self.offline: set[Path] = set(offline)
         self.listener: Callable[[Path], None] = lambda directory: None
-        """Called in the midst of what failed: it may mark, and has to leave the rest for later."""
+        """Called within the failed operation, so it may only note the directory and must act later."""
         self.vital: Path | None = None
-        """The directory without which nothing can go on, if there is one."""
+        """The directory with the cluster's metadata, if there is one. Without it the broker must shut down."""
 
     def failed(self, directory: Path, error: OSError, doing: str = "using") -> None:
-        """Take in an error of the disk."""
+        """Take `directory` offline, unless the process merely lacks a resource."""
         if directory not in self.offline and error.errno not in _NOT_THE_DISKS:
             logger.error("Error while %s log dir %s: %s", doing, directory, error)
             self.offline.add(directory)
             self.listener(directory)
+
+    @contextmanager
+    def storage(self, directory: Path, doing: str = "using") -> Iterator[None]:
+        """Report an OSError as the failure of `directory`, and raise it as KAFKA_STORAGE_ERROR."""
+        try:
+            yield
+        except OSError as error:
+            self.failed(directory, error, doing)
+            raise storage_error(error) from error

@@ -1,4 +1,4 @@
-"""Which leader epoch wrote from which offset on: the memory by which replicas find where they diverge.
+"""The start offset of each leader epoch, by which replicas find the offset where they diverge.
 
 Owns the epochs of one partition and their checkpoint file. Must not know segments.
 Counterpart in Kafka: LeaderEpochFileCache.
@@ -20,7 +20,7 @@ _start_offset = attrgetter("start_offset")
 
 
 class EpochEndOffset(NamedTuple):
-    """The largest epoch not above the one asked for, and the offset (exclusive) at which it ends."""
+    """The largest epoch not above the requested epoch, and its exclusive end offset."""
 
     epoch: int
     end_offset: int
@@ -29,15 +29,15 @@ class EpochEndOffset(NamedTuple):
 class LeaderEpochs:
     """Entries rise in both epoch and start offset. `latest` is the newest epoch, -1 where there is none.
 
-    Changes are written at once but synced with the log's next flush: what the file misses after a power failure, the
-    unflushed batches tell. An epoch that begins at the end of the log is not even written before the first batch comes:
-    whoever loads the log, Kafka too, forgets it again.
+    Changes are written at once and synced with the log's next flush. After a power failure recovery takes the missing
+    entries from the unflushed batches. An epoch at the end of the log is not written before its first batch, because
+    a start, of Kafka too, would drop the entry.
     """
 
     __slots__ = ("_directory", "_entries", "_saved", "latest", "saved_epoch", "unsynced")
 
     def __init__(self, directory: Path, entries: Iterable[EpochEntry] | None = None) -> None:
-        """`entries`: what the file says, where the caller knows that."""
+        """`entries`: the entries of the file, if the caller knows them."""
         self._directory = directory
         self.unsynced = False
         self._entries: list[EpochEntry] = []
@@ -46,7 +46,7 @@ class LeaderEpochs:
             self._assign(entry)
         self._saved = self.entries
         self.saved_epoch: int | None = self.latest
-        """`latest` while the file says all that is known here; None while it does not."""
+        """`latest` while the file holds all entries, None while it does not."""
 
     @property
     def path(self) -> Path:
@@ -55,23 +55,23 @@ class LeaderEpochs:
 
     @property
     def entries(self) -> Sequence[EpochEntry]:
-        """Oldest first."""
+        """The entries, oldest first."""
         return tuple(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Note the start of an epoch. Entries that contradict it go."""
+        """Add the start of an epoch, drop entries that contradict it, and write the file."""
         self.assign_unsaved(epoch, start_offset)
         self.save()
 
     def assign_unsaved(self, epoch: int, start_offset: int) -> None:
-        """As `assign` for many at once, or for an epoch that has no batch yet: `save` follows."""
+        """Do as `assign` without writing the file; `save` must follow."""
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"No leader epoch {epoch} at offset {start_offset}")
         if self._assign(EpochEntry(epoch, start_offset)):
             self._changed()
 
     def save(self) -> None:
-        """Write the file if something changed since."""
+        """Write the file, if an entry changed."""
         if self.saved_epoch is None:
             write_epochs(self.path, self._entries)
             self._saved = self.entries
@@ -79,7 +79,7 @@ class LeaderEpochs:
             self.unsynced = True
 
     def was_saved(self, entries: Iterable[EpochEntry]) -> None:
-        """The file was made elsewhere, with these entries, unless it was there already."""
+        """Note that `NewLog.make` wrote the file with `entries`, unless this object wrote it before."""
         if not self._saved:
             self._saved = tuple(entries)
             self.unsynced = True
@@ -96,17 +96,17 @@ class LeaderEpochs:
         return True
 
     def take_over(self, other: "LeaderEpochs") -> None:
-        """Know what another log of the same batches knows."""
+        """Copy the entries of another log with the same batches."""
         self._entries = list(other.entries)
         self._changed()
         self.save()
 
     def moved_to(self, directory: Path) -> None:
-        """The file is elsewhere now."""
+        """Note that the file is in `directory` now."""
         self._directory = directory
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
-        """Where `epoch` ends; undefined for an epoch above all known ones, or if none is known."""
+        """Return the end of `epoch`; undefined for an epoch above `latest`, or without entries."""
         if epoch != UNDEFINED_EPOCH and epoch == self.latest:
             return EpochEndOffset(epoch, log_end_offset)
         above = bisect_right(self._entries, epoch, key=_epoch)
@@ -116,24 +116,24 @@ class LeaderEpochs:
         return EpochEndOffset(floor, self._entries[above].start_offset)
 
     def epoch_for_offset(self, offset: int) -> int:
-        """The epoch that wrote an offset, -1 if that is not known."""
+        """Return the epoch that wrote `offset`, -1 if unknown."""
         above = bisect_right(self._entries, offset, key=_start_offset)
         return self._entries[above - 1].epoch if above else UNDEFINED_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forget epochs that start at or behind `end_offset`."""
+        """Drop epochs that start at or behind `end_offset`, and write the file."""
         self.truncate_from_end_unsaved(end_offset)
         self.save()
 
     def truncate_from_end_unsaved(self, end_offset: int) -> None:
-        """As `truncate_from_end`, where `end_offset` is the end of the log: no need to write before the next batch."""
+        """Do as `truncate_from_end` without writing the file: the next batch does, if `end_offset` is the log end."""
         entries = self._entries
         while entries and entries[-1].start_offset >= end_offset:
             entries.pop()
         self._changed()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget epochs that end at or before `start_offset`; the one it lies in starts there now."""
+        """Drop epochs that end at or before `start_offset`; the epoch of `start_offset` starts there."""
         entries = self._entries
         above = bisect_right(entries, start_offset, key=_start_offset)
         if not above or (entries[above - 1].start_offset == start_offset and above == 1):
@@ -143,7 +143,7 @@ class LeaderEpochs:
         self.save()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Drop all epochs, and write the file."""
         self._entries.clear()
         self._changed()
         self.save()

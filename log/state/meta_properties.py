@@ -1,4 +1,4 @@
-"""meta.properties and .lock of a log directory: whose it is, and that nobody else has it open.
+"""meta.properties and .lock of a log directory: its broker and cluster, and the lock against other brokers.
 
 Owns these two files. Must not know logs. Counterpart in Kafka: MetaProperties (version 0, the form of ZooKeeper mode),
 MetaPropertiesEnsemble, FileLock.
@@ -25,7 +25,7 @@ _FLOCK = struct.Struct("hhqqi4x")  # struct flock of Linux: type, whence, start,
 
 
 class DirectoryInUse(Exception):  # noqa: N818 - what it says
-    """Another broker, ours or Kafka's, has the log directory open."""
+    """Another broker, of this kind or Kafka's, has the log directory open."""
 
 
 class InconsistentMetaPropertiesError(Exception):
@@ -35,12 +35,12 @@ class InconsistentMetaPropertiesError(Exception):
 class DirectoryLocks:
     """The `.lock` files of log directories, held from construction to `release`.
 
-    The locks are of the kind that Kafka's (fcntl) collide with, but belong to the open file, not to the process: two
-    brokers of one process exclude each other too.
+    The locks exclude Kafka's (fcntl). They belong to the open file, not to the process, so two brokers in one process
+    exclude each other too.
     """
 
     def __init__(self, directories: Sequence[Path]) -> None:
-        """A directory that cannot be used is left out, for good; NoLogDirectoryError if that is so of all."""
+        """Lock all usable directories and leave out the others; NoLogDirectoryError if none is usable."""
         self._fds: dict[Path, int] = {}
         try:
             for directory in directories:
@@ -55,7 +55,7 @@ class DirectoryLocks:
 
     @property
     def directories(self) -> Sequence[Path]:
-        """Those that are locked."""
+        """The locked directories."""
         return tuple(self._fds)
 
     def _take(self, directory: Path) -> None:
@@ -63,7 +63,7 @@ class DirectoryLocks:
             self._lock(directory)
             _check_form(read_meta_properties(directory) or {}, directory / META_PROPERTIES_FILE)
         except (OSError, ValueError) as error:
-            logger.error("Log directory %s is left out: %s", directory, error)
+            logger.error("Log directory %s is offline, the broker starts without it: %s", directory, error)
             self.release_one(directory)
 
     def _lock(self, directory: Path) -> None:
@@ -83,19 +83,19 @@ class DirectoryLocks:
         self._fds[directory] = fd
 
     def release_one(self, directory: Path) -> None:
-        """Let others have one directory, if it is held."""
+        """Release the lock of one directory, if it is held."""
         fd = self._fds.pop(directory, None)
         if fd is not None:
             os.close(fd)
 
     def release(self) -> None:
-        """Let others have the directories."""
+        """Release all locks."""
         for directory in self.directories:
             self.release_one(directory)
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether a broker on this host has the directory open. Asks without taking the lock, and leaves no file."""
+    """Whether a broker on this host has the directory open. Takes no lock and creates no file."""
     try:
         fd = os.open(directory / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -108,7 +108,7 @@ def is_locked(directory: Path) -> bool:
 
 
 def read_meta_properties(directory: Path) -> dict[str, str] | None:
-    """The properties, None where the directory is new."""
+    """Return the properties, None for a new directory."""
     try:
         text = (directory / META_PROPERTIES_FILE).read_text("utf-8")
     except FileNotFoundError:
@@ -125,7 +125,7 @@ def _write_meta_properties(directory: Path, properties: dict[str, str]) -> None:
 
 
 def take_from_kraft(directory: Path) -> None:
-    """Give a directory that Kafka had in KRaft mode the form of ZooKeeper mode, with the same broker and cluster."""
+    """Rewrite meta.properties of KRaft mode in the form of ZooKeeper mode, for the same broker and cluster."""
     properties = read_meta_properties(directory)
     if properties is not None and properties.get("version") == "1":
         properties["broker.id"] = properties.pop("node.id")
@@ -135,7 +135,10 @@ def take_from_kraft(directory: Path) -> None:
 def check_meta_properties(
     directories: Sequence[Path], broker_id: int, cluster_id: str, failed: Callable[[Path, OSError, str], None]
 ) -> None:
-    """Mark new directories as this broker's; refuse all if one is another's. `failed` is told what cannot be marked."""
+    """Write meta.properties of new directories; InconsistentMetaPropertiesError if one belongs to another broker.
+
+    `failed` is called for each directory that cannot be written.
+    """
     expected = {"version": "0", "broker.id": str(broker_id), "cluster.id": cluster_id}
     found = {directory: read_meta_properties(directory) for directory in directories}
     for directory, properties in found.items():
@@ -150,7 +153,7 @@ def check_meta_properties(
 
 
 def _check_form(found: dict[str, str], file: Path) -> None:
-    """ValueError for what is no meta.properties, in the words of Kafka."""
+    """Raise ValueError, in Kafka's words, for malformed properties."""
     version, broker_id = found.get("version", "0"), found.get("broker.id", "0")
     if not version.isdecimal():
         raise ValueError(f"Invalid meta.properties version string '{version}'")
@@ -161,7 +164,7 @@ def _check_form(found: dict[str, str], file: Path) -> None:
 
 
 def _check_owner(file: Path, found: dict[str, str], expected: dict[str, str]) -> None:
-    """Refuse in the words and in the order of Kafka."""
+    """Raise InconsistentMetaPropertiesError in Kafka's words and order."""
     fault = None
     if found["version"] != expected["version"]:
         fault = (

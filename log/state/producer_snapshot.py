@@ -1,6 +1,6 @@
-"""Producer snapshot files: what a partition knows about its producers at one offset.
+"""Producer snapshot files: the producers of a partition at one offset.
 
-Owns the bytes of <offset>.snapshot. Must not know rules about sequences.
+Owns the bytes of <offset>.snapshot. Must not know the rules for sequences.
 Counterpart in Kafka: ProducerStateManager.readSnapshot and writeSnapshot, ProducerSnapshot.json.
 """
 
@@ -21,11 +21,11 @@ _ENTRY = Struct(">qhiqiqiq")
 
 
 class CorruptSnapshotError(Exception):
-    """A snapshot file that cannot be what was written."""
+    """A damaged snapshot file."""
 
 
 class SnapshotEntry(NamedTuple):
-    """One producer: of its batches, only the last one is kept on disk."""
+    """One producer. The snapshot keeps only its last batch."""
 
     producer_id: int
     producer_epoch: int
@@ -38,14 +38,14 @@ class SnapshotEntry(NamedTuple):
 
 
 def encode_snapshot(entries: Iterable[SnapshotEntry]) -> bytes:
-    """The whole file."""
+    """Return the content of the file."""
     packed = [_ENTRY.pack(*entry) for entry in entries]
     body = len(packed).to_bytes(4, "big") + b"".join(packed)
     return _VERSION.to_bytes(2, "big") + crc32c(body).to_bytes(4, "big") + body
 
 
 def decode_snapshot(data: bytes) -> list[SnapshotEntry]:
-    """The entries. CorruptSnapshotError if any byte is not as it was."""
+    """Return the entries; CorruptSnapshotError if any byte is damaged."""
     if len(data) < _HEAD.size:
         raise CorruptSnapshotError(f"{len(data)} bytes")
     version, crc, count = _HEAD.unpack_from(data)
@@ -59,12 +59,12 @@ def decode_snapshot(data: bytes) -> list[SnapshotEntry]:
 
 
 def snapshot_path(directory: Path, offset: int) -> Path:
-    """The file of the snapshot at `offset`."""
+    """Return the path of the snapshot at `offset`."""
     return directory / f"{offset:020d}{SNAPSHOT_SUFFIX}"
 
 
 def write_snapshot(path: Path, entries: Iterable[SnapshotEntry], *, sync: bool) -> None:
-    """Write the file; a crash may leave half of it, which the CRC tells."""
+    """Write the file. A crash may leave half of it, which the CRC detects."""
     with open(path, "wb") as file:
         file.write(encode_snapshot(entries))
         if sync:

@@ -1,4 +1,4 @@
-"""What a partition knows about its producers, so that a batch sent twice is appended once.
+"""The producers of a partition, so that a batch sent twice is appended once.
 
 Owns the rules for epochs and sequence numbers, the last five batches of each producer, open transactions' first
 offsets, and when snapshots are taken. Must not know segments.
@@ -24,7 +24,7 @@ from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_batch import BatchHeader, ControlType, CorruptBatch, end_transaction_marker
 from ottla.wire.types import NO_EPOCH
 
-# What a log holds before an offset: the last batches, oldest first.
+# Returns the headers of the last batches before an offset, oldest first.
 HeadersBefore = Callable[[int], Iterable[BatchHeader]]
 
 BATCHES_TO_RETAIN = 5
@@ -36,7 +36,7 @@ logger = logging.getLogger("org.apache.kafka.storage.internals.log.ProducerState
 
 
 class BatchMetadata(NamedTuple):
-    """One batch that a producer had appended."""
+    """One appended batch of a producer."""
 
     last_sequence: int
     last_offset: int
@@ -45,17 +45,17 @@ class BatchMetadata(NamedTuple):
 
     @property
     def first_sequence(self) -> int:
-        """Sequences wrap behind 2^31 - 1."""
+        """The first sequence number; sequence numbers wrap behind _MAX_SEQUENCE."""
         return (self.last_sequence - self.offset_delta) & _MAX_SEQUENCE
 
     @property
     def following_sequence(self) -> int:
-        """What the producer's next batch begins with."""
+        """The first sequence number of the producer's next batch."""
         return (self.last_sequence + 1) & _MAX_SEQUENCE
 
     @property
     def first_offset(self) -> int:
-        """The offset that was answered."""
+        """The offset in the response to the producer."""
         return self.last_offset - self.offset_delta
 
 
@@ -76,15 +76,15 @@ class ProducerEntry:
         self.batches: list[BatchMetadata] = []
         """Oldest first, all of the current epoch."""
         self.has_forgotten = False
-        """Whether the log may hold more of the last five: a snapshot tells but the last one."""
+        """Whether the log may hold more of the last five batches, because a snapshot holds only the last one."""
 
     @property
     def last_sequence(self) -> int:
-        """Of the newest batch, -1 if none of this epoch is known."""
+        """The last sequence number of the newest batch, -1 without batches of this epoch."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def copy(self) -> "ProducerEntry":
-        """An entry that changes independently."""
+        """Return a copy that changes independently."""
         other = ProducerEntry(self.producer_id)
         other.producer_epoch = self.producer_epoch
         other.coordinator_epoch = self.coordinator_epoch
@@ -95,7 +95,7 @@ class ProducerEntry:
         return other
 
     def duplicate(self, epoch: int, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
-        """The batch that these sequences were appended in, if it is one of the last five."""
+        """Return the batch with these sequence numbers, None if it is not one of the last BATCHES_TO_RETAIN."""
         if epoch == self.producer_epoch:
             for batch in reversed(self.batches):
                 if batch.last_sequence == last_sequence and batch.first_sequence == first_sequence:
@@ -103,14 +103,14 @@ class ProducerEntry:
         return None
 
     def set_epoch(self, epoch: int) -> None:
-        """Batches of another epoch do not count any more."""
+        """Set the epoch; forget the batches of another epoch."""
         if epoch != self.producer_epoch:
             self.producer_epoch = epoch
             self.batches.clear()
             self.has_forgotten = False
 
     def remember(self, headers: Iterable[BatchHeader]) -> None:
-        """Take in what the log tells before the batches that are known."""
+        """Add batches from `headers`, which lie before the known batches."""
         self.has_forgotten = False
         older = [
             BatchMetadata(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
@@ -122,7 +122,7 @@ class ProducerEntry:
         self.batches = (older + self.batches)[-BATCHES_TO_RETAIN:]
 
     def to_snapshot(self) -> SnapshotEntry:
-        """As it stands in a snapshot."""
+        """Return the entry of a snapshot."""
         last = self.batches[-1] if self.batches else BatchMetadata(NO_SEQUENCE, NO_OFFSET, 0, -1)
         return SnapshotEntry(
             self.producer_id,
@@ -137,7 +137,7 @@ class ProducerEntry:
 
     @classmethod
     def from_snapshot(cls, found: SnapshotEntry) -> "ProducerEntry":
-        """The reverse of `to_snapshot`."""
+        """Return the producer of a snapshot entry."""
         entry = cls(found.producer_id)
         entry.producer_epoch = found.producer_epoch
         entry.coordinator_epoch = found.coordinator_epoch
@@ -162,7 +162,7 @@ class ProducerState:
     def __init__(
         self, directory: Path, expiration_ms: int = 86_400_000, snapshots: Sequence[int] | None = None
     ) -> None:
-        """`snapshots`: the offsets of those in the directory, where the caller knows them."""
+        """`snapshots`: the offsets of the snapshot files, if the caller knows them."""
         self._directory = directory
         self.expiration_ms = expiration_ms
         self._entries: dict[int, ProducerEntry] = {}
@@ -174,11 +174,11 @@ class ProducerState:
 
     @property
     def entries(self) -> Mapping[int, ProducerEntry]:
-        """By producer id."""
+        """The producers by id."""
         return self._entries
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Where the oldest transaction starts that is open, or whose marker may still be lost."""
+        """Return the start of the oldest open transaction; a marker above the high watermark does not close one."""
         if not self._ongoing and not self._decided:
             return None
         self.replicated(high_watermark)
@@ -187,25 +187,24 @@ class ProducerState:
         return min((each for each in (undecided, unreplicated) if each is not None), default=None)
 
     def replicated(self, high_watermark: int) -> None:
-        """Markers below the high watermark stay."""
+        """Forget closed transactions whose markers lie below the high watermark."""
         decided = self._decided
         while decided and decided[0][1] < high_watermark:
             decided.popleft()
 
     @property
     def snapshot_offsets(self) -> tuple[int, ...]:
-        """Of the snapshot files, rising."""
+        """The offsets of the snapshot files, rising."""
         return tuple(self._snapshots)
 
     # The rules of an append by a client
 
     def check(self, header: BatchHeader, headers_before: HeadersBefore = lambda _: ()) -> BatchMetadata | None:
-        """None if the producer may append this batch now; the batch as it was appended if it is one sent again.
+        """Return None if the producer may append this batch now, the earlier batch for a duplicate.
 
-        KafkaError INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE otherwise.
-        `headers_before`: what the log holds before an offset. Deviation: after a start Kafka knows but the last batch
-        of a producer, and refuses one before it that is sent again; the producer then sends it under a new epoch, and
-        it is there twice, or waits in vain.
+        KafkaError INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE otherwise. Deviation: after
+        a restart Kafka knows only the last batch of a producer and refuses duplicates of earlier batches, which the
+        producer may then append twice under a new epoch. Here `headers_before` finds the earlier batches in the log.
         """
         try:
             return self._check(header)
@@ -264,7 +263,7 @@ class ProducerState:
     # What an append, by whomever, leaves behind
 
     def update(self, header: BatchHeader, first_offset: int, timestamp: int) -> None:
-        """Take note of a batch of data in the log."""
+        """Add a data batch of the log."""
         entry = self._entry(header.producer_id)
         if header.producer_epoch != entry.producer_epoch:
             entry.set_epoch(header.producer_epoch)
@@ -280,14 +279,14 @@ class ProducerState:
             entry.current_txn_first_offset = self._ongoing[header.producer_id] = first_offset
 
     def end_transaction(self, header: BatchHeader, batch: memoryview, offset: int) -> AbortedTransaction | None:
-        """Take note of a marker in the log: the producer's transaction, if it had one, is over.
+        """End the producer's open transaction, if there is one, by a marker in the log.
 
-        Returns what readers must know of one that was aborted.
+        Returns the transaction if the marker aborts it, None otherwise.
         """
         try:
             marker = end_transaction_marker(batch)
         except CorruptBatch as error:
-            logger.warning("Producer %d has a marker that ends nothing: %s", header.producer_id, error)
+            logger.warning("Ignoring a corrupt marker of producer %d: %s", header.producer_id, error)
             return None
         entry = self._entry(header.producer_id)
         entry.set_epoch(header.producer_epoch)
@@ -309,18 +308,13 @@ class ProducerState:
             entry = self._entries[producer_id] = ProducerEntry(producer_id)
         return entry
 
-    def saved(self, producer_ids: Iterable[int]) -> dict[int, ProducerEntry | None]:
-        """What `restore` needs to undo updates of these producers."""
-        return {pid: entry.copy() if (entry := self._entries.get(pid)) else None for pid in producer_ids}
-
-    def restore(self, saved: Mapping[int, ProducerEntry | None]) -> None:
-        """Undo all that happened to the saved producers since."""
-        for producer_id, entry in saved.items():
-            self._ongoing.pop(producer_id, None)
-            if entry is None:
-                self._entries.pop(producer_id, None)
-            else:
-                self._put(entry)
+    def take_over(self, other: "ProducerState") -> None:
+        """Hold copies of exactly the producers of another log with the same batches."""
+        self._ongoing.clear()
+        for producer_id in [each for each in self._entries if each not in other.entries]:
+            del self._entries[producer_id]
+        for entry in other.entries.values():
+            self._put(entry.copy())
 
     def _put(self, entry: ProducerEntry) -> None:
         self._entries[entry.producer_id] = entry
@@ -331,18 +325,18 @@ class ProducerState:
         return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self.expiration_ms
 
     def remove_expired(self, now_ms: int) -> None:
-        """Forget producers that were silent for too long, unless a transaction of theirs is open."""
+        """Forget producers without a batch for `expiration_ms`, unless they have an open transaction."""
         for producer_id in [pid for pid, entry in self._entries.items() if self._is_expired(entry, now_ms)]:
             del self._entries[producer_id]
 
     # Snapshots
 
     def moved_to(self, directory: Path) -> None:
-        """The snapshots are elsewhere now."""
+        """Note that the snapshots are in `directory` now."""
         self._directory = directory
 
     def take_snapshot(self, *, sync: bool) -> Path | None:
-        """Write all producers down for `end_offset`, unless the last snapshot says the same. Returns the new file."""
+        """Write a snapshot at `end_offset`; return its path, None if the last snapshot is not older."""
         if self.end_offset <= self.last_snapshot_offset:
             return None
         path = snapshot_path(self._directory, self.end_offset)
@@ -354,7 +348,7 @@ class ProducerState:
         return path
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
-        """Go back to the newest snapshot within the log; the caller replays what follows `end_offset`."""
+        """Load the newest snapshot within the log; the caller replays the batches from `end_offset` on."""
         for offset in self.snapshot_offsets:
             if offset > log_end_offset or offset <= log_start_offset:
                 self._delete_snapshot(offset)
@@ -370,7 +364,7 @@ class ProducerState:
             try:
                 found = decode_snapshot(path.read_bytes())
             except (CorruptSnapshotError, OSError) as error:
-                logger.warning("Producer snapshot %s is of no use: %s", path, error)
+                logger.warning("Deleting producer snapshot %s, older batches are read instead: %s", path, error)
                 self._delete_snapshot(offset)
                 continue
             for entry in map(ProducerEntry.from_snapshot, found):
@@ -381,7 +375,7 @@ class ProducerState:
         self.end_offset = self.last_snapshot_offset = log_start_offset
 
     def truncate_fully(self, offset: int) -> None:
-        """Forget all; the log starts anew at `offset`."""
+        """Forget all producers and delete all snapshots, because the log restarts at `offset`."""
         self._entries.clear()
         self._ongoing.clear()
         self._decided.clear()
@@ -391,7 +385,7 @@ class ProducerState:
         self.end_offset = offset
 
     def remove_stray_snapshots(self, base_offsets: Iterable[int]) -> None:
-        """Keep snapshots at the starts of segments, and the newest of all if it lies behind them."""
+        """Delete all snapshots but those at `base_offsets`, and the newest if it lies behind them."""
         wanted = set(base_offsets)
         stray = [offset for offset in self._snapshots if offset not in wanted]
         if stray and stray[-1] > max(wanted, default=-1):
@@ -400,7 +394,7 @@ class ProducerState:
             self._delete_snapshot(offset)
 
     def release_snapshot(self, offset: int) -> Path | None:
-        """Know the snapshot at `offset` no more; returns its file, which is the caller's to remove."""
+        """Forget the snapshot at `offset`; return its path, which the caller removes, None if there is none."""
         if offset not in self._snapshots:
             return None
         self._snapshots.remove(offset)

@@ -1,1 +1,1 @@
-"""`ottla verify`: all files of directories that no broker has open, and which of them can be made anew."""
+"""`ottla verify`: checks all files of closed log directories, and rebuilds files from the batches."""

@@ -1,8 +1,8 @@
-"""Going through all files of one partition's log and saying what is wrong with them.
+"""The check of all files of one partition's log.
 
-Owns what is looked at: every batch with its checksum and its records, offsets, leader epochs, sequences of producers,
-indexes, snapshots, names. Changes nothing; a finding that can be mended from the batches says how. Must not know the
-files that a log directory has for all its partitions. Counterpart in Kafka: DumpLogSegments, which looks at one file.
+Owns the checks: every batch with its checksum and its records, offsets, leader epochs, sequences of producers, indexes,
+snapshots, names. Changes nothing; a finding carries its repair, if the batches allow one. Must not know the files that
+a log directory has for all its partitions. Counterpart in Kafka: DumpLogSegments, which checks one file.
 """
 
 import os
@@ -15,10 +15,11 @@ from struct import Struct
 from typing import NamedTuple
 
 from ottla.log.segments.crc import crc_of_range
-from ottla.log.segments.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP
-from ottla.log.segments.index_check import OFFSET_ENTRY, TIME_ENTRY, IndexEntries, PositionCheck, TimeCheck
+from ottla.log.segments.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, OFFSET_ENTRY, TIME_ENTRY
+from ottla.log.segments.index_check import IndexEntries, PositionCheck, TimeCheck
 from ottla.log.segments.open_files import OpenFile
 from ottla.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, iter_headers
+from ottla.log.segments.transaction_index import TRANSACTION_ENTRY, TRANSACTION_INDEX_SUFFIX
 from ottla.log.state.checkpoint import (
     LEADER_EPOCH_FILE,
     PARTITION_METADATA_FILE,
@@ -40,24 +41,22 @@ from ottla.log.state.producer_state import ProducerState
 from ottla.wire.batch_header import ATTRIBUTES_POSITION
 from ottla.wire.record_batch import BatchHeader, CorruptBatch, check_records
 
-_TXN_INDEX_SUFFIX = ".txnindex"
 _OF_SEGMENTS = re.compile(r"[0-9]{20}\.(log|index|timeindex|txnindex|snapshot)")
-# What a broker completes or removes at its next start.
+# Files that a broker completes or removes at its next start.
 _ON_THEIR_WAY = re.compile(r".*\.(deleted|cleaned|swap|tmp)")
 _OTHERS = frozenset({LEADER_EPOCH_FILE, PARTITION_METADATA_FILE})
-_TXN_ENTRY = Struct(">hqqqq")
 _INTERVAL_BYTES = 4096
 _ANY_TIMESTAMP = 2**63 - 1
 
 
 class Finding(NamedTuple):
-    """Something that is wrong in a file."""
+    """A fault in a file."""
 
     path: Path
     position: int | None
     what: str
-    mend: Callable[[], str] | None = None
-    """Mends it, and says how; None where that is not possible."""
+    repair: Callable[[], str] | None = None
+    """Repairs the file and returns how; None if no repair is possible."""
 
     def __str__(self) -> str:
         place = self.path if self.position is None else f"{self.path}:{self.position}"
@@ -65,7 +64,7 @@ class Finding(NamedTuple):
 
 
 class PartitionOutcome(NamedTuple):
-    """What a log is made of, and what is wrong with it."""
+    """The findings in a log, its end offset and its number of batches."""
 
     findings: list[Finding]
     end_offset: int
@@ -77,16 +76,16 @@ class _Segment(NamedTuple):
     path: Path
     size: int
     end_offset: int | None
-    """Where the next one begins; None: this is the last one."""
+    """The base offset of the next segment, None for the last segment."""
 
 
 class PartitionCheck:
-    """One log."""
+    """The check of one log."""
 
     def __init__(
         self, directory: Path, *, recovery_point: int | None, is_clean: bool, progress: Callable[[int], None]
     ) -> None:
-        """`recovery_point`: what the log directory says, if it does. `progress` is told of bytes that were read."""
+        """`recovery_point`: of the checkpoint, if it has one. `progress` is called with the number of bytes read."""
         self._directory = directory
         self._recovery_point = recovery_point
         self._is_clean = is_clean
@@ -103,54 +102,54 @@ class PartitionCheck:
         self._batches = 0
 
     def run(self) -> PartitionOutcome:
-        """Go through all of it."""
-        self._look_at_names()
-        self._look_at_metadata()
-        self._look_at_epochs()
+        """Check all files; return the outcome."""
+        self._check_names()
+        self._check_metadata()
+        self._check_epochs()
         segments = self._segments()
         if segments:
             self._following = self._producers.end_offset = segments[0].base_offset
         for segment in segments:
-            self._look_at_segment(segment)
+            self._check_segment(segment)
         self._compare_snapshots(None)
         self._compare_epochs()
         return PartitionOutcome(self._findings, self._following, self._batches)
 
-    def _find(self, path: Path, position: int | None, what: str, mend: Callable[[], str] | None = None) -> None:
-        self._findings.append(Finding(path, position, what, mend))
+    def _find(self, path: Path, position: int | None, what: str, repair: Callable[[], str] | None = None) -> None:
+        self._findings.append(Finding(path, position, what, repair))
 
     # Small files
 
-    def _look_at_names(self) -> None:
+    def _check_names(self) -> None:
         for name in self._names:
             path = self._directory / name
-            if _is_file_of(name, INDEX_SUFFIX, TIME_INDEX_SUFFIX, _TXN_INDEX_SUFFIX):
+            if _is_file_of(name, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
                 if name.rpartition(".")[0] + LOG_SUFFIX not in self._names:
                     self._find(path, None, "is an index without a segment", partial(_remove, path))
             elif not (_OF_SEGMENTS.fullmatch(name) or _ON_THEIR_WAY.fullmatch(name) or name in _OTHERS):
                 self._find(path, None, "is no file of a log")
-            if _is_file_of(name, _TXN_INDEX_SUFFIX):
-                self._look_at_aborted(path)
+            if _is_file_of(name, TRANSACTION_INDEX_SUFFIX):
+                self._check_transaction_index(path)
 
-    def _look_at_aborted(self, path: Path) -> None:
+    def _check_transaction_index(self, path: Path) -> None:
         data = path.read_bytes()
-        whole = len(data) // _TXN_ENTRY.size * _TXN_ENTRY.size
+        whole = len(data) // TRANSACTION_ENTRY.size * TRANSACTION_ENTRY.size
         if whole != len(data):
             self._find(path, whole, "ends within an entry")
         last = -1
-        for slot, (version, _, first_offset, last_offset, _) in enumerate(_TXN_ENTRY.iter_unpack(data[:whole])):
+        for slot, (version, _, first_offset, last_offset, _) in enumerate(TRANSACTION_ENTRY.iter_unpack(data[:whole])):
             if version != 0 or not 0 <= first_offset <= last_offset or last_offset <= last:
-                self._find(path, slot * _TXN_ENTRY.size, "is no entry of a transaction that was aborted")
+                self._find(path, slot * TRANSACTION_ENTRY.size, "is no valid entry of an aborted transaction")
                 return
             last = last_offset
 
-    def _look_at_metadata(self) -> None:
+    def _check_metadata(self) -> None:
         try:
             read_partition_metadata(self._directory / PARTITION_METADATA_FILE)
         except CorruptCheckpointError as error:
             self._find(self._directory / PARTITION_METADATA_FILE, None, _reason(error))
 
-    def _look_at_epochs(self) -> None:
+    def _check_epochs(self) -> None:
         path = self._directory / LEADER_EPOCH_FILE
         try:
             entries = read_epochs(path)
@@ -171,14 +170,14 @@ class PartitionCheck:
         path = self._directory / LEADER_EPOCH_FILE
         if not self._epochs_in_file.entries:
             if self._epochs_in_batches.entries:
-                self._find(path, None, "tells no leader epochs; the batches do", self._write_epochs)
+                self._find(path, None, "has no leader epochs, the batches have some", self._write_epochs)
         elif self._epochs_in_file.entries[-1].start_offset > self._following:
             last = self._epochs_in_file.entries[-1]
             self._find(path, None, f"{last} is behind the end of the log, {self._following}", self._write_epochs)
 
     def _write_epochs(self) -> str:
         write_epochs(self._directory / LEADER_EPOCH_FILE, self._epochs_in_batches.entries)
-        return "written anew from the batches"
+        return "rebuilt from the batches"
 
     # Segments
 
@@ -191,7 +190,7 @@ class PartitionCheck:
             for offset, path, end in zip(offsets, paths, ends, strict=False)
         ]
 
-    def _look_at_segment(self, segment: _Segment) -> None:
+    def _check_segment(self, segment: _Segment) -> None:
         positions = PositionCheck(self._entries(segment, INDEX_SUFFIX, OFFSET_ENTRY), segment.base_offset)
         times = TimeCheck(self._entries(segment, TIME_INDEX_SUFFIX, TIME_ENTRY), segment.base_offset)
         entries = IndexEntries(segment.base_offset, _INTERVAL_BYTES)
@@ -222,26 +221,26 @@ class PartitionCheck:
             (TIME_INDEX_SUFFIX, times, entries.time_entries),
         ):
             path = segment.path.with_suffix(suffix)
-            mend = partial(_write_index, path, found)
+            repair = partial(_write_index, path, found)
             size = (OFFSET_ENTRY if suffix == INDEX_SUFFIX else TIME_ENTRY).size
             if not path.exists():
-                # Kafka makes them when something is appended.
+                # Kafka creates the indexes with the first append.
                 if segment.size:
-                    self._find(path, None, "is missing", mend)
+                    self._find(path, None, "is missing", repair)
             elif check.wrong is not None:
-                self._find(path, check.wrong * size, "contradicts its segment", mend)
+                self._find(path, check.wrong * size, "contradicts its segment", repair)
             elif segment.end_offset is not None and path.stat().st_size % size:
-                self._find(path, path.stat().st_size // size * size, "ends within an entry", mend)
+                self._find(path, path.stat().st_size // size * size, "ends within an entry", repair)
 
     def _damage(self, segment: _Segment, position: int, what: str, *, is_first: bool) -> None:
-        """Note where a segment is not sound. What was never flushed may be cut off there."""
+        """Add a finding for a damaged segment. Its repair cuts off bytes that were never flushed."""
         is_flushed = self._recovery_point is None or self._following < self._recovery_point
         may_go = is_first and segment.end_offset is None and not is_flushed
         self._find(segment.path, position, what, partial(_cut, segment.path, position) if may_go else None)
         self._has_gaps = True
 
     def _entries(self, segment: _Segment, suffix: str, entry: Struct) -> bytes:
-        """All whole entries; of the last segment's, which may be being written, not the room behind them."""
+        """Return the whole entries of an index. The index of the last segment may have zeros behind them."""
         try:
             data = segment.path.with_suffix(suffix).read_bytes()
         except FileNotFoundError:
@@ -253,7 +252,7 @@ class PartitionCheck:
         return data[:end]
 
     def _checked_batches(self, segment: _Segment) -> Iterator[tuple[int, BatchHeader, str]]:
-        """Batches in order, each with what is wrong with it, which mostly is nothing."""
+        """Return position, header and fault of each batch; the fault is empty for a sound batch."""
         file = OpenFile(os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC))
         highest = segment.base_offset + MAX_RELATIVE_OFFSET
         if segment.end_offset is not None:
@@ -267,7 +266,7 @@ class PartitionCheck:
                 self._progress(header.size)
                 yield position, header, fault
                 if self._following <= header.base_offset <= header.last_offset <= highest:
-                    self._following = header.next_offset  # as it says, whatever else is wrong with it
+                    self._following = header.next_offset  # even of a faulty batch
         except CorruptBatch:
             return
 
@@ -280,7 +279,7 @@ class PartitionCheck:
         return ""
 
     def _take(self, segment: _Segment, position: int, header: BatchHeader, data: bytes) -> None:
-        """What a sound batch says about what follows it."""
+        """Update epochs, producers and the next offset from a sound batch."""
         self._batches += 1
         self._has_gaps |= header.base_offset > self._following
         self._compare_snapshots(header.base_offset)
@@ -292,12 +291,12 @@ class PartitionCheck:
     def _take_epoch(self, segment: _Segment, position: int, header: BatchHeader) -> None:
         epoch = header.partition_leader_epoch
         known = self._epochs_in_batches
-        told = self._epochs_in_file.epoch_for_offset(header.base_offset) if self._epochs_in_file else UNDEFINED_EPOCH
-        if epoch != told and UNDEFINED_EPOCH not in (told, epoch) and not self._epochs_differ:
+        saved = self._epochs_in_file.epoch_for_offset(header.base_offset) if self._epochs_in_file else UNDEFINED_EPOCH
+        if epoch != saved and UNDEFINED_EPOCH not in (saved, epoch) and not self._epochs_differ:
             self._epochs_differ = True
-            self._find(segment.path, position, f"says leader epoch {epoch}, {LEADER_EPOCH_FILE} says {told}")
+            self._find(segment.path, position, f"has leader epoch {epoch}, {LEADER_EPOCH_FILE} has {saved}")
         if UNDEFINED_EPOCH < epoch < known.latest:
-            self._find(segment.path, position, f"says leader epoch {epoch} behind a batch of {known.latest}")
+            self._find(segment.path, position, f"has leader epoch {epoch} behind a batch with {known.latest}")
         elif epoch > known.latest:
             known.assign_unsaved(epoch, header.base_offset)
 
@@ -308,16 +307,16 @@ class PartitionCheck:
             return
         if entry is not None and entry.producer_epoch == header.producer_epoch and entry.batches:
             expected = entry.batches[-1].following_sequence
-            # Compaction takes batches away, and sequences with them.
+            # Compaction removes batches, and their sequence numbers.
             if header.base_sequence != expected and not self._has_gaps:
-                what = f"producer {header.producer_id} has sequence {header.base_sequence} where {expected} follows"
+                what = f"producer {header.producer_id} has sequence {header.base_sequence} where {expected} is expected"
                 self._find(segment.path, position, what)
         self._producers.update(header, header.base_offset, header.max_timestamp)
 
     # Snapshots of producers
 
     def _compare_snapshots(self, offset: int | None) -> None:
-        """Compare those at or before `offset` with what the batches say; at the end (None) all that are left."""
+        """Compare the snapshots at or before `offset` (None: all that are left) with the producers of the batches."""
         while self._snapshots:
             path = self._snapshots[0]
             at = int(path.name.removesuffix(SNAPSHOT_SUFFIX))
@@ -325,19 +324,19 @@ class PartitionCheck:
                 return
             del self._snapshots[0]
             data = encode_snapshot(each.to_snapshot() for each in self._producers.entries.values())
-            mend = partial(_write_snapshot, path, data)
+            repair = partial(_write_snapshot, path, data)
             try:
                 found = decode_snapshot(path.read_bytes())
             except CorruptSnapshotError as error:
-                self._find(path, None, str(error), mend)
+                self._find(path, None, str(error), repair)
                 continue
             fault = next(filter(None, (self._fault_of_entry(entry, at) for entry in found)), None)
             if fault is not None:
-                self._find(path, None, fault, mend)
+                self._find(path, None, fault, repair)
 
     def _fault_of_entry(self, found: SnapshotEntry, at: int) -> str:
         if found.last_offset >= at:
-            return f"tells of offset {found.last_offset} of producer {found.producer_id}"
+            return f"has offset {found.last_offset} of producer {found.producer_id}, which is behind the snapshot"
         known = self._producers.entries.get(found.producer_id)
         if known is None or not known.batches or known.producer_epoch != found.producer_epoch:
             return ""
@@ -350,7 +349,7 @@ class PartitionCheck:
 
 
 def _checked_bytes(fd: int, position: int, header: BatchHeader) -> tuple[bytes, str]:
-    # A length that is damaged may claim gigabytes: they are taken in a piece at a time before they are kept.
+    # A damaged length may claim gigabytes, so the checksum is computed piece by piece before the batch is read.
     if crc_of_range(fd, position + ATTRIBUTES_POSITION, position + header.size) != header.crc:
         return b"", "its checksum is not that of the batch"
     data = os.pread(fd, header.size, position)
@@ -376,12 +375,12 @@ def _remove(path: Path) -> str:
 
 def _write_index(path: Path, entries: bytes | bytearray) -> str:
     replace_file(path, bytes(entries))
-    return "made anew from the segment"
+    return "rebuilt from the segment"
 
 
 def _write_snapshot(path: Path, data: bytes) -> str:
     replace_file(path, data)
-    return "made anew from the batches"
+    return "rebuilt from the batches"
 
 
 def _cut(path: Path, position: int) -> str:

@@ -1,8 +1,8 @@
-"""Going through log directories that no broker has open, saying what is wrong, and mending what can be made anew.
+"""The check and repair of log directories that no broker has open.
 
-Owns the files that a directory has for all its logs, which directories are looked at, and what is said. Nothing that
-was flushed is cut: data that is damaged is told of and left. Must not know a broker. Counterpart in Kafka: none;
-DumpLogSegments looks at one file at a time.
+Owns the checks of files that a directory has for all its logs, and the output. A repair never cuts flushed bytes:
+damaged data is reported and left alone. Must not know a broker. Counterpart in Kafka: none, because DumpLogSegments
+checks one file at a time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,6 @@ from ottla.log.verify.partition import Finding, PartitionCheck
 from ottla.wire.types import TopicPartition
 
 _OFFSET_FILES = (RECOVERY_POINT_FILE, HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, CLEANER_OFFSET_FILE)
-_NOT_SERVED = ("-delete", "-future", "-stray")
 
 
 class NotALogDirectoryError(Exception):
@@ -36,25 +35,25 @@ class NotALogDirectoryError(Exception):
 
 
 class Summary(NamedTuple):
-    """What all of it came to."""
+    """The totals of a run."""
 
     logs: int
     batches: int
     findings: int
-    mended: int
+    repaired: int
 
     @property
     def is_sound(self) -> bool:
-        """Nothing is wrong, or not any more."""
-        return self.findings == self.mended
+        """Whether nothing is wrong, or everything is repaired."""
+        return self.findings == self.repaired
 
     def __str__(self) -> str:
         text = f"{self.logs} logs with {self.batches} batches: {self.findings} findings"
-        return f"{text}, {self.mended} of them mended" if self.mended else text
+        return f"{text}, {self.repaired} of them repaired" if self.repaired else text
 
 
 def size_of(paths: Sequence[Path]) -> int:
-    """How many bytes of batches there are to go through."""
+    """Return how many bytes of batches there are to check."""
     return sum(file.stat().st_size for path in paths for file in path.rglob(f"*{LOG_SUFFIX}"))
 
 
@@ -65,9 +64,9 @@ def verify(
     repair: bool = False,
     progress: Callable[[int], None] = lambda size: None,
 ) -> Summary:
-    """Go through log directories and directories of partitions, which are locked meanwhile.
+    """Check log directories and directories of partitions, and lock them meanwhile; return the totals.
 
-    `say` gets a line for each finding, and for what is done about it. DirectoryInUse where a broker has one;
+    `say` is called with a line for each finding and its repair. DirectoryInUse if a broker has a directory open;
     NotALogDirectoryError.
     """
     for path in paths:
@@ -76,7 +75,7 @@ def verify(
     parents = {path.absolute().parent if _is_partition(path) else path for path in paths}
     with ExitStack() as stack:
         for parent in parents:
-            # A broker makes the file of its lock: without one there is nobody to be locked out.
+            # Every broker creates the lock file, so without the file no broker has the directory open.
             if (parent / LOCK_FILE).exists():
                 stack.callback(DirectoryLocks([parent]).release)
         total = Summary(0, 0, 0, 0)
@@ -97,11 +96,8 @@ def _is_log_directory(path: Path) -> bool:
 
 
 def _partitions(directory: Path) -> list[Path]:
-    return sorted(
-        path
-        for path in directory.iterdir()
-        if path.is_dir() and parse_directory_name(path.name) is not None and not path.name.endswith(_NOT_SERVED)
-    )
+    """Return the logs that a start would serve: deleted, future and stray logs have other names."""
+    return sorted(path for path in directory.iterdir() if path.is_dir() and parse_directory_name(path.name) is not None)
 
 
 class _Directory:
@@ -120,11 +116,11 @@ class _Directory:
         self._say = say
         self._repair = repair
         self._progress = progress
-        self._findings = self._mended = 0
+        self._findings = self._repaired = 0
         self._is_clean = (directory / CLEAN_SHUTDOWN_FILE).exists()
 
     def run(self) -> Summary:
-        """Go through it."""
+        """Check all files; return the totals."""
         offsets = {name: self._read(name) for name in _OFFSET_FILES}
         self._read_meta_properties()
         ends: dict[TopicPartition, int] = {}
@@ -141,17 +137,17 @@ class _Directory:
             batches += outcome.batches
             ends[topic_partition] = outcome.end_offset
             for finding in outcome.findings:
-                self._tell(finding)
+                self._report(finding)
         for name, by_partition in offsets.items():
             self._compare(name, by_partition, ends)
-        return Summary(len(self._partitions), batches, self._findings, self._mended)
+        return Summary(len(self._partitions), batches, self._findings, self._repaired)
 
-    def _tell(self, finding: Finding) -> None:
+    def _report(self, finding: Finding) -> None:
         self._findings += 1
         line = str(finding)
-        if self._repair and finding.mend is not None:
-            line = f"{line}; {finding.mend()}"
-            self._mended += 1
+        if self._repair and finding.repair is not None:
+            line = f"{line}; {finding.repair()}"
+            self._repaired += 1
         elif self._repair:
             line = f"{line}; left as it is"
         self._say(line)
@@ -162,7 +158,7 @@ class _Directory:
             return read_offsets(path)
         except CorruptCheckpointError as error:
             readable = _readable_offsets(path)
-            self._tell(Finding(path, None, " ".join(str(error).split()), partial(_rewrite, path, readable)))
+            self._report(Finding(path, None, " ".join(str(error).split()), partial(_rewrite, path, readable)))
             return readable
 
     def _read_meta_properties(self) -> None:
@@ -172,10 +168,10 @@ class _Directory:
         except UnicodeDecodeError:
             found = {}
         if found is not None and not ("cluster.id" in found and ("broker.id" in found or "node.id" in found)):
-            self._tell(Finding(path, None, "does not say whose directory this is"))
+            self._report(Finding(path, None, "has no broker id or no cluster id"))
 
     def _compare(self, name: str, offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:
-        """No offset lies behind the end of its log, but after a crash that took what was not flushed."""
+        """Report offsets behind the end of their log. After a crash, high watermarks may lie there."""
         if name == HIGH_WATERMARK_FILE and not self._is_clean:
             return
         beyond = {key: offset for key, offset in offsets.items() if offset > ends.get(key, offset)}
@@ -183,11 +179,11 @@ class _Directory:
             path = self._directory / name
             listed = ", ".join(f"{key} {offset} (the log ends at {ends[key]})" for key, offset in beyond.items())
             right = {key: min(offset, ends.get(key, offset)) for key, offset in offsets.items()}
-            self._tell(Finding(path, None, f"goes beyond the end of {listed}", partial(_rewrite, path, right)))
+            self._report(Finding(path, None, f"goes beyond the end of {listed}", partial(_rewrite, path, right)))
 
 
 def _readable_offsets(path: Path) -> dict[TopicPartition, int]:
-    """What the lines say that can be read."""
+    """Return the offsets of all readable lines."""
     offsets = {}
     for line in path.read_text("utf-8", "replace").splitlines()[2:]:
         fields = line.split()
@@ -198,4 +194,4 @@ def _readable_offsets(path: Path) -> dict[TopicPartition, int]:
 
 def _rewrite(path: Path, offsets: Mapping[TopicPartition, int]) -> str:
     write_offsets(path, offsets)
-    return f"written anew with the {len(offsets)} offsets that can be told"
+    return f"rewritten with {len(offsets)} offsets"

@@ -1,4 +1,4 @@
-"""A cluster as a client sees it: its brokers, who leads what, and requests that reach whoever can answer them.
+"""A client's view of a cluster: brokers, leaders and coordinators, and requests to the broker that can answer them.
 
 Owns the connections, the metadata and the retries. Must not know what a request is for.
 Counterparts in Kafka: AdminMetadataManager, AdminApiDriver, Metadata.
@@ -33,7 +33,7 @@ GROUP: Final = 0
 TRANSACTION: Final = 1
 SHARE: Final = 2
 _KEYS_FROM: Final = 4
-"""The version of FindCoordinator from which it names several keys."""
+"""The first version of FindCoordinator with several keys."""
 ASK_ELSEWHERE: Final = frozenset(
     {
         ErrorCode.NOT_CONTROLLER,
@@ -49,11 +49,11 @@ ASK_ELSEWHERE: Final = frozenset(
         ErrorCode.LISTENER_NOT_FOUND,
     }
 )
-"""Errors that say: nothing was done, and the metadata is old or the broker is not ready."""
+"""Errors of a broker that did nothing, because the client's metadata is old or the broker is not ready."""
 
 
 class Node(NamedTuple):
-    """A broker at the listener that answers this client."""
+    """A broker, with the address of the listener that this client uses."""
 
     id: int
     host: str
@@ -65,7 +65,7 @@ class Node(NamedTuple):
 
 
 class Coordinator(NamedTuple):
-    """Whoever coordinates a group (`GROUP`), a transactional id (`TRANSACTION`) or a share partition (`SHARE`)."""
+    """The coordinator of a group (`GROUP`), a transactional id (`TRANSACTION`) or a share partition (`SHARE`)."""
 
     kind: int
     key: str
@@ -84,7 +84,7 @@ class _Controller:
 ANY: Final = _AnyBroker()
 CONTROLLER: Final = _Controller()
 Target = _AnyBroker | _Controller | Coordinator | int
-"""Whom to ask: `ANY`, `CONTROLLER`, a coordinator, or a broker by its id."""
+"""The receiver of a request: `ANY`, `CONTROLLER`, a coordinator, or a broker by its id."""
 
 
 class Client:
@@ -130,7 +130,7 @@ class Client:
         except trio.TooSlowError:
             raise errors.ConnectionFailedError(
                 f"{host}:{port}: the broker does not answer",
-                "Does the listener want the security.protocol that the client has?",
+                "Is security.protocol the listener's?",
             ) from None
         self._nursery.start_soon(connection.run)
         return connection
@@ -151,7 +151,7 @@ class Client:
         raise errors.ConnectionFailedError("; ".join(map(str, failed)), failed[-1].hint)
 
     async def dedicated(self, target: Target) -> Connection:
-        """Return a connection that nobody else uses, for requests that wait long. It ends with the client."""
+        """Return a connection for this caller alone, for requests that wait long. It ends with the client."""
         node = await self._node(target)
         return await self._connect(node.host, node.port)
 
@@ -180,7 +180,7 @@ class Client:
         return self._coordinators[wanted]
 
     async def find_coordinators(self, kind: int, keys: Sequence[str]) -> dict[int, list[str]]:
-        """Return which broker coordinates which of these. KafkaError if one of them has none."""
+        """Return the keys by the id of their coordinator. KafkaError if a key has no coordinator."""
         left = [key for key in keys if Coordinator(kind, key) not in self._coordinators]
         connection = await self._to_anybody()
         if connection.version_of(FindCoordinatorRequest) < _KEYS_FROM:
@@ -216,11 +216,11 @@ class Client:
         highest: int = 0x7FFF,
         timeout_seconds: float | None = None,
     ) -> R:
-        """Return the response, in the newest version between the two that both sides know.
+        """Return the response, in the newest version from `lowest` to `highest` that both sides know.
 
-        A broker that cannot be reached, or answers that another one is to be asked, is asked again until
-        `default.api.timeout.ms` is over. What other errors the response holds is the caller's to look at.
-        `timeout_seconds` is how long the broker itself may take, where that is more than a moment.
+        While no broker can be reached, or the response has an error of `ASK_ELSEWHERE`, the request is sent again
+        until `default.api.timeout.ms` is over. The caller checks the response for other errors. `timeout_seconds` is
+        the time that the broker itself may take.
         """
 
         async def attempt() -> R:
@@ -236,7 +236,7 @@ class Client:
         try:
             return await self.until_it_works(attempt, target)
         except _AskAgain as refused:
-            # Time is over, and the response says why.
+            # The time is over: the caller gets the response with its error.
             return cast(R, refused.response)
 
     async def _in_time(
@@ -266,7 +266,7 @@ class Client:
                         raise
                     last = error
                     if isinstance(error, errors.ConnectionFailedError) and not (self.nodes or self.is_patient):
-                        raise  # nobody of the cluster has answered yet: it is a matter of the address
+                        raise  # no broker has answered yet: the address may be wrong
                 self.forget(target)
                 await trio.sleep(pause)
         if last is not None:
@@ -282,7 +282,7 @@ class Client:
             pause = min(2 * pause, self.config.seconds("retry.backoff.max.ms"))
 
     def forget(self, target: Target) -> None:
-        """Find a coordinator or the controller anew the next time."""
+        """Forget a coordinator or the controller: the next request looks it up."""
         if isinstance(target, Coordinator):
             self._coordinators.pop(target, None)
         elif isinstance(target, _Controller):
@@ -290,24 +290,14 @@ class Client:
 
     # Metadata
 
-    async def metadata(
-        self, topics: Iterable[str] | None, *, ids: Iterable[bytes] = (), create: bool = False, authorized: bool = False
-    ) -> MetadataResponse:
-        """Return the brokers and some topics; all topics for None. A topic's error code is the caller's to look at."""
-        wanted = None
-        if topics is not None:
-            wanted = [MetadataRequestTopic(name=name) for name in topics]
-            wanted += [MetadataRequestTopic(name=None, topic_id=each) for each in ids]
-        request = MetadataRequest(
-            topics=wanted,
-            allow_auto_topic_creation=create,
-            include_topic_authorized_operations=authorized,
-        )
-        lowest = 12 if ids else 1
+    async def metadata(self, topics: Iterable[str] | None, *, create: bool = False) -> MetadataResponse:
+        """Return the brokers and some topics; all topics for None. The caller checks the error code of each topic."""
+        wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
 
         async def attempt() -> MetadataResponse:
             connection = await self.connection(ANY)
-            version = connection.version_of(MetadataRequest, lowest)
+            version = connection.version_of(MetadataRequest, 1)
             response = await self._in_time(connection, request, version, None)
             assert isinstance(response, MetadataResponse)
             return response
@@ -319,7 +309,7 @@ class Client:
         return response
 
     async def topics(self, names: Iterable[str] | None = None) -> dict[str, MetadataResponseTopic]:
-        """Return topics by name; all of them for None. KafkaError for the first one that cannot be described."""
+        """Return topics by name; all of them for None. KafkaError for the first topic that cannot be described."""
         found = {}
         for topic in (await self.metadata(names)).topics:
             check(topic.error_code, topic.name)
@@ -332,9 +322,9 @@ class Client:
         partitions: Iterable[TopicPartition],
         exchange: Callable[[int, Sequence[TopicPartition]], Awaitable[Mapping[TopicPartition, T | KafkaError]]],
     ) -> dict[TopicPartition, T | KafkaError]:
-        """Return a result for each partition, asking each leader once and others again when leaders change.
+        """Return a result for each partition: one call for each leader, and more calls when leaders change.
 
-        `exchange(broker_id, partitions)` asks one broker; brokers are asked at the same time.
+        `exchange(broker_id, partitions)` sends one request; the requests to several brokers run at the same time.
         """
         results: dict[TopicPartition, T | KafkaError] = {}
         left = list(dict.fromkeys(partitions))
@@ -370,14 +360,14 @@ class Client:
         return results
 
     async def leaders(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
-        """Return who leads each partition, or why nobody can be asked."""
+        """Return the leader of each partition, or the error for a partition without one."""
         known = await self.metadata(dict.fromkeys(each.topic for each in partitions))
         topics = {topic.name: topic for topic in known.topics}
         return {each: _leader(topics.get(each.topic), each.partition) for each in partitions}
 
 
 class _AskAgain(Exception):  # noqa: N818
-    """A response that says to ask another broker, or later."""
+    """A response with an error of `ASK_ELSEWHERE`."""
 
     def __init__(self, response: Response, code: int) -> None:
         super().__init__(str(code))
@@ -407,13 +397,13 @@ def find_partition(topic: MetadataResponseTopic, index: int) -> MetadataResponse
 
 
 def check(error_code: int, detail: str | None = None) -> None:
-    """Raise KafkaError unless the code says that nothing is wrong."""
+    """Raise KafkaError unless the code is NONE."""
     if error_code != ErrorCode.NONE:
         raise kafka_error(error_code, detail)
 
 
 def kafka_error(error_code: int, detail: str | None = None) -> KafkaError:
-    """Return the error for a code; a code of a later Kafka is an UNKNOWN_SERVER_ERROR that names it."""
+    """Return the error for a code; for a code of a later Kafka, UNKNOWN_SERVER_ERROR with the number in its text."""
     try:
         return KafkaError(ErrorCode(error_code), detail or "")
     except ValueError:
@@ -421,7 +411,7 @@ def kafka_error(error_code: int, detail: str | None = None) -> KafkaError:
 
 
 def error_codes(message: Struct) -> Iterator[int]:
-    """Yield all error codes in a response, its own one first."""
+    """Yield all error codes in a response, the top-level one first."""
     for name in message._defaults:
         value = getattr(message, name)
         if name == "error_code":
@@ -443,13 +433,13 @@ def _address(text: str) -> tuple[str, int]:
 
 @asynccontextmanager
 async def open_client(config: ClientConfig, *, is_patient: bool = False) -> AsyncIterator[Client]:
-    """Offer a client; its connections end with the block."""
+    """Yield a client; its connections end with the block."""
     failed: Exception | None = None
     async with trio.open_nursery() as nursery:
         try:
             yield Client(config, nursery, is_patient=is_patient)
         except Exception as error:
-            # Raised behind the nursery, which would wrap it in a group.
+            # Raised after the nursery, because the nursery would wrap it in a group.
             failed = error
         nursery.cancel_scope.cancel()
     if failed is not None:

@@ -1,6 +1,6 @@
 """Kafka's client properties: declared once, read from files, profiles and options.
 
-Owns the keys that every client shares. Must not know what a command does with a connection.
+Owns the keys that all clients share. Must not know what a command does with a connection.
 Counterparts in Kafka: CommonClientConfigs, SslConfigs, SaslConfigs, AdminClientConfig.
 """
 
@@ -27,8 +27,8 @@ def _key(name: str, kind: ConfigType, default: Any, doc: str, validator: Any = N
 
 KEYS: Final = ConfigDef(
     [
-        _key("bootstrap.servers", ConfigType.LIST, ("localhost:9092",), "Addresses at which to find the cluster."),
-        _key("client.id", ConfigType.STRING, "ottla", "The name by which brokers know the client."),
+        _key("bootstrap.servers", ConfigType.LIST, ("localhost:9092",), "Addresses of brokers to connect to first."),
+        _key("client.id", ConfigType.STRING, "ottla", "The client's name in requests."),
         _key(
             "security.protocol",
             ConfigType.STRING,
@@ -94,7 +94,7 @@ KEYS: Final = ConfigDef(
         ),
         _key("sasl.jaas.config", ConfigType.PASSWORD, _NO_SECRET, "The login module with the user and the password."),
         # Consumers and producers
-        _key("acks", ConfigType.STRING, "all", "Who must have a record.", OneOf("all", "-1", "0", "1")),
+        _key("acks", ConfigType.STRING, "all", "The replicas that must have a record.", OneOf("all", "-1", "0", "1")),
         _key(
             "compression.type",
             ConfigType.STRING,
@@ -102,19 +102,19 @@ KEYS: Final = ConfigDef(
             "The codec of produced batches.",
             OneOf("none", "gzip", "snappy", "lz4", "zstd"),
         ),
-        _key("enable.idempotence", ConfigType.BOOLEAN, True, "Whether a retry may append a record twice."),
-        _key("batch.size", ConfigType.INT, 16_384, "Bytes that a batch may have.", at_least(0)),
+        _key("enable.idempotence", ConfigType.BOOLEAN, True, "Whether a retried record is appended only once."),
+        _key("batch.size", ConfigType.INT, 16_384, "The largest batch in bytes.", at_least(0)),
         _key("linger.ms", ConfigType.LONG, 5, "How long a batch waits for more records.", at_least(0)),
-        _key("max.request.size", ConfigType.INT, 1_048_576, "Bytes that a produce request may have.", at_least(0)),
-        _key("buffer.memory", ConfigType.LONG, 33_554_432, "Bytes of records that may wait.", at_least(0)),
-        _key("delivery.timeout.ms", ConfigType.INT, 120_000, "How long a record may wait.", at_least(0)),
+        _key("max.request.size", ConfigType.INT, 1_048_576, "The largest produce request in bytes.", at_least(0)),
+        _key("buffer.memory", ConfigType.LONG, 33_554_432, "Bytes of records that may be unsent.", at_least(0)),
+        _key("delivery.timeout.ms", ConfigType.INT, 120_000, "How long delivering a record may take.", at_least(0)),
         _key("max.block.ms", ConfigType.LONG, 60_000, "How long a producer waits for room or metadata.", at_least(0)),
         _key("retries", ConfigType.INT, 2_147_483_647, "How often a batch is sent again.", at_least(0)),
         _key(
             "max.in.flight.requests.per.connection",
             ConfigType.INT,
             5,
-            "Produce requests to a broker that may wait for their response.",
+            "The most produce requests to a broker without a response.",
             at_least(1),
         ),
         _key("transactional.id", ConfigType.STRING, _NO_VALUE, "The name of the producer's transactions."),
@@ -124,28 +124,28 @@ KEYS: Final = ConfigDef(
             "partition.assignment.strategy",
             ConfigType.LIST,
             ("range",),
-            "How partitions are shared out in a group, best first: range, roundrobin, or the name of Kafka's class.",
+            "Assignors of a group's partitions, best first: range, roundrobin, or the name of Kafka's class.",
         ),
-        _key("session.timeout.ms", ConfigType.INT, 45_000, "How long a member may be silent.", at_least(1)),
-        _key("heartbeat.interval.ms", ConfigType.INT, 3_000, "How often a member reports.", at_least(1)),
+        _key("session.timeout.ms", ConfigType.INT, 45_000, "How long a member may send no heartbeat.", at_least(1)),
+        _key("heartbeat.interval.ms", ConfigType.INT, 3_000, "The time between two heartbeats.", at_least(1)),
         _key("max.poll.interval.ms", ConfigType.INT, 300_000, "How long a rebalance may take.", at_least(1)),
         _key("max.poll.records", ConfigType.INT, 500, "Records that one poll returns.", at_least(1)),
         _key("enable.auto.commit", ConfigType.BOOLEAN, True, "Whether offsets are committed as records are read."),
-        _key("auto.commit.interval.ms", ConfigType.INT, 5_000, "How often that happens.", at_least(0)),
+        _key("auto.commit.interval.ms", ConfigType.INT, 5_000, "The time between two automatic commits.", at_least(0)),
         _key(
             "auto.offset.reset",
             ConfigType.STRING,
             "latest",
-            "Where to begin without a committed offset.",
+            "The offset to begin at without a committed one.",
             OneOf("earliest", "latest", "none"),
         ),
         _key("isolation.level", ConfigType.STRING, "read_uncommitted", "Which records of transactions are read.",
              OneOf("read_committed", "read_uncommitted")),
-        _key("fetch.min.bytes", ConfigType.INT, 1, "Bytes for which a broker waits.", at_least(0)),
-        _key("fetch.max.bytes", ConfigType.INT, 52_428_800, "Bytes that a response may have.", at_least(0)),
-        _key("fetch.max.wait.ms", ConfigType.INT, 500, "How long a broker waits for these.", at_least(0)),
-        _key("max.partition.fetch.bytes", ConfigType.INT, 1_048_576, "Bytes of one partition.", at_least(0)),
-        _key("client.rack", ConfigType.STRING, "", "Where the client is."),
+        _key("fetch.min.bytes", ConfigType.INT, 1, "Bytes that a broker waits for before it answers.", at_least(0)),
+        _key("fetch.max.bytes", ConfigType.INT, 52_428_800, "The most bytes of records in a response.", at_least(0)),
+        _key("fetch.max.wait.ms", ConfigType.INT, 500, "How long a broker waits for fetch.min.bytes.", at_least(0)),
+        _key("max.partition.fetch.bytes", ConfigType.INT, 1_048_576, "The most bytes of one partition.", at_least(0)),
+        _key("client.rack", ConfigType.STRING, "", "The client's rack."),
         _key("allow.auto.create.topics", ConfigType.BOOLEAN, True, "Whether reading creates a topic."),
         _key("receive.buffer.bytes", ConfigType.INT, 65_536, "The socket's buffer; -1: the system's.", Between(-1)),
     ]
@@ -153,12 +153,12 @@ KEYS: Final = ConfigDef(
 
 
 class ClientConfig:
-    """Parsed client properties. `texts` holds what was given, `values` every declared key with its default."""
+    """Parsed client properties. `texts` holds the given ones as text, `values` all declared keys with defaults."""
 
     __slots__ = ("texts", "values")
 
     def __init__(self, texts: Mapping[str, str]) -> None:
-        """Parse the declared keys. ConfigError names the first one that cannot stand."""
+        """Parse the declared keys. ConfigError names the first invalid one."""
         self.texts = dict(texts)
         self.values: Mapping[str, Any] = KEYS.parse_all(self.texts)
 
@@ -166,7 +166,7 @@ class ClientConfig:
         return self.values[name]
 
     def seconds(self, name: str) -> float:
-        """Return a key in milliseconds as seconds."""
+        """Return the value of a key in milliseconds as seconds."""
         return float(self.values[name]) / 1000
 
     @property
@@ -181,7 +181,7 @@ class ClientConfig:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Return the keys of a properties file, with `${env:NAME}` and `${file:PATH[:KEY]}` replaced by what they name."""
+    """Return the keys of a properties file, with `${env:NAME}` and `${file:PATH[:KEY]}` resolved."""
     try:
         return {key: resolve_references(key, value) for key, value in raw_properties(path).items()}
     except OSError as error:
@@ -189,7 +189,7 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def raw_properties(path: Path) -> dict[str, str]:
-    """Return the keys of a properties file as they stand. OSError if it cannot be read."""
+    """Return the keys of a properties file, references unresolved. OSError if the file cannot be read."""
     import javaproperties
 
     try:

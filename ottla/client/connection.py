@@ -1,6 +1,6 @@
-"""One connection to a broker: TLS, SASL, versions, and requests whose responses come in their order.
+"""One connection to a broker: TLS, SASL, versions, and requests whose responses come in request order.
 
-Owns the stream and whoever waits for a response. Must not know which broker to ask, nor when to ask again.
+Owns the stream and the pending requests. Must not know which broker to ask, nor when to retry.
 Counterparts in Kafka: NetworkClient, SaslClientAuthenticator.
 """
 
@@ -27,10 +27,10 @@ from ottla.wire.schema import Request, Response
 
 _MOST_BYTES: Final = (1 << 31) - 1
 _MOST_BYTES_AT_FIRST: Final = 1 << 20
-"""No greeting is larger, and the first bytes of TLS or HTTP read as a size that is."""
+"""No response before `run` is larger. The first four bytes of TLS or HTTP are a larger number."""
 _SOFTWARE: Final = "ottla"
 _API_VERSIONS: Final = (4, 3, 0)
-"""Versions to try in turn: a broker that lacks one answers UNSUPPORTED_VERSION."""
+"""Versions to try in turn, because a broker that lacks a version answers UNSUPPORTED_VERSION."""
 
 
 class VersionRange(NamedTuple):
@@ -73,9 +73,6 @@ class Connection:
     def __init__(self, stream: trio.abc.Stream, where: str, config: ClientConfig, security: Security) -> None:
         self.where = where
         self.api_versions: Mapping[int, VersionRange] = {}
-        self.finalized_features: Mapping[str, int] = {}
-        self.supported_features: Mapping[str, VersionRange] = {}
-        self.features_epoch = -1
         self.is_closed = False
         self._stream = stream
         self._config = config
@@ -88,7 +85,7 @@ class Connection:
     # Requests
 
     def version_of(self, request: type[Request], lowest: int = 0, highest: int = 0x7FFF) -> int:
-        """Return the newest version between the two that both sides know. UnsupportedRequestError if there is none."""
+        """Return the newest version in the range that both sides know. UnsupportedRequestError if there is none."""
         offered = self.api_versions.get(request.api_key)
         if offered is None:
             name = request.api_key.name
@@ -98,16 +95,16 @@ class Connection:
                 return version
         raise errors.UnsupportedRequestError(
             f"{self.where}: the broker offers {request.api_key.name} in versions {offered.lowest} to "
-            f"{offered.highest}, and this takes {max(lowest, request.versions.lowest)} or another one",
+            f"{offered.highest}, but the client needs {max(lowest, request.versions.lowest)} or another one",
             request.api_key.name,
         )
 
     async def send(self, request: Request, version: int) -> Response:
-        """Return the response. The caller bounds the time; a response that comes too late is dropped."""
+        """Return the response. The caller sets the timeout; a response after that is dropped."""
         return await (await self.post(request, version)).result()
 
     async def post(self, request: Request, version: int) -> Pending:
-        """Send a request and return its pending response, because the next request may follow before that comes."""
+        """Send a request and return its pending response, because the next request may be sent before that comes."""
         async with self._sending:
             if self.is_closed:
                 raise errors.closed(self.where, self._config.uses_sasl)
@@ -125,7 +122,7 @@ class Connection:
         try:
             await self._stream.send_all(data)
         except BaseException as error:
-            # A part of the request may be sent, so nothing else can follow it.
+            # A part of the request may be sent, so no other request can follow.
             self._end(errors.closed(self.where, self._config.uses_sasl))
             if isinstance(error, (trio.BrokenResourceError, trio.ClosedResourceError)):
                 raise errors.closed(self.where, self._config.uses_sasl) from error
@@ -136,7 +133,7 @@ class Connection:
         return self._correlation_id
 
     async def run(self) -> None:
-        """Hand responses to whoever waits for them until the connection ends."""
+        """Complete pending requests with their responses until the connection ends."""
         try:
             while not self.is_closed:
                 try:
@@ -150,7 +147,7 @@ class Connection:
     async def _take_one(self) -> None:
         frame = await self._frame()
         if not self._waiting:
-            raise errors.ClientError(f"{self.where}: a response that nobody waits for")
+            raise errors.ClientError(f"{self.where}: the broker sent a response without a request")
         waiting = self._waiting.popleft()
         if not waiting.is_abandoned:
             try:
@@ -166,10 +163,12 @@ class Connection:
             correlation_id, response = decode_response(frame, waiting.request_type, waiting.version)
         except DecodeError as error:
             raise errors.ClientError(
-                f"{self.where}: a response to {waiting.request_type.__name__} that cannot be read: {error}"
+                f"{self.where}: the response to {waiting.request_type.__name__} cannot be read: {error}"
             ) from error
         if correlation_id != waiting.correlation_id:
-            raise errors.ClientError(f"{self.where}: response {correlation_id} to request {waiting.correlation_id}")
+            raise errors.ClientError(
+                f"{self.where}: the broker sent response {correlation_id} to request {waiting.correlation_id}"
+            )
         return response
 
     async def _frame(self) -> memoryview:
@@ -202,14 +201,14 @@ class Connection:
             waiting.done.set()
 
     async def close(self) -> None:
-        """Close the stream; whoever waits for a response gets an error."""
+        """Close the stream and fail the pending requests."""
         self._end(errors.closed(self.where, self._config.uses_sasl))
         await trio.aclose_forcefully(self._stream)
 
-    # The beginning, before `run`
+    # Before `run`
 
     async def greet(self) -> None:
-        """Ask for the broker's versions, and authenticate if the properties say so."""
+        """Request the broker's versions, and authenticate if the properties say so."""
         self._take_versions(await self._first_answer())
         if self._mechanism is not None:
             await self._authenticate(self._mechanism())
@@ -228,16 +227,13 @@ class Connection:
             if answer.error_code == ErrorCode.NONE:
                 return answer
             if answer.error_code != ErrorCode.UNSUPPORTED_VERSION:
-                raise errors.ClientError(f"{self.where}: ApiVersions is answered {ErrorCode(answer.error_code).name}")
+                raise errors.ClientError(
+                    f"{self.where}: the broker answered ApiVersions with {ErrorCode(answer.error_code).name}"
+                )
         raise errors.UnsupportedRequestError(f"{self.where}: the broker knows no version of ApiVersions")
 
     def _take_versions(self, answer: ApiVersionsResponse) -> None:
         self.api_versions = {each.api_key: VersionRange(each.min_version, each.max_version) for each in answer.api_keys}
-        self.supported_features = {
-            each.name: VersionRange(each.min_version, each.max_version) for each in answer.supported_features
-        }
-        self.finalized_features = {each.name: each.max_version_level for each in answer.finalized_features}
-        self.features_epoch = answer.finalized_features_epoch
 
     async def _authenticate(self, mechanism: Mechanism) -> None:
         name = self._config["sasl.mechanism"]
@@ -246,7 +242,7 @@ class Connection:
         if handshake.error_code != ErrorCode.NONE:
             offered = ", ".join(handshake.mechanisms) or "none"
             raise errors.AuthenticationError(
-                f"{self.where}: the listener does not take sasl.mechanism={name}; it takes {offered}"
+                f"{self.where}: the listener does not accept sasl.mechanism={name}; it accepts {offered}"
             )
         message: bytes | None = mechanism.first()
         version = self.version_of(SaslAuthenticateRequest)
@@ -261,18 +257,18 @@ class Connection:
                 raise errors.AuthenticationError(f"{self.where}: {error}") from error
 
     async def _exchange(self, request: Request, version: int) -> Response:
-        """Send a request and take its response, while nobody else does."""
+        """Return the response to a request; only before `run`, because `run` also reads the stream."""
         waiting = Pending(type(request), version, self._next_correlation_id())
         await self._write(encode_request(version, waiting.correlation_id, self._config["client.id"], request))
         frame = await self._frame()
         if request.api_key == ApiKey.API_VERSIONS and bytes(frame[4:6]) == b"\x00\x23":
-            # Older than the version that was asked: the answer is of version 0.
+            # UNSUPPORTED_VERSION: the broker answers in version 0.
             waiting.version = 0
         return self._decoded(frame, waiting)
 
 
 async def connect(host: str, port: int, config: ClientConfig, security: Security) -> Connection:
-    """Return a connection that is ready for requests. The caller must run it."""
+    """Return a connection that is ready for requests. The caller must call `run`."""
     where = f"{host}:{port}"
     stream: trio.abc.Stream = await _open(host, port, config)
     try:
@@ -289,7 +285,7 @@ async def connect(host: str, port: int, config: ClientConfig, security: Security
 
 
 async def _open(host: str, port: int, config: ClientConfig) -> trio.SocketStream:
-    """Try all addresses of a host, one after the other, as Kafka's clients do."""
+    """Return a stream to the first address of a host that accepts a connection, as Kafka's clients do."""
     try:
         found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError, OverflowError) as error:
@@ -306,7 +302,7 @@ async def _open(host: str, port: int, config: ClientConfig) -> trio.SocketStream
             reason = f"no connection within {timeout_seconds:g} s"
             sock.close()
         except OSError as error:
-            # trio puts the address into the text; the number is the system's.
+            # Not str(error), because trio adds the address to the text.
             reason = os.strerror(error.errno) if error.errno else str(error)
             sock.close()
         except BaseException:

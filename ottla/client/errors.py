@@ -1,6 +1,6 @@
-"""What can go wrong between a client and a cluster, in words that an operator can act on.
+"""Errors between a client and a cluster, in words that an operator can act on.
 
-Owns the texts. Must not know a socket. An error code in a response is a `KafkaError`, not one of these.
+Owns the texts. Must not know a socket. An error code in a response is a `KafkaError`, not a `ClientError`.
 """
 
 import ssl
@@ -12,7 +12,7 @@ _HTTP: Final = int.from_bytes(b"HTTP", "big")
 
 
 class ClientError(Exception):
-    """The cluster cannot be asked, or does not answer. The text is one line; `hint` says what to look at."""
+    """The cluster cannot be reached, or does not answer. The text is one line; `hint` says what to check."""
 
     def __init__(self, text: str, hint: str = "") -> None:
         super().__init__(text)
@@ -24,11 +24,11 @@ class ConnectionFailedError(ClientError):
 
 
 class AuthenticationError(ClientError):
-    """The broker does not accept who the client says to be, or the other way round. A retry is of no use."""
+    """The broker does not accept the client's identity, or the client the broker's. A retry does not help."""
 
 
 class UnsupportedRequestError(ClientError):
-    """The broker does not know a request, or knows no version of it that will do. `api` is the request's name."""
+    """The broker lacks a request, or each version of it that the client needs. `api` is the request's name."""
 
     def __init__(self, text: str, api: str = "") -> None:
         super().__init__(text)
@@ -55,29 +55,29 @@ def unreachable(host: str, port: int, addresses: str, reason: str) -> Connection
 
 
 def not_kafka(where: str, size: int) -> ConnectionFailedError:
-    """Return the error for an answer that is no frame, whose first four bytes read as `size`."""
+    """Return the error for an answer that is not a frame; its first four bytes are the number `size`."""
     if (size >> 24) & 0xFF == _TLS_ALERT and (size >> 16) & 0xFF == _TLS_MAJOR:
         return ConnectionFailedError(
-            f"{where}: the listener speaks TLS, and security.protocol is one without TLS",
+            f"{where}: the listener speaks TLS, but security.protocol is one without TLS",
             "Set security.protocol to SSL or SASL_SSL.",
         )
     if size == _HTTP:
-        return ConnectionFailedError(f"{where}: a web server answers there, not a Kafka broker", "Check the port.")
-    return ConnectionFailedError(f"{where}: what answers there is not a Kafka broker", "Check the port.")
+        return ConnectionFailedError(f"{where}: a web server answers, not a Kafka broker", "Check the port.")
+    return ConnectionFailedError(f"{where}: the server is not a Kafka broker", "Check the port.")
 
 
 def closed_at_once(where: str, uses_tls: bool, uses_sasl: bool) -> ConnectionFailedError:
     """Return the error for a connection that ends before the first answer."""
     if uses_tls or uses_sasl:
-        hint = "Does the listener want the security.protocol that the client has?"
+        hint = "Is security.protocol the listener's?"
     else:
-        hint = "The listener may want TLS or SASL: is security.protocol the listener's?"
+        hint = "The listener may need TLS or SASL: is security.protocol the listener's?"
     return ConnectionFailedError(f"{where}: the connection was closed before the first answer", hint)
 
 
 def closed(where: str, uses_sasl: bool) -> ConnectionFailedError:
-    """Return the error for a connection that ends in the middle."""
-    hint = "" if uses_sasl else "If it happens every time, the listener may want SASL."
+    """Return the error for a connection that ends after the first answer."""
+    hint = "" if uses_sasl else "If it happens every time, the listener may need SASL."
     return ConnectionFailedError(f"{where}: the broker closed the connection", hint)
 
 
@@ -91,30 +91,29 @@ def tls_failed(where: str, error: ssl.SSLError | OSError) -> ClientError:
     reason = getattr(error, "reason", None) or str(error)
     if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"):
         return ConnectionFailedError(
-            f"{where}: the listener does not speak TLS, and security.protocol asks for it",
+            f"{where}: the listener does not speak TLS, but security.protocol is one with TLS",
             "Set security.protocol to PLAINTEXT or SASL_PLAINTEXT.",
         )
     if "ALERT" in reason or "CERTIFICATE" in reason:
         return AuthenticationError(
-            f"{where}: the broker refuses the TLS connection: {reason}",
-            "Does the listener want a client certificate (ssl.keystore.location)?",
+            f"{where}: the broker refused the TLS connection: {reason}",
+            "Does the listener need a client certificate (ssl.keystore.location)?",
         )
     if "EOF" in reason or isinstance(error, ConnectionError):
         return ConnectionFailedError(
-            f"{where}: the broker hung up during the TLS handshake",
+            f"{where}: the broker closed the connection during the TLS handshake",
             "The listener may not speak TLS: is security.protocol the listener's?",
         )
     return ConnectionFailedError(
-        f"{where}: the TLS handshake failed: {reason}", "Is there a listener of TLS at this port?"
+        f"{where}: the TLS handshake failed: {reason}", "Is the listener at this port one with TLS?"
     )
 
 
 def advertised(broker: str, bootstrap: str, error: ClientError) -> ClientError:
-    """Return the error for a broker that the cluster names and that cannot be reached, though `bootstrap` can."""
+    """Return the error for a broker that cannot be reached at the address from the metadata of `bootstrap`."""
     if broker in bootstrap.split(","):
         return error
     return type(error)(
         str(error),
-        f"{bootstrap} answers, and names this address: the broker's advertised.listeners must be one that clients "
-        "can reach.",
+        f"{bootstrap} named this address: the broker's advertised.listeners must be an address that clients can reach.",
     )

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 async def gather(calls: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
-    """Return the results in the order of the calls. The first error ends all calls, and is raised without a group."""
+    """Return the results in the order of the calls. The first error cancels all calls and is raised ungrouped."""
     results: dict[int, T] = {}
     failed: list[Exception] = []
 

@@ -1,19 +1,19 @@
 """The lag of a group in a partition: in records, and in seconds.
 
-PURE: plain values in, numbers out, because commands, metrics and console show one and the same lag. Must not know how
-offsets and timestamps are found. Counterpart in Kafka: the column LAG of ConsumerGroupCommand, which knows no seconds.
+PURE: plain values in, numbers out, because commands, metrics and console show the same lag. Must not know how offsets
+and timestamps are found. Counterpart in Kafka: the column LAG of ConsumerGroupCommand, which has no seconds.
 """
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 NOTHING_UNREAD: Final = -2
-"""In place of a timestamp: behind the committed offset there are markers of transactions, and no record."""
+"""In place of a timestamp: after the committed offset there are transaction markers, and no record."""
 _MS: Final = 1000
 
 
 class Lag(NamedTuple):
-    """A lag; None is unknown."""
+    """A lag; None: unknown."""
 
     records: int | None
     seconds: float | None
@@ -26,10 +26,10 @@ def lag_of(
     first_unread_ms: int | None,
     now_ms: int,
 ) -> Lag:
-    """Return the lag of a group that reads on at `committed`, in a log that ends before `log_end`.
+    """Return the lag of a group that continues at `committed`, in a log that ends before `log_end`.
 
     `first_unread_ms` is the timestamp of the first record at or after `committed`. The lag in seconds is the age of
-    that record: 0 without lag, and unknown if retention removed the record or nobody gave it a timestamp.
+    that record: 0 without lag, and unknown if retention removed the record or the record has no timestamp.
     """
     if committed is None or log_end is None:
         return Lag(None, None)
@@ -42,7 +42,7 @@ def lag_of(
 
 
 def total(lags: Iterable[Lag]) -> Lag:
-    """Return all records of several partitions together, and the largest lag in seconds of those that are known."""
+    """Return the lag of several partitions: the sum of their records, and the largest known lag in seconds."""
     found = list(lags)
     records = [each.records for each in found if each.records is not None]
     seconds = [each.seconds for each in found if each.seconds is not None]

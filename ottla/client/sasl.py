@@ -1,6 +1,6 @@
 """The client's side of SASL: PLAIN and SCRAM as state machines over bytes.
 
-Owns what is sent and which answers are believed. Must not know a connection.
+Owns the messages and the check of the broker's proof. Must not know a connection.
 Counterparts in Kafka: PlainSaslClient, ScramSaslClient, ScramFormatter.
 """
 
@@ -13,25 +13,25 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 _LEAST_ITERATIONS: Final = 4096
-"""RFC 7677. A broker that announces fewer makes passwords cheap to guess."""
+"""The least of RFC 7677. With fewer iterations a false broker could guess the password from the proof."""
 _MOST_ITERATIONS: Final = 1_000_000
-"""More would keep the client busy for seconds, at the word of whoever answers."""
+"""With more iterations any server could keep the client busy for seconds."""
 _HASHES: Final[Mapping[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 
 class SaslError(Exception):
-    """The broker's answer is not one that proves its identity, or is not of the mechanism."""
+    """The broker's answer does not prove its identity, or is not a message of the mechanism."""
 
 
 class Mechanism(Protocol):
     """One authentication."""
 
     def first(self) -> bytes:
-        """Return what the client sends first."""
+        """Return the client's first message."""
         ...
 
     def next(self, challenge: bytes) -> bytes | None:
-        """Return the reply to a challenge; None if the authentication is over. SaslError for a bad challenge."""
+        """Return the reply to a challenge; None at the end of the authentication. SaslError for a bad challenge."""
         ...
 
 
@@ -46,7 +46,7 @@ class Plain:
         return self._message
 
     def next(self, challenge: bytes) -> bytes | None:
-        """Accept any answer: an error comes as an error code."""
+        """Accept any answer, because an error comes as an error code."""
         return None
 
 
@@ -76,10 +76,10 @@ class Scram:
         return f"n,,{self._first_bare}".encode()
 
     def next(self, challenge: bytes) -> bytes | None:
-        """Return the proof for the server's first message; None after its second one, once that is checked."""
+        """Return the proof for the server's first message; check its second message and return None."""
         fields = _fields(challenge)
         if "e" in fields:
-            raise SaslError(f"the broker refuses the authentication: {fields['e']}")
+            raise SaslError(f"the broker refused the authentication: {fields['e']}")
         if not self._server_signature:
             return self._proof(challenge, fields)
         if not hmac.compare_digest(_decoded(fields, "v"), self._server_signature):
@@ -112,7 +112,7 @@ def _fields(message: bytes) -> dict[str, str]:
     try:
         parts = [part.partition("=") for part in message.decode("utf-8").split(",")]
     except UnicodeDecodeError:
-        raise SaslError("the broker's message is not a text in UTF-8") from None
+        raise SaslError("the broker's message is not UTF-8 text") from None
     return {name: value for name, equals, value in parts if equals}
 
 

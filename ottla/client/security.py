@@ -1,4 +1,4 @@
-"""How a client proves who it is: the TLS context and the SASL mechanism that its properties ask for.
+"""A client's security: the TLS context and the SASL mechanism of its properties.
 
 Owns the reading of stores and of `sasl.jaas.config`. Must not know a connection.
 Counterparts in Kafka: DefaultSslEngineFactory, JaasContext.
@@ -23,15 +23,15 @@ _MAGIC: Final = {b"\xfe\xed": "JKS", b"\x30": "PKCS12"}
 
 
 class Security(NamedTuple):
-    """What secures each connection of a client; None where nothing does."""
+    """The TLS context and the SASL mechanism of each connection; None: without TLS or SASL."""
 
     tls: ssl.SSLContext | None
     mechanism: Callable[[], Mechanism] | None
-    """Begins an authentication."""
+    """Called for each authentication."""
 
 
 def read_security(config: ClientConfig) -> Security:
-    """Return what the properties ask for, with the stores read. ConfigError names the key that cannot be honoured."""
+    """Return the security of the properties, with the stores read. ConfigError names the invalid key."""
     tls = _tls_context(config) if config.uses_tls else None
     return Security(tls, _mechanism(config) if config.uses_sasl else None)
 
@@ -102,7 +102,7 @@ def _identify(context: ssl.SSLContext, config: ClientConfig) -> None:
     chain: Password | None = config["ssl.keystore.certificate.chain"]
     location: str | None = config["ssl.keystore.location"]
     secret: Password | None = config["ssl.key.password"]
-    # Without a password OpenSSL would ask for it on the terminal.
+    # With None, OpenSSL would ask for a password on the terminal.
     password = "" if secret is None else secret.value
     if key is not None or chain is not None:
         if key is None or chain is None:
@@ -116,7 +116,7 @@ def _identify(context: ssl.SSLContext, config: ClientConfig) -> None:
 
 
 def _pem(key: str, path: str) -> str:
-    """Return the path of a store after a look at its first bytes, because its name and type say little."""
+    """Return the path of a store. ConfigError for a JKS or PKCS12 store, which is recognized by its first bytes."""
     try:
         with Path(path).open("rb") as file:
             start = file.read(2)
@@ -125,7 +125,7 @@ def _pem(key: str, path: str) -> str:
     kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
     if kind:
         raise ConfigError(
-            f"{key}: {path} is a {kind} store, and Ottla's client reads PEM. Convert it, for example with "
+            f"{key}: {path} is a {kind} store, but Ottla's client reads PEM. Convert it, for example with "
             "`keytool -importkeystore ... -deststoretype PKCS12` and `openssl pkcs12 -in ... -out ...`"
         )
     return path
@@ -133,7 +133,7 @@ def _pem(key: str, path: str) -> str:
 
 @contextmanager
 def _as_file(text: str) -> Iterator[str]:
-    """Offer text under a path, because OpenSSL reads keys from files only. Nothing is written to a disk."""
+    """Yield a path that holds the text, because OpenSSL reads keys from files only. The disk stays untouched."""
     descriptor = os.memfd_create("pem")
     try:
         os.write(descriptor, text.encode())

@@ -1,4 +1,4 @@
-"""Tasks that run beside a block of code and end with it, and what they wait for.
+"""Background tasks of a block of code, and the events that tasks wait for.
 
 Owns the nursery around the block. Must not know what the tasks do.
 """
@@ -11,13 +11,13 @@ import trio
 
 @asynccontextmanager
 async def background() -> AsyncIterator[trio.Nursery]:
-    """Offer a nursery that is cancelled with the end of the block. An exception of the block is raised as it is."""
+    """Yield a nursery that is cancelled at the end of the block. The block's exception is raised ungrouped."""
     failed: Exception | None = None
     async with trio.open_nursery() as nursery:
         try:
             yield nursery
         except Exception as error:
-            # Raised behind the nursery, which would wrap it in a group.
+            # Raised after the nursery, because the nursery would wrap it in a group.
             failed = error
         nursery.cancel_scope.cancel()
     if failed is not None:
@@ -25,7 +25,7 @@ async def background() -> AsyncIterator[trio.Nursery]:
 
 
 class Signal:
-    """What happens again and again: any number of tasks wait for the next time."""
+    """A repeated event: any number of tasks wait for the next `notify`."""
 
     __slots__ = ("_event",)
 
@@ -43,7 +43,7 @@ class Signal:
 
 
 class Latch:
-    """What one task has to look at: `set` is remembered until `wait` returns."""
+    """An event for one task: `set` is remembered until `wait` returns."""
 
     __slots__ = ("_event",)
 
@@ -51,11 +51,11 @@ class Latch:
         self._event = trio.Event()
 
     def set(self) -> None:
-        """Let `wait` return, now or the next time."""
+        """Let the current `wait` return, or the next one."""
         self._event.set()
 
     async def wait(self, until: float) -> None:
-        """Wait for `set`, or for a time of trio's clock."""
+        """Wait for `set`, or until a time of trio's clock."""
         with trio.move_on_at(until):
             await self._event.wait()
         self._event = trio.Event()

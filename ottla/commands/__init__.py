@@ -1,5 +1,5 @@
-"""What the commands of `ottla` do, but for those of `scripts`: each module has one command and no option parsing.
+"""The commands of `ottla` that are not in `scripts`: one module for each command, without option parsing.
 
-`cli` imports these late, so that `ottla --help` loads no broker. `serving`, beside this room, runs a broker in this
-process, because `embedded` needs it too.
+`cli` imports these modules late, so `ottla --help` loads no broker. `serving`, which runs a broker in this process,
+lies beside this room, because `embedded` calls it too.
 """

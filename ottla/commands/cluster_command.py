@@ -1,7 +1,4 @@
-"""`ottla cluster up`, beside the commands for any cluster in `scripts/cluster.py`.
-
-Imported by that command alone.
-"""
+"""The options of `ottla cluster up`. The other commands of `ottla cluster` are in `scripts/cluster.py`."""
 
 import os
 import sys
@@ -19,7 +16,7 @@ from ottla.commands.options import pair
     default=3,
     show_default=True,
     metavar="COUNT",
-    help="Start so many brokers.",
+    help="Start this number of brokers.",
 )
 @click.option(
     "--port",
@@ -27,7 +24,7 @@ from ottla.commands.options import pair
     default=9092,
     show_default=True,
     metavar="PORT",
-    help="Have the first broker listen on this port and the others on those that follow; 0 has each take a free one.",
+    help="The first broker listens on this port, the others on the ports after it. With 0 each takes a free port.",
 )
 @click.option(
     "--data",
@@ -35,12 +32,12 @@ from ottla.commands.options import pair
     default=Path("data/cluster"),
     show_default=True,
     metavar="DIR",
-    help="Keep all data in this directory, for the next time too.",
+    help="Keep all data in this directory; the next cluster there continues with it.",
 )
 @click.option(
     "--zookeeper",
     metavar="HOST:PORT",
-    help="Use this ZooKeeper, which runs already. Without this option one is started, by java.",
+    help="Use this running ZooKeeper. Without this option the command starts one with java.",
 )
 @click.option(
     "--zookeeper-jars",
@@ -65,7 +62,7 @@ def up(
 ) -> None:
     """Run a ZooKeeper and brokers on this machine.
 
-    They run until SIGTERM or SIGINT, and their state is shown.
+    The command shows their state, and stops them on SIGTERM or SIGINT.
     """
     pairs = dict(pair(override) for override in overrides)
     from ottla.commands import local_cluster

@@ -1,6 +1,6 @@
-"""`ottla pipeline example`: the example jobs, written to where they can be run and changed.
+"""`ottla pipeline example`: writes an example job to ./examples, where its user can run and change it.
 
-Owns: where the examples are, in a checkout and in an installed package. Must not know what a job is.
+Owns: the folder of the examples, in a checkout and in an installed package. Must not know what a job is.
 Counterpart in Kafka: `config/connect-file-source.properties` and its neighbours.
 """
 
@@ -15,7 +15,7 @@ FOLDER: Final = _INSTALLED if _INSTALLED.is_dir() else PACKAGE.parent / "example
 
 
 def names() -> list[str]:
-    """The names of the examples."""
+    """Return the names of the examples."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
@@ -41,13 +41,13 @@ def write(name: str | None, target: Path) -> int:
 
 
 def _summary(name: str) -> str:
-    """The comment at the head of a job's file, up to the command that runs the job."""
+    """Return the comment at the head of a job's file, up to the command that runs the job."""
     head, _, _ = (FOLDER / f"{name}.toml").read_text().partition("\n#\n")
     return " ".join(line.removeprefix("#").strip() for line in head.splitlines())
 
 
 def _files(name: str) -> list[Path]:
-    """The job's file, and the files of each folder of examples that the job names."""
+    """Return the job's file, and the files of each folder of examples that the job names."""
     job = FOLDER / f"{name}.toml"
     text = job.read_text()
     folders = [each for each in sorted(FOLDER.iterdir()) if each.is_dir() and f'"examples/{each.name}"' in text]

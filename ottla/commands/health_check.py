@@ -1,7 +1,7 @@
 """`python -m ottla.commands.health_check [HOST:PORT]`: exit 0 if a broker answers, else print one line and exit 1.
 
-Owns: the request that is asked, ApiVersions, and where a broker of this environment listens. Must not know how a broker
-works. Counterpart in Kafka: `kafka-broker-api-versions.sh`.
+Owns: the request, ApiVersions, and the address of the broker that this environment configures. Must not know how a
+broker works. Counterpart in Kafka: `kafka-broker-api-versions.sh`.
 """
 
 import argparse
@@ -22,18 +22,18 @@ _EVERY_INTERFACE: Final = ("", "0.0.0.0", "::")
 
 
 def configured_address(environ: Mapping[str, str]) -> tuple[str, int]:
-    """Return where the first listener of the configuration in `environ` is reached from this machine."""
+    """Return host and port by which this machine reaches the first listener of the configuration in `environ`."""
     config, _ = BrokerConfig.load(None, {}, environ)
     listener = config.listeners[0]
     return "localhost" if listener.host in _EVERY_INTERFACE else listener.host, listener.port
 
 
 def check(host: str, port: int) -> None:
-    """Ask a broker for its ApiVersions. OSError or DecodeError if it does not answer as a broker does."""
+    """Send ApiVersions to a broker. OSError or DecodeError if the answer is not a broker's."""
     request = encode_request(0, 1, "ottla-health-check", ApiVersionsRequest())
     with socket.create_connection((host, port), TIMEOUT_SECONDS) as sock, sock.makefile("rb") as replies:
         sock.sendall(request)
-        # A reply of ApiVersions is far smaller than 64 KiB; another protocol's bytes announce more.
+        # A response to ApiVersions is far smaller than 64 KiB; the first bytes of another protocol announce more.
         size = int.from_bytes(replies.read(4), "big")
         if not 0 < size < 1 << 16:
             raise DecodeError("no reply of a broker")

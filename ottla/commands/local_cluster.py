@@ -1,7 +1,7 @@
-"""A cluster for whoever tries one on one machine: a ZooKeeper and some brokers, each a process of its own.
+"""`ottla cluster up`: a ZooKeeper and some brokers on one machine, each a process of its own.
 
-Owns the processes, their directories and ports, and their end. Must not know what a broker does: it is started as
-anybody would start it, and asked as any client would ask it.
+Owns the processes, their directories and ports, and their end. Must not know how a broker works: it starts brokers by
+their command line, and sends them requests as a client. Counterpart in Kafka: none.
 """
 
 import fcntl
@@ -28,7 +28,7 @@ from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 LOCK_FILE: Final = ".lock"
 START_SECONDS: Final = 60.0
-# A broker has others take over what it leads; a ZooKeeper has nothing to do but to end.
+# A broker moves its leaderships away before it ends; a ZooKeeper ends at once.
 STOP_SECONDS: Final = 30.0
 LOOK_EVERY_SECONDS: Final = 1.0
 _ASK_MS: Final = 2000
@@ -36,7 +36,7 @@ _MAX_REPLY: Final = 1 << 30
 
 
 class Plan(NamedTuple):
-    """What the command line asks for."""
+    """The options of the command line."""
 
     brokers: int
     port: int
@@ -48,11 +48,11 @@ class Plan(NamedTuple):
 
 
 class ClusterError(Exception):
-    """The cluster cannot be; the text is one line that says why."""
+    """The cluster cannot start or continue; the text is one line with the reason."""
 
 
 def up(plan: Plan) -> int:
-    """Run a cluster until a signal says to stop; return the exit code."""
+    """Run a cluster until a signal; return the exit code."""
     try:
         plan.data.mkdir(parents=True, exist_ok=True)
         with _locked(plan.data) as lock, ExitStack() as stack:
@@ -65,7 +65,7 @@ def up(plan: Plan) -> int:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[int]:
-    """Have a folder for oneself, and for the processes that get the descriptor: as long as any of them lives."""
+    """Lock a folder and yield the lock's descriptor: the lock lasts as long as any process that inherits it."""
     lock = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -80,7 +80,7 @@ def _locked(folder: Path) -> Iterator[int]:
 
 
 def _ports(plan: Plan, stack: ExitStack) -> list[int]:
-    """Return a port for each broker, and one for a ZooKeeper, that nobody else gets until the end."""
+    """Return a port for each broker, and one for a ZooKeeper, reserved until `stack` closes."""
     wanted = [plan.port + number if plan.port else 0 for number in range(plan.brokers)]
     found: list[int] = []
     for port in [*wanted, 0]:
@@ -95,7 +95,7 @@ def _ports(plan: Plan, stack: ExitStack) -> list[int]:
 
 
 class _Member:
-    """A process that has been started."""
+    """A process of the cluster, from its start on."""
 
     def __init__(self, name: str, address: str, process: trio.Process, log: Path) -> None:
         self._name = name
@@ -105,7 +105,7 @@ class _Member:
 
     @property
     def shown(self) -> Process:
-        """What is told of it."""
+        """The process as the table shows it."""
         return Process(self._name, self._address, self.process.pid, self._end())
 
     def _end(self) -> str | None:
@@ -115,7 +115,7 @@ class _Member:
         return f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
 
     async def stop(self) -> None:
-        """End it as an operator would, and at once when that takes too long."""
+        """Terminate the process; kill it after STOP_SECONDS."""
         with trio.move_on_after(STOP_SECONDS):
             if self.process.poll() is None:
                 self.process.terminate()
@@ -125,7 +125,7 @@ class _Member:
         await self.process.wait()
 
     def why(self) -> str:
-        """Return the last line that it has written."""
+        """Return the last line of the process's log."""
         lines = self.log.read_text(errors="replace").split("\n")
         return next((line.removeprefix("ottla: ") for line in reversed(lines) if line.strip()), "it does not say why")
 
@@ -142,7 +142,7 @@ class _LocalCluster:
         self._peers: dict[int, Peer] = {}
 
     async def run(self) -> int:
-        """Start all, show them, and stop them."""
+        """Start all processes, show them until a signal, and stop them."""
         error: Exception | None = None
         numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         with trio.open_signal_receiver(*numbers) as signals:
@@ -188,7 +188,7 @@ class _LocalCluster:
     async def _start_zookeeper(self) -> str:
         folder = self._plan.data.resolve() / "zookeeper"
         port = self._ports[-1]
-        # Before all else that takes long: whether there is one.
+        # Checked first, because to fetch the jars takes long.
         zookeeper_process.java()
         if self._plan.zookeeper_jars is not None:
             jars = zookeeper_process.given_jars(self._plan.zookeeper_jars)
@@ -228,7 +228,7 @@ class _LocalCluster:
 
     async def _start_process(self, name: str, address: str, command: Sequence[str], log: Path) -> _Member:
         with log.open("wb") as stream:
-            # A group of its own: the terminal's Ctrl-C is for this process, which then stops the others in order.
+            # A group of its own: the terminal's Ctrl-C reaches this process alone, which stops the others in order.
             process = await trio.lowlevel.open_process(
                 command, stdin=DEVNULL, stdout=PIPE, stderr=stream, process_group=0, pass_fds=[self._lock]
             )
@@ -255,7 +255,7 @@ class _LocalCluster:
                 while True:
                     live.update(table(self._zookeeper_text(), self._shown(), await self._ask()), refresh=True)
                     await self._rest()
-        # Wide enough for whoever reads it from a file.
+        # Wide enough for a file.
         console = Console(width=max(console.width, 120))
         console.print(table(self._zookeeper_text(), self._shown(), await self._ask()))
         sys.stdout.write(f"{READY.decode()}{bootstrap}\n")
@@ -285,7 +285,7 @@ class _LocalCluster:
         return f"{shown.address}, {shown.end or f'process {shown.pid}'}"
 
     async def _ask(self) -> MetadataResponse | None:
-        """Return what the first broker that answers says of the cluster."""
+        """Return the metadata from the first broker that answers, or None."""
         for broker_id, process in self._shown().items():
             if process.end is not None:
                 continue

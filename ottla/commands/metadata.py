@@ -1,6 +1,6 @@
 """`ottla metadata`: a cluster's metadata out of a store into a file, and from a file or a log directory into a store.
 
-Owns where the two ends are, and that nobody else is at work there. Must not know what the metadata is, nor znodes.
+Owns the two ends, and the locks that keep other processes away. Must not know what the metadata is, nor znodes.
 Counterparts in Kafka: the migration from ZooKeeper to KRaft, and kafka-metadata-shell.
 """
 
@@ -52,7 +52,7 @@ _REFUSALS: Final = (
 
 
 class Source(NamedTuple):
-    """What is to be imported, and what to say of it."""
+    """Metadata to import, and remarks for the operator."""
 
     metadata: ClusterMetadata
     remarks: Sequence[str] = ()
@@ -66,7 +66,7 @@ def export_metadata(
     *,
     defaults: Mapping[str, str],
 ) -> int:
-    """Write what the store has into a file; return the exit code of the process."""
+    """Write the metadata of the store into a file; return the exit code of the process."""
 
     async def export() -> str:
         config, _ = BrokerConfig.load(properties, overrides, environ, defaults=defaults)
@@ -89,13 +89,13 @@ def import_metadata(
     *,
     overwrite: bool = False,
 ) -> int:
-    """Bring what a file or a log directory says into the store; return the exit code of the process."""
+    """Write the metadata of a file or a log directory into the store; return the exit code of the process."""
 
     async def bring() -> str:
         config, _ = BrokerConfig.load(properties, overrides, environ)
         if properties is None and not _says_store(config):
             raise MetadataError(
-                "nothing says into which store to import: say --data DIR, --zookeeper HOST:PORT, or the broker's file"
+                "no store to import into is named: give --data DIR, --zookeeper HOST:PORT, or the broker's file"
             )
         async with AsyncExitStack() as stack:
             directories = _source_directories(source, config)
@@ -119,7 +119,7 @@ def import_metadata(
 
 
 def _run(work: Callable[[], Awaitable[str]]) -> int:
-    # What libraries say on the way comes to the one line at its end.
+    # Log lines of libraries are dropped: the command prints one line at its end.
     logging.basicConfig(handlers=[logging.NullHandler()])
     try:
         told = trio.run(work)
@@ -147,7 +147,7 @@ def _store_name(config: BrokerConfig) -> str:
 
 
 def _directories_of_store(config: BrokerConfig, *, must_exist: bool = False) -> Sequence[Path]:
-    """The directories that are to be locked where the store is in one of them: a broker has all or none."""
+    """Return the log directories to lock if one of them holds the store; a broker locks all or none."""
     if config.values["zookeeper.connect"]:
         return ()
     if must_exist and not (config.log_dirs[0] / STORE_FILE).exists():
@@ -175,7 +175,7 @@ async def _in_store(config: BrokerConfig, stack: AsyncExitStack, work: Callable[
 
 
 def _check_directories(config: BrokerConfig, cluster_id: str) -> None:
-    """A store in a directory of one cluster takes no other."""
+    """Raise MetadataError if a directory of the store belongs to another cluster."""
     for directory in _directories_of_store(config):
         found = (read_meta_properties(directory) or {}).get("cluster.id", cluster_id)
         if found != cluster_id:
@@ -186,12 +186,12 @@ def _check_directories(config: BrokerConfig, cluster_id: str) -> None:
 
 
 def _source_directories(source: Path, config: BrokerConfig) -> Sequence[Path]:
-    """What is to be looked through: one of a broker's directories stands for all of them."""
+    """Return the directories to read: one of a broker's directories stands for all of them."""
     if not source.is_dir():
         return ()
     is_own = os.path.realpath(source) in map(os.path.realpath, config.log_dirs)
     if not is_own and (source / STORE_FILE).exists():
-        raise MetadataError(f"{source} has a store: export what it has, and import that")
+        raise MetadataError(f"{source} has a store: export its metadata, and import the file")
     if is_own:
         return [source, *config.log_dirs]
     return [source]
@@ -214,11 +214,11 @@ def _read_source(source: Path, directories: Sequence[Path], config: BrokerConfig
     except MetadataError as error:
         raise MetadataError(f"{source}: {error}") from error
     highest = max((each.highest_producer_id for each in found), default=-1)
-    # Of the block that the broker had, some producers may not have written yet.
+    # Producers may hold ids of the broker's block without having written yet.
     next_producer_id = (highest // PRODUCER_ID_BLOCK_SIZE + 1) * PRODUCER_ID_BLOCK_SIZE
     metadata = ClusterMetadata(identity.cluster_id, topics, {}, next_producer_id)
     bare = sum(topic.configs is None for topic in topics.values())
-    remark = f"a directory does not tell the configs of topics: {bare} have none unless they are there"
+    remark = f"a directory has no configs of topics: {bare} topics keep those of the store, if any"
     return Source(metadata, [remark] if bare else [])
 
 
@@ -235,7 +235,7 @@ def _kraft_source(directory: Path, cluster_id: str) -> Source:
             try:
                 LogConfig.from_topic({key: value})
             except ConfigError as error:
-                # One that cannot be served would take all others with it.
+                # One invalid config would make all configs of the topic invalid.
                 remarks.append(f"not taken over: {key} of topic {name}: {error}")
                 del configs[key]
         topics[name] = topic._replace(configs=configs)
@@ -243,7 +243,7 @@ def _kraft_source(directory: Path, cluster_id: str) -> Source:
 
 
 def _topics(found: Sequence[PartitionFound], broker_id: int, values: Mapping[str, Any]) -> dict[str, TopicMetadata]:
-    """What the logs of one broker come to: it alone has them."""
+    """Return the topics of one broker's logs, with this broker as the only replica."""
     partitions: dict[str, dict[int, PartitionMetadata]] = {}
     ids: dict[str, bytes | None] = {}
     for (topic, index), topic_id, leader_epoch, _ in found:
@@ -262,7 +262,7 @@ def _topics(found: Sequence[PartitionFound], broker_id: int, values: Mapping[str
 
 
 def _known_configs(topic: str, values: Mapping[str, Any]) -> dict[str, str] | None:
-    """What Kafka sets when it makes one of its own topics; None of any other."""
+    """Return the configs with which Kafka creates an internal topic; None for other topics."""
     if topic == GROUP_METADATA_TOPIC:
         return {each.name: each.value or "" for each in topic_by_name(topic, values, 1).configs}
     if topic == TRANSACTION_STATE_TOPIC:

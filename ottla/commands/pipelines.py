@@ -1,6 +1,6 @@
-"""Runs `ottla pipeline`: jobs on Spark, their progress on a terminal, and one clear line for whatever is wrong.
+"""`ottla pipeline`: runs jobs on Spark, shows their progress, and prints one line for an error.
 
-Must not know what a job does. Counterparts: connect-standalone.sh, connect-distributed.sh.
+Must not know what a job does. Counterparts in Kafka: connect-standalone.sh, connect-distributed.sh.
 """
 
 import logging
@@ -31,15 +31,15 @@ from ottla.pipeline.settings import JobError
 
 _REFUSALS = (JobError, CheckpointError, NoJarsError, NoSparkError, UnreachableError, JobFailedError)
 
-# What `ottla[spark]` brings, by the names under which it is imported.
+# The packages of `ottla[spark]`, by the names of their imports.
 _OF_THE_EXTRA = ("confluent_kafka", "google", "kafka", "librt", "pandas", "py4j", "pyarrow", "pyspark")
 
-# Less than the server gives a job to end.
+# Less than the server's patience with a job that stops.
 _STOP_SOON = {"spark.sql.streaming.stopTimeout": "5s"}
 
 
 class Place(NamedTuple):
-    """Where a job runs, where it keeps where it is, and what is said beside its file."""
+    """Where a job runs, where it keeps its position, and the settings beside its file."""
 
     overrides: Mapping[str, str] = MappingProxyType({})
     checkpoint: Path | None = None
@@ -48,26 +48,26 @@ class Place(NamedTuple):
     spark: Mapping[str, str] = MappingProxyType({})
     cache: Path = Path()
     bootstrap: str | None = None
-    """The brokers of jobs that name none."""
+    """The brokers for a job whose file names none."""
 
     def job(self, file: Path) -> Job:
-        """The job of a file."""
+        """Return the job that a file describes."""
         return Job(read_settings(file, self.overrides), self.bootstrap)
 
     def kept(self, job: Job, file: Path) -> Checkpoint:
-        """Where a job keeps where it is."""
+        """Return the checkpoint of a job: `checkpoint`, or .checkpoints/NAME beside its file."""
         if self.checkpoint is None:
             return Checkpoint(file.parent / ".checkpoints" / job.name)
         return Checkpoint(_on_disk(self.checkpoint, "--checkpoint"))
 
 
 def run(file: Path, place: Place, once: bool) -> int:
-    """Run a job until it is done, or a signal says to stop; return the exit code."""
+    """Run a job until it is done or a signal comes; return the exit code."""
     return _told(lambda: _run(file, place, once))
 
 
 def validate(file: Path, place: Place) -> int:
-    """Say whether a job can be run as far as its file tells."""
+    """Check the file of a job, without Spark; return the exit code."""
 
     def check() -> None:
         job = place.job(file)
@@ -77,7 +77,7 @@ def validate(file: Path, place: Place) -> int:
 
 
 def status(files: Iterable[Path], place: Place) -> int:
-    """Say how far jobs are; one that cannot be told keeps no other from it."""
+    """Print the progress of each job, also after an error of one; return the highest exit code."""
 
     def tell(file: Path) -> None:
         job = place.job(file)
@@ -87,9 +87,9 @@ def status(files: Iterable[Path], place: Place) -> int:
 
 
 def reset(file: Path, place: Place, to: str) -> int:
-    """Have a job that does not run begin anew, at its topics' earliest or latest offsets or at a time.
+    """Move a job that does not run to its topics' earliest or latest offsets or to a time; return the exit code.
 
-    Of what is no topic there is only a beginning.
+    A source that is no topic can be moved to its beginning only.
     """
 
     def move() -> None:
@@ -107,7 +107,7 @@ def reset(file: Path, place: Place, to: str) -> int:
 
 
 def serve(directory: Path, bootstrap: str, place: Place, **more: Any) -> int:
-    """Run the jobs that a directory and Connect's clients name, until a signal says to stop; return the exit code."""
+    """Run the jobs of a directory and of Connect's clients until a signal; return the exit code."""
     return _told(lambda: _serve(directory, bootstrap, place, **more))
 
 
@@ -144,7 +144,7 @@ def _serve(directory: Path, bootstrap: str, place: Place, **more: Any) -> int:
 
 
 def _on_disk(path: Path, what: str) -> Path:
-    """Refuse what would become a folder here by the name of one elsewhere."""
+    """Return a path on this machine; JobError for a URL, because it would become a local folder of that name."""
     local = local_path(str(path))
     if local is None:
         raise JobError(f"{what} {path} is not on a disk of this machine, where it has to be")
@@ -162,7 +162,7 @@ def _run(file: Path, place: Place, once: bool) -> None:
     job.check()
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        # From here on: what interrupted Spark's start would leave its JVM behind.
+        # Before Spark starts, because a signal during its start would leave the JVM behind.
         signal.signal(number, lambda *_: stopping.set())
     spark = open_session(
         job.name,
@@ -199,13 +199,13 @@ def _time_ms(text: str) -> int:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise JobError(f"--to takes earliest, latest or a time such as 2026-01-31T12:00:00Z, not {text!r}") from None
-    # Below zero Kafka has names for offsets: -1 is the latest.
+    # Negative timestamps have other meanings in Kafka: -1 is the latest offset.
     return max(0, int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000))
 
 
 @contextmanager
 def _progress(name: str) -> Iterator[Callable[[Progress], None]]:
-    """A line that changes on a terminal; elsewhere one for each batch that had rows."""
+    """Yield a function that shows progress: in one line on a terminal, elsewhere in a line for each batch with rows."""
     console = Console(stderr=True)
     if console.is_terminal:
         with Live(Text(f"{name}: waiting"), console=console, transient=True) as live:
@@ -222,7 +222,7 @@ def _progress(name: str) -> Iterator[Callable[[Progress], None]]:
 def _told(work: Callable[[], int | None]) -> int:
     client = logging.getLogger("kafka")
     level = client.level
-    # What matters of it is told by those who use it.
+    # The callers report the client's errors themselves.
     client.setLevel(logging.CRITICAL)
     try:
         return work() or 0

@@ -1,6 +1,6 @@
-"""What is told of a cluster on one machine: a row for each broker.
+"""The table of `ottla cluster up`: a row for each broker.
 
-Owns the form of the table. Must not know where what it shows comes from.
+Owns the form of the table. Must not know where its values come from. Counterpart in Kafka: none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from ottla.wire.messages.metadata import MetadataResponse
 
 
 class Process(NamedTuple):
-    """A process of the cluster. `end` is how it ended, if it has."""
+    """A process of the cluster. `end` says how the process ended; None while it runs."""
 
     name: str
     address: str
@@ -21,7 +21,7 @@ class Process(NamedTuple):
 
 
 class Partitions(NamedTuple):
-    """How many a broker leads, how many of these lack replicas that are in sync, and how many it has."""
+    """How many partitions a broker leads, how many of these are under-replicated, and how many it hosts."""
 
     led: int = 0
     under_replicated: int = 0
@@ -29,7 +29,7 @@ class Partitions(NamedTuple):
 
 
 def count_partitions(metadata: MetadataResponse) -> dict[int, Partitions]:
-    """Return what each broker that is a replica of anything has."""
+    """Return the counts of each broker that hosts a replica."""
     counts: dict[int, Partitions] = {}
     for partition in (each for topic in metadata.topics for each in topic.partitions):
         is_under = len(partition.isr_nodes) < len(partition.replica_nodes)
@@ -41,7 +41,7 @@ def count_partitions(metadata: MetadataResponse) -> dict[int, Partitions]:
 
 
 def table(zookeeper: str, brokers: Mapping[int, Process], metadata: MetadataResponse | None) -> Table:
-    """Return the table; without metadata no broker has answered."""
+    """Return the table; `metadata` is None if no broker has answered."""
     shown = Table(title=f"Ottla, with ZooKeeper {zookeeper}", title_justify="left")
     for heading in ("broker", "address", "pid", ""):
         shown.add_column(heading)

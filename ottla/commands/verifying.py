@@ -1,6 +1,6 @@
-"""Runs `ottla verify`: the lines that it prints, and a bar where somebody looks.
+"""`ottla verify`: prints the defects, and a bar on a terminal.
 
-Must not know what is checked. Counterpart: none.
+Must not know what is checked. Counterpart in Kafka: none.
 """
 
 import sys
@@ -17,7 +17,7 @@ from ottla.log.verify.verify import NotALogDirectoryError, size_of, verify
 
 
 def run(directories: Sequence[Path], repair: bool) -> int:
-    """Say what is wrong, and how much; return the exit code."""
+    """Print each defect and a summary; return the exit code."""
     try:
         with _progress(size_of(directories)) as progress:
             summary = verify(directories, _say, repair=repair, progress=progress)
@@ -35,7 +35,7 @@ def _say(line: str) -> None:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """A bar of bytes on a terminal; elsewhere nothing."""
+    """Yield a function that advances a bar of bytes on a terminal; elsewhere it shows nothing."""
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task("", total=total)

@@ -1,7 +1,7 @@
-"""A ZooKeeper of one's own for whoever tries a cluster on one machine: where its jars are, and how it is started.
+"""The ZooKeeper of `ottla cluster up`: where its jars are, and the command that starts it.
 
-Owns the release, the cache, and the configuration of its one server. Must not know who needs it.
-Counterpart: zkServer.sh.
+Owns the release, the cache, and the configuration of its one server. Must not know the cluster.
+Counterpart in Kafka: zookeeper-server-start.sh.
 """
 
 import os
@@ -16,7 +16,7 @@ from typing import Final
 
 import trio
 
-# What Kafka 3.9.2 comes with; the last two are in ZooKeeper's own release, and not named as what it needs.
+# The versions of Kafka 3.9.2. The last two are in ZooKeeper's own release, but are no declared dependencies of its jar.
 VERSION: Final = "3.8.4"
 _JARS: Final = (
     ("org.apache.zookeeper", "zookeeper", VERSION),
@@ -57,29 +57,29 @@ _INSTEAD: Final = (
 
 
 class NoZooKeeperError(Exception):
-    """There is none to be had; the text is one line that says why."""
+    """ZooKeeper cannot be started; the text is one line with the reason."""
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Return where what was fetched is kept."""
+    """Return the folder for fetched files."""
     base = environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "ottla"
 
 
 def java() -> str:
-    """Return the path of the program."""
+    """Return the path of the program `java`; NoZooKeeperError if it is missing."""
     return _program("java", "Java, 11 or later (Debian: apt-get install default-jre-headless)", "--zookeeper HOST:PORT")
 
 
 def given_jars(folder: Path) -> Path:
-    """Return a directory of jars, if ZooKeeper's is among them."""
+    """Return `folder`; NoZooKeeperError if ZooKeeper's jar is not in it."""
     if not any(folder.glob("zookeeper-*.jar")):
         raise NoZooKeeperError(f"{folder} holds no zookeeper-*.jar")
     return folder
 
 
 async def fetched_jars(cache: Path) -> Path:
-    """Return the directory of the jars, which are fetched when they are not there yet."""
+    """Return the directory of the jars, and fetch them if it does not exist."""
     folder = cache / f"zookeeper-{VERSION}"
     if folder.is_dir():
         return folder
@@ -100,7 +100,7 @@ async def fetched_jars(cache: Path) -> Path:
         if done.returncode:
             said = [line.partition("[ERROR] ")[2] for line in done.stdout.decode(errors="replace").split("\n")]
             raise NoZooKeeperError(f"mvn could not fetch ZooKeeper: {next(filter(None, said), 'it does not say why')}")
-        # Somebody else may have been quicker, with the same.
+        # Another process may have fetched the same jars first.
         with suppress(OSError):
             (unfinished / "jars").rename(folder)
     return folder
@@ -117,7 +117,7 @@ def prepare(folder: Path, host: str, port: int, jars: Path) -> list[str]:
 
 
 async def serves(host: str, port: int) -> bool:
-    """Say whether a server answers."""
+    """Return whether a server answers `srvr`."""
     answer = b""
     with suppress(OSError, trio.BrokenResourceError), trio.move_on_after(5.0):
         async with await trio.open_tcp_stream(host, port) as stream:

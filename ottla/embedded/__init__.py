@@ -1,5 +1,5 @@
 """`Broker` and `Cluster`: brokers in a child process, for any test suite.
 
-`broker` is what tests import; `cluster` runs several brokers on one loop; the two `*_process` modules are what the
-children run. Importing `broker` loads no server.
+Tests import `broker`, which loads no server. `cluster` runs several brokers on one loop. The children run the two
+`*_process` modules.
 """

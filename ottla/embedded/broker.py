@@ -1,7 +1,7 @@
-"""`Broker` and `Cluster`: a broker, or several, of one's own in a child process, for any test suite.
+"""`Broker` and `Cluster`: a broker, or several, in a child process, for any test suite.
 
-Owns the child, where it is found, and its temporary directory. Knows brokers only as a command and as a client does, so
-that importing it costs next to nothing and nothing of a broker runs in the caller's process.
+Owns the child, its address, and its temporary directory. Must not know how a broker works: no broker's code runs in the
+caller's process, so the import costs next to nothing. Counterpart in Kafka: KafkaClusterTestKit.
 """
 
 import os
@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from ottla.wire.config_def import render
 
-# A test that begins with an empty group does not wait for members that might join it, too.
+# A test's first consumer does not wait for further members of its group.
 FOR_TESTS = {"group.initial.rebalance.delay.ms": "0"}
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 15.0
@@ -32,11 +32,11 @@ _ELECTION_S = 0.02
 
 
 class BrokerError(RuntimeError):
-    """The broker did not start, or did not stop cleanly; the text ends with what it printed."""
+    """The broker did not start, or did not stop cleanly; the text ends with the broker's output."""
 
 
 class _Child:
-    """A child process that says where clients connect once it serves."""
+    """A child process that prints its bootstrap address once it serves."""
 
     def __init__(self, overrides: Mapping[str, Any]) -> None:
         self._overrides = FOR_TESTS | _settings(overrides)
@@ -45,7 +45,7 @@ class _Child:
         self._bootstrap: str | None = None
 
     def _arguments(self, folder: Path) -> Sequence[str]:
-        """Return the module that the child runs, and what it is told."""
+        """Return the module that the child runs, and its arguments."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -59,14 +59,14 @@ class _Child:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect: HOST:PORT, several of them with commas."""
+        """The addresses for clients: HOST:PORT, separated by commas."""
         if self._bootstrap is None:
             raise BrokerError("the broker has not been started")
         return self._bootstrap
 
     @property
     def folder(self) -> Path:
-        """The temporary directory that holds the data, and what was printed (`broker.log`)."""
+        """The temporary directory of the data and of the output (`broker.log`)."""
         if self._folder is None:
             raise BrokerError("the broker has not been started")
         return self._folder
@@ -80,14 +80,14 @@ class _Child:
 
     @property
     def output(self) -> str:
-        """What has been printed, over all starts."""
+        """The broker's output, over all starts."""
         file = self.folder / "broker.log"
         return file.read_text(errors="replace") if file.exists() else ""
 
     def create_topic(self, name: str, partitions: int | None = None) -> None:
-        """Create a topic and return when its partitions have leaders; BrokerError when it cannot be created.
+        """Create a topic and return when its partitions have leaders; BrokerError if it cannot be created.
 
-        Unless given, the number of partitions is `num.partitions`. Each has `default.replication.factor` replicas.
+        `partitions` is `num.partitions` by default. Each partition has `default.replication.factor` replicas.
         """
         refusal = "the broker is not running"
         if self._process is not None:
@@ -96,7 +96,7 @@ class _Child:
             raise BrokerError(f"topic {name} cannot be created: {refusal}")
 
     def close(self) -> None:
-        """Stop for good and remove the data; BrokerError when it does not end cleanly."""
+        """Stop and remove the data; BrokerError if the child does not end cleanly."""
         try:
             self._stop()
         finally:
@@ -122,10 +122,10 @@ class _Child:
             raise BrokerError(f"the broker ended with {code}:\n{self._tail()}")
 
     def _start_process(self, folder: Path) -> None:
-        # -P: a folder of the caller's that is named like a module must not get in the way.
+        # -P: a folder of the caller must not be imported in place of a module of the same name.
         command = [sys.executable, "-P", "-m", *self._arguments(folder)]
         with (folder / "broker.log").open("ab") as log:
-            # A group of its own: the terminal's Ctrl-C is for the caller, who then stops the broker.
+            # A process group of its own: the terminal's Ctrl-C reaches the caller alone, which then stops the broker.
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=folder, process_group=0
             )
@@ -136,7 +136,7 @@ class _Child:
         self._bootstrap = line.removeprefix(READY).decode().strip()
 
     def _end(self, how: Any) -> int:
-        """Signal the process and wait for it; 0 when there is none."""
+        """Signal the process, wait for its end and return its exit code; 0 if no process runs."""
         process, self._process = self._process, None
         if process is None:
             return 0
@@ -147,13 +147,13 @@ class _Child:
             process.kill()
             return process.wait()
         finally:
-            # Only now: the end of this pipe tells the child that its parent is gone and its data is not needed.
+            # Only now, because the child removes its data when this pipe ends.
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
                     pipe.close()
 
     def _refusal(self) -> str | None:
-        """Return why the child refused to start, if that is the last thing that it printed."""
+        """Return the child's reason not to start, if its last line is one, or None."""
         last = self.output.rstrip("\n").rpartition("\n")[2]
         return f"the broker did not start: {last.removeprefix(REFUSED)}" if last.startswith(REFUSED) else None
 
@@ -162,7 +162,7 @@ class _Child:
 
 
 class Broker(_Child):
-    """A Kafka broker for as long as a `with` block lasts.
+    """A Kafka broker that runs during a `with` block.
 
     Keywords are Kafka's property names with underscores for dots: `Broker(num_partitions=3)`. It listens on a free port
     of the loopback interface. `stop` or `kill`, then `start`, is a restart on the same port and data.
@@ -173,11 +173,11 @@ class Broker(_Child):
         self._port: socket.socket | None = None
 
     def start(self) -> None:
-        """Start the broker and return when it serves."""
+        """Start the broker again and return when it serves."""
         self._launch()
 
     def close(self) -> None:
-        """Stop the broker for good and remove its data; BrokerError when it does not end cleanly."""
+        """Stop the broker and remove its data; BrokerError if it does not end cleanly."""
         try:
             super().close()
         finally:
@@ -186,11 +186,11 @@ class Broker(_Child):
             self._port = None
 
     def stop(self) -> None:
-        """End the broker as an operator would, and keep its data; BrokerError when it does not end cleanly."""
+        """Stop the broker with SIGTERM, and keep its data; BrokerError if it does not end cleanly."""
         self._stop()
 
     def kill(self) -> None:
-        """End the broker with SIGKILL, and keep its data."""
+        """Kill the broker with SIGKILL, and keep its data."""
         self._end(subprocess.Popen.kill)
 
     def _arguments(self, folder: Path) -> Sequence[str]:
@@ -202,7 +202,7 @@ class Broker(_Child):
 
 
 class Cluster(_Child):
-    """Kafka brokers, numbered from 0, for as long as a `with` block lasts: on one loop, in one process.
+    """Kafka brokers, numbered from 0, that run during a `with` block: on one loop, in one process.
 
     Keywords are Kafka's property names with underscores for dots, for all brokers.
     """
@@ -212,28 +212,27 @@ class Cluster(_Child):
         self._brokers = brokers
 
     def stop(self, broker_id: int) -> None:
-        """End one broker as an operator would: others lead what it led before it goes."""
+        """Stop one broker after a controlled shutdown: other brokers lead its partitions before it ends."""
         self._have("stop", broker_id)
 
     def kill(self, broker_id: int) -> None:
-        """End one broker without a word to anybody."""
+        """End one broker at once, without a controlled shutdown."""
         self._have("kill", broker_id)
 
     def start(self, broker_id: int) -> None:
-        """Start one broker again, where it was and with what it had."""
+        """Start one broker again, on the same port and data."""
         self._have("start", broker_id)
 
     def partition(self, broker_id: int, *, from_store: bool = True) -> None:
-        """Cut one broker off: its connections to and from the other brokers break, and there are no new ones.
+        """Cut one broker off: its connections to and from the other brokers break, and new ones are refused.
 
-        It is cut off from the store of the cluster too, unless told otherwise: when `zookeeper.session.timeout.ms` is
-        over (2000 here, unless set) it is no member any more, and others lead what it led. It does not learn of that,
-        and clients reach it as before.
+        With `from_store` its session ends after `zookeeper.session.timeout.ms` (2000 here, unless set), and others lead
+        its partitions. The broker does not learn of that, and clients reach it as before.
         """
         self._have("partition" if from_store else "part", broker_id)
 
     def heal(self, broker_id: int | None = None) -> None:
-        """Mend what `partition` has cut, of one broker or of all."""
+        """Undo `partition`, for one broker or for all."""
         for each in range(self._brokers) if broker_id is None else [broker_id]:
             self._have("heal", each)
 
@@ -270,9 +269,9 @@ def _settings(keywords: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _create_topic(bootstrap: str, name: str, partitions: int) -> str:
-    """Ask each broker until the controller has created a topic. Return why it did not, an empty text when it did.
+    """Send CreateTopics to each broker until the controller has created a topic; return the refusal, empty if none.
 
-    While brokers answer and none is the controller, an election is under way, and they are asked again.
+    If brokers answer and none is the controller, an election is under way, and the request is sent again.
     """
     from ottla.wire.errors import ErrorCode
 
@@ -297,7 +296,7 @@ def _create_topic(bootstrap: str, name: str, partitions: int) -> str:
 
 
 def _ask_for_topic(address: str, name: str, partitions: int) -> tuple[int, str | None]:
-    """Return the error code and the message by which a broker answers CreateTopics."""
+    """Send CreateTopics to a broker; return the error code and the message of its response."""
     from ottla.wire.codec import decode_response, encode_request
     from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 
@@ -308,7 +307,7 @@ def _ask_for_topic(address: str, name: str, partitions: int) -> tuple[int, str |
         sock.sendall(encode_request(_CREATE_TOPICS_VERSION, 1, "ottla", request))
         frame = replies.read(int.from_bytes(replies.read(4), "big"))
     if not frame:
-        raise ConnectionError("closed the connection instead of an answer")
+        raise ConnectionError("closed the connection instead of answering")
     _, response = decode_response(memoryview(frame), CreateTopicsRequest, _CREATE_TOPICS_VERSION)
     assert isinstance(response, CreateTopicsResponse)
     (topic,) = response.topics
@@ -316,7 +315,7 @@ def _ask_for_topic(address: str, name: str, partitions: int) -> tuple[int, str |
 
 
 def _first_line(process: subprocess.Popen[bytes], timeout_s: float) -> bytes:
-    """Read up to the end of the first line that the child prints, or what there is when it ends or time runs out."""
+    """Return the first line that the child prints, or its part at the child's end or after `timeout_s`."""
     assert process.stdout is not None
     deadline = time.monotonic() + timeout_s
     line = b""
@@ -330,9 +329,9 @@ def _first_line(process: subprocess.Popen[bytes], timeout_s: float) -> bytes:
 
 
 def reserved_port(port: int = 0) -> socket.socket:
-    """Return a socket that is bound to a port, else a free one, and does not listen, so that a broker may.
+    """Return a socket that is bound to a port (0: a free one) and does not listen, so that a broker can listen.
 
-    While it is open nobody else gets the port, also when the broker does not run: its clients would ask a stranger.
+    The open socket reserves the port also while the broker is stopped, because clients would reach another process.
     """
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

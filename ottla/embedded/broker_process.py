@@ -1,8 +1,8 @@
-"""The process behind `ottla.Broker`: a broker that ends with whoever started it, however that one ends.
+"""The process behind `ottla.Broker`: a broker that ends with its parent, however the parent ends.
 
-Its standard input is a pipe that its parent holds open. When it closes, the parent is gone, and the child stops and
-removes the data that nobody will ask for again. A process that the parent has forked may hold the pipe open too, so the
-parent's number is looked at as well.
+Owns the watch over the parent. Its standard input is a pipe that the parent holds open: when the pipe closes, the child
+stops and removes its data. A fork of the parent may hold the pipe open too, so the child checks the parent's pid, too.
+Must not know how a broker works. Counterpart in Kafka: none.
 """
 
 import os
@@ -21,14 +21,14 @@ PATIENCE_S = 10.0
 
 
 class ParentWatch:
-    """A thread that hears what the parent says, waits for its end, and then stops this process."""
+    """A thread that calls `hear` with the parent's input, and stops this process when the parent ends."""
 
     def __init__(self, folder: str, hear: Callable[[bytes], None] = lambda said: None) -> None:
         self.folder = folder
         self.hear = hear
         self.parent = os.getppid()
         self.is_orphan = False
-        # Until there is a server that stops in order.
+        # Until the server installs its own handler.
         signal.signal(signal.SIGTERM, self._leave)
         threading.Thread(target=self._run, name="parent-watch", daemon=True).start()
 
@@ -50,13 +50,13 @@ class ParentWatch:
         os._exit(0)
 
     def clean_up(self) -> None:
-        """Remove the data if there is no parent to do it."""
+        """Remove the data if the parent is gone and cannot."""
         if self.is_orphan:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def main(folder: str, settings: list[str]) -> int:
-    """Serve with these KEY=VALUE settings."""
+    """Serve with these KEY=VALUE settings; return the exit code."""
     watch = ParentWatch(folder)
     from ottla.serving import run
 

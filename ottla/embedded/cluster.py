@@ -1,7 +1,7 @@
 """Several brokers on one loop, with one store: a whole cluster in one process.
 
 Owns their settings, starts and ends each of them, and cuts them off from each other and from the store. Must not know
-what a broker does.
+how a broker works. Counterpart in Kafka: KafkaClusterTestKit.
 """
 
 import logging
@@ -26,7 +26,7 @@ from ottla.zk.embedded import EmbeddedLink, EmbeddedStore
 logger = logging.getLogger("kafka.Kafka$")
 
 STORE_FILE = "metadata.db"
-# Whoever tests stops brokers often, and does not wait for minutes until one that is gone is missed.
+# Tests stop brokers often, and must not wait minutes until the cluster notices.
 QUICK = {
     "controlled.shutdown.retry.backoff.ms": "100",
     "controller.socket.timeout.ms": "5000",
@@ -36,7 +36,7 @@ QUICK = {
 
 
 class _Network:
-    """The connections that brokers make to each other: those of one that is cut off break, and no others come."""
+    """The connections between brokers: those of a cut broker break, and new ones are refused."""
 
     def __init__(self, ports: Iterable[int]) -> None:
         self._broker_of = {port: broker_id for broker_id, port in enumerate(ports)}
@@ -44,7 +44,7 @@ class _Network:
         self._connections: list[tuple[set[int], socket.socket]] = []
 
     async def connect(self, broker_id: int, host: str, port: int) -> socket.socket:
-        """Connect a broker to another one."""
+        """Return a socket from one broker to another; ConnectionRefusedError if one of them is cut off."""
         ends = {broker_id, self._broker_of.get(port, broker_id)}
         self._refuse_cut(ends)
         sock = await open_socket(host, port)
@@ -69,11 +69,11 @@ class _Network:
                     sock.shutdown(socket.SHUT_RDWR)
 
     def mend(self, broker_id: int) -> None:
-        """Let it connect again, and be connected to."""
+        """Allow connections from and to a broker again."""
         self._cut.discard(broker_id)
 
     def is_cut(self, broker_id: int) -> bool:
-        """Say whether a broker is cut off."""
+        """Return whether a broker is cut off."""
         return broker_id in self._cut
 
 
@@ -98,7 +98,7 @@ class Brokers:
         self._store = EmbeddedStore(folder / STORE_FILE, thread_offload(1))
         self._stopping = trio.Event()
         self._running: dict[int, _Running] = {}
-        # Nobody else gets the port of a broker that does not run: clients of this cluster would ask a stranger.
+        # The port of a stopped broker stays reserved, because clients would reach another process.
         self._ports = [reserved_port() for _ in self._ids]
         self._network = _Network(each.getsockname()[1] for each in self._ports)
         self._nursery: trio.Nursery
@@ -106,7 +106,7 @@ class Brokers:
         self._said, self._commands = trio.open_memory_channel[str](math.inf)
 
     async def run(self, ready: Callable[[str], None]) -> None:
-        """Serve with all brokers; `ready` is told where clients connect."""
+        """Serve with all brokers until `stop`; call `ready` with the bootstrap addresses."""
         self._token = trio.lowlevel.current_trio_token()
         await self._store.open()
         try:
@@ -129,19 +129,19 @@ class Brokers:
                 each.close()
 
     def stop(self) -> None:
-        """Have `run` end: all brokers stop, one after the other."""
+        """End `run`: all brokers stop, one after the other."""
         self._stopping.set()
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect: all brokers, whether they run or not."""
+        """The addresses of all brokers, running or not."""
         return ",".join(map(self._place, self._ids))
 
     def _place(self, broker_id: int) -> str:
         return f"{HOST}:{self._ports[broker_id].getsockname()[1]}"
 
     async def start_broker(self, broker_id: int) -> None:
-        """Start a broker, where it was and with what it had; return when it serves."""
+        """Start a broker on its port and data; return when it serves."""
         folder = self._folder / f"broker-{broker_id}"
         texts = {
             "broker.id": str(broker_id),
@@ -159,13 +159,13 @@ class Brokers:
         await running.is_ready.wait()
 
     async def stop_broker(self, broker_id: int) -> None:
-        """Have a broker end as an operator would."""
+        """Stop a broker, with a controlled shutdown; return when it has ended."""
         running = self._running[broker_id]
         running.node.stop()
         await running.has_ended.wait()
 
     async def kill_broker(self, broker_id: int) -> None:
-        """Have a broker end without a word: its log is as after kill -9, and its session is over."""
+        """End a broker at once: its log is as after kill -9, and its session is over."""
         running = self._running[broker_id]
         running.scope.cancel()
         await running.has_ended.wait()
@@ -176,11 +176,11 @@ class Brokers:
         self._nursery.start_soon(self._running[broker_id].link.cut)
 
     async def part_broker(self, broker_id: int) -> None:
-        """Cut a broker off from the others alone."""
+        """Cut a broker off from the others, not from the store."""
         self._network.cut(broker_id)
 
     async def heal_broker(self, broker_id: int) -> None:
-        """Mend what was cut."""
+        """Undo `partition_broker` or `part_broker`."""
         self._network.mend(broker_id)
         if (running := self._running.get(broker_id)) is not None:
             running.link.mend()
@@ -190,7 +190,7 @@ class Brokers:
             with running.scope:
                 await running.node.run(lambda place: running.is_ready.set())
         except* NoLogDirectoryError as errors:
-            # It ends as a process of its own would, and the others go on.
+            # This broker ends as a process of its own would, and the others continue.
             if not running.is_ready.is_set():
                 raise
             logger.critical("broker %d ends: %s", broker_id, _first(errors))
@@ -198,10 +198,10 @@ class Brokers:
             del self._running[broker_id]
             running.has_ended.set()
 
-    # What another process says
+    # Commands of the parent
 
     def hear(self, said: bytes) -> None:
-        """Take a verb and the number of a broker, in any thread; what comes of it is printed."""
+        """Queue a command, a verb and the number of a broker, from any thread; its answer is printed."""
         self._token.run_sync_soon(self._said.send_nowait, said.decode())
 
     async def _obey(self) -> None:

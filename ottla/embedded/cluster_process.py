@@ -1,6 +1,6 @@
-"""The process behind `ottla.Cluster`: several brokers that end with whoever started them, however that one ends.
+"""The process behind `ottla.Cluster`: several brokers that end with their parent, however the parent ends.
 
-Its parent says on its standard input what becomes of single brokers; each of these lines is answered with one.
+The parent writes a command for one broker as a line to standard input; the answer is a line on standard output.
 """
 
 import sys
@@ -10,7 +10,7 @@ from ottla.embedded.broker_process import ParentWatch
 
 
 def main(folder: str, count: int, settings: list[str]) -> int:
-    """Serve as so many brokers with these KEY=VALUE settings."""
+    """Serve as `count` brokers with these KEY=VALUE settings; return the exit code."""
     watch = ParentWatch(folder)
     from ottla.embedded.cluster import Brokers
     from ottla.serving import run_server

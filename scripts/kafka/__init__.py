@@ -1,12 +1,12 @@
-"""Kafka's own tools, as their users and scripts know them: the same flags, lines and exit codes.
+"""Imitations of Kafka's tools: the same flags, lines and exit codes.
 
-`python -m ottla.scripts.kafka kafka-topics ...` is what a shim runs; `TOOLS` names them all. A tool is one module with
-`main(arguments, face) -> int`. `flags` parses as Kafka's parser (joptsimple) does, `subcommands` as its other one
-(argparse4j), `face` is where a tool prints and which release it imitates, `java` holds what shows of Java in Kafka's
-lines: names of exceptions, the order of hash maps, formats of numbers.
+A shim runs `python -m ottla.scripts.kafka kafka-topics ...`; `TOOLS` has all tools. A tool is one module with
+`main(arguments, face) -> int`. `flags` parses like Kafka's parser joptsimple, `subcommands` like its other parser
+argparse4j. `face` has a tool's output and the imitated release. `java` imitates Java in Kafka's lines: names of
+exceptions, the order of hash maps, formats of numbers.
 
-What the tools print in answer is theirs, help texts are ours. Where Kafka prints a stack trace, its lines that begin
-with a tab are left out.
+The tools' output is Kafka's, the help texts are ours. Of Kafka's stack traces the lines that begin with a tab are left
+out.
 """
 
 from collections.abc import Mapping
@@ -43,4 +43,4 @@ TOOLS: Final[Mapping[str, str]] = {
     "kafka-verifiable-consumer": "verifiable_consumer",
     "kafka-verifiable-producer": "verifiable_producer",
 }
-"""The module of each tool. `absent` has those of which there is none."""
+"""The module of each tool. `absent` has the tools that are not imitated."""

@@ -1,4 +1,4 @@
-"""What a shim runs: `python -m ottla.scripts.kafka [--as 3.9] TOOL ARGUMENTS...`."""
+"""The program that shims run: `python -m ottla.scripts.kafka [--as 3.9] TOOL ARGUMENTS...`."""
 
 import sys
 from importlib import import_module

@@ -1,6 +1,6 @@
-"""Tools of Kafka's that are not here: each says so in one line and ends with 1, so that a script fails there.
+"""Kafka's tools that are not imitated: each prints one line and ends with 1, so that a script fails there.
 
-What starts and ends servers is no such tool: a shim would hide the real one.
+There are no shims for tools that start and stop servers, because a shim would hide the real tool.
 """
 
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ ABSENT: Final[Mapping[str, str]] = {
     "kafka-jmx": "Ottla has no JMX, and reading that of a JVM takes Java",
     "kafka-metadata-shell": "Ottla has no KRaft log; kafka-dump-log.sh reads Kafka's",
 }
-"""Why each tool is not here."""
+"""The reason for each tool."""
 
 
 def refuse(tool: str, face: Face) -> int:
-    """Print why a tool is not here; return its exit code."""
+    """Print the reason for a missing tool; return the exit code."""
     face.complain(f"{tool}: not imitated: {ABSENT[tool]}")
     return 1

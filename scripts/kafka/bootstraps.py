@@ -1,4 +1,4 @@
-"""How a tool reaches brokers, or the controllers of a KRaft cluster in their place.
+"""The bootstrap options of a tool: brokers, or the controllers of a KRaft cluster.
 
 Counterparts: CommandLineUtils.initializeBootstrapProperties, KafkaAdminClient with bootstrap.controllers.
 """
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def bootstraps(*short: str, is_required: bool) -> list[Argument]:
-    """Return the two options of which a tool takes one; `short` are their one-letter names."""
+    """Return the two options, which exclude each other; `short` are their one-letter names."""
     group = OneOf(is_required=is_required)
     return [
         argument("--bootstrap-server", *short[:1], help="The brokers to ask.", group=group),
@@ -41,7 +41,7 @@ def call(
     work: Callable[..., Awaitable[T]],
     *arguments: Any,
 ) -> T:
-    """Return `await work(client, *arguments)`. JavaError, as a future throws it, for what fails.
+    """Return `await work(client, *arguments)`. JavaError, as a future throws it, for a failure.
 
     `name` is the admin client's name for the request.
     """

@@ -1,6 +1,6 @@
-"""Calls of Kafka's admin client as a tool waits for them: whatever fails is the exception that the tool catches.
+"""Calls of Kafka's admin client: a failure is the exception that Kafka's tool would catch.
 
-Owns the way to a cluster with its timeouts. Must not know what a call is for.
+Owns the connection to a cluster and its timeouts. Must not know the use of a call.
 Counterparts: KafkaAdminClient.Call, KafkaFuture.get.
 """
 
@@ -22,13 +22,13 @@ _PATIENCE_SECONDS: Final = 30.0
 _CONTROLLERS_FLAG: Final = "bootstrap-controller"
 _CONTROLLERS_KEY: Final = "bootstrap.controllers"
 _OF_CONTROLLERS: Final = ("alterConfigs", "describeConfigs", "incrementalAlterConfigs", "listNodes")
-"""The calls here that controllers answer."""
+"""The calls that controllers also answer."""
 _OLDER_APIS: Final = {"listClientMetricsResources": "LIST_CLIENT_METRICS_RESOURCES"}
-"""The names that APIs had when these calls had theirs."""
+"""Calls whose API has another name today."""
 
 
 def client_config(face: Face, bootstrap: str, command_config: str | None, **more: str) -> ClientConfig:
-    """Return the properties of a client. JavaError if the file is missing, or holds what cannot stand."""
+    """Return the properties of a client. JavaError if the file is missing or invalid."""
     if command_config is not None and not Path(command_config).exists():
         raise JavaError("java.nio.file.NoSuchFileException", command_config)
     try:
@@ -41,7 +41,7 @@ def client_config(face: Face, bootstrap: str, command_config: str | None, **more
 
 
 def reached(face: Face, config: ClientConfig, call: str, work: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-    """Return `await work(client, *arguments)`. JavaError, as a future throws it, for what fails.
+    """Return `await work(client, *arguments)`. JavaError, as a future throws it, for a failure.
 
     `call` is the admin client's name for the first request.
     """
@@ -56,13 +56,13 @@ def reached(face: Face, config: ClientConfig, call: str, work: Callable[..., Awa
 
 
 def as_execution(error: KafkaError, call: str) -> JavaError:
-    """Return the exception of a future that failed by an error. Whoever is not there is waited for in vain."""
+    """Return the exception of a future that failed with an error. For an unavailable broker it is a timeout."""
     is_away = error.code in ASK_ELSEWHERE or error.code == ErrorCode.BROKER_NOT_AVAILABLE
     return execution(timed_out(call) if is_away else as_java(error))
 
 
 def opened(face: Face, parsed: Parsed, work: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-    """Return `await work(client, *arguments)` with a client of the cluster that the flags name."""
+    """Return `await work(client, *arguments)` with a client of the flags' cluster."""
     is_of_controllers = parsed.knows(_CONTROLLERS_FLAG) and parsed.has(_CONTROLLERS_FLAG)
     server = parsed.value(_CONTROLLERS_FLAG if is_of_controllers else "bootstrap-server")
     more = {_CONTROLLERS_KEY: server} if is_of_controllers else {}
@@ -76,7 +76,7 @@ def opened(face: Face, parsed: Parsed, work: Callable[..., Awaitable[T]], *argum
 
 
 def command_config(parsed: Parsed) -> str | None:
-    """Return the name of the file of client properties. JavaError if it does not exist."""
+    """Return the path of the file of client properties. JavaError if it does not exist."""
     file: str | None = parsed.value("command-config")
     if file is not None and not Path(file).exists():
         raise JavaError("java.nio.file.NoSuchFileException", file)
@@ -84,7 +84,7 @@ def command_config(parsed: Parsed) -> str | None:
 
 
 def asks_controllers(client: Client) -> bool:
-    """Whether the client talks to the controllers of a KRaft cluster, and not to brokers."""
+    """Whether the client is connected to the controllers of a KRaft cluster, not to brokers."""
     return _CONTROLLERS_KEY in client.config.texts
 
 
@@ -99,9 +99,9 @@ def _refused_by_controllers(call: str) -> JavaError:
 async def asked(
     client: Client, call: str, work: Callable[[], Awaitable[T]], seconds: float | None = _PATIENCE_SECONDS
 ) -> T:
-    """Return `await work()`. JavaError as a future throws it, within so many seconds (None: the client's timeout).
+    """Return `await work()`. JavaError, as a future throws it, for a failure or after `seconds`.
 
-    `call` is the name of the call in Kafka's client.
+    `call` is the name of the call in Kafka's client. None for `seconds` is the client's timeout.
     """
     import trio
 
@@ -116,7 +116,7 @@ async def asked(
             return await work()
         except KafkaError as error:
             if error.code == ErrorCode.BROKER_NOT_AVAILABLE:
-                # Kafka's client waits for a broker to come; whoever asks had better know at once.
+                # Kafka's client would wait for the broker until its timeout.
                 raise expired from None
             raise execution(as_java(error)) from None
         except ClientError as error:
@@ -127,7 +127,7 @@ async def asked(
 
 
 def first_error(results: Mapping[Any, Any]) -> None:
-    """Raise the first error among the results of a call, as a future of all of them throws it."""
+    """Raise the first error among the results of a call, as their common future throws it."""
     for each in results.values():
         if isinstance(each, KafkaError):
             raise execution(as_java(each))

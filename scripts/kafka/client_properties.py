@@ -33,14 +33,14 @@ def properties_of(path: str | None) -> dict[str, str]:
 
 
 def merge_flags(properties: dict[str, str], parsed: Parsed, keys: Mapping[str, str]) -> None:
-    """Set keys by flags: those that were given, and the defaults of others where nothing else sets the key."""
+    """Set keys by given flags, and unset keys by the defaults of flags."""
     for key, name in keys.items():
         if parsed.has(name) or key not in properties:
             properties[key] = str(parsed.value(name))
 
 
 def client_config(properties: Mapping[str, str]) -> ClientConfig:
-    """Return the properties, parsed. JavaError for one that cannot stand."""
+    """Return the parsed properties. JavaError for an invalid one."""
     try:
         return ClientConfig(properties)
     except ConfigError as error:
@@ -48,5 +48,5 @@ def client_config(properties: Mapping[str, str]) -> ClientConfig:
 
 
 def config_exception(error: ConfigError) -> JavaError:
-    """Return the exception for properties that cannot stand."""
+    """Return the exception for invalid properties."""
     return JavaError(_CONFIG_EXCEPTION, str(error))

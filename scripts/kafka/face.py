@@ -1,6 +1,6 @@
-"""Where a tool prints, which release of Kafka it imitates, and how it reaches a cluster.
+"""A tool's output, its imitated release of Kafka, and its connection to a cluster.
 
-Owns the end of a tool: every exception becomes the lines and the code that Kafka's tool has for it.
+Owns the end of a tool: every exception becomes the lines and the exit code of Kafka's tool.
 """
 
 import sys
@@ -26,22 +26,22 @@ class Release(Enum):
 
     @property
     def version(self) -> str:
-        """Return what `--version` prints."""
+        """Return the output of `--version`."""
         return {"3.9": "3.9.2", "4.3": "4.3.1"}[self.value]
 
     @property
     def build(self) -> str:
-        """Return what `--version` of tools with sub-commands prints."""
+        """Return the output of `--version` of tools with sub-commands."""
         return f"{self.version} (Commit:{self.commit})"
 
     @property
     def commit(self) -> str:
-        """Return the commit of Kafka's repository that the release was made from."""
+        """Return the release's commit in Kafka's repository."""
         return {"3.9": "5e9866f43ab8e7e4", "4.3": "26b251a451ce941d"}[self.value]
 
 
 class ToolExit(Exception):  # noqa: N818
-    """The tool ends with a code; all lines are printed."""
+    """The tool ends with a code, with all lines printed."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -49,7 +49,7 @@ class ToolExit(Exception):  # noqa: N818
 
 
 class JavaError(Exception):
-    """An exception that Kafka's tool would throw: its class, its message and its cause."""
+    """An exception of Kafka's tool: its class, its message and its cause."""
 
     def __init__(self, java_class: str, message: str | None, cause: "JavaError | None" = None) -> None:
         super().__init__(message)
@@ -61,7 +61,7 @@ class JavaError(Exception):
         return self.java_class if self.message is None else f"{self.java_class}: {self.message}"
 
     def trace(self) -> list[str]:
-        """Return the lines of its stack trace that do not begin with a tab."""
+        """Return the lines of its stack trace without those that begin with a tab."""
         causes: list[str] = []
         cause = self.cause
         while cause is not None:
@@ -109,25 +109,25 @@ class Face:
         self._err.write(line + end)
 
     def complain_trace(self, error: JavaError) -> None:
-        """Print a stack trace as `Utils.stackTrace` and println leave it: an empty line follows."""
+        """Print a stack trace and an empty line, as `Utils.stackTrace` and println do."""
         for line in error.trace():
             self.complain(line)
         self.complain()
 
     def flush(self) -> None:
-        """Bring all lines to whoever reads them."""
+        """Flush stdout and stderr."""
         self._out.flush()
         self._err.flush()
 
     # The cluster
 
     def config(self, bootstrap: str, command_config: str | None = None, **more: str) -> ClientConfig:
-        """Return the properties of a client: the file's, and over them the address."""
+        """Return the properties of a client: `bootstrap` and `more` override the file."""
         properties: Mapping[str, str] = {} if command_config is None else read_properties(Path(command_config))
         return ClientConfig({"client.id": "adminclient-1", **properties, **more, "bootstrap.servers": bootstrap})
 
     def with_client(self, config: ClientConfig, work: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        """Return `await work(client, *arguments)`. A cluster that cannot be reached yet is waited for."""
+        """Return `await work(client, *arguments)`, after waiting for the cluster to be reachable."""
         import trio
 
         from ottla.client.cluster import open_client
@@ -140,19 +140,19 @@ class Face:
 
 
 def client_failure(error: ClientError, call: str) -> JavaError:
-    """Return what Kafka's admin client throws where a cluster cannot be asked; `call` is the client's name for it."""
+    """Return the exception of Kafka's admin client for an unreachable cluster; `call` is its name of the request."""
     if isinstance(error, UnsupportedRequestError):
         text = f"The node does not support {error.api}"
         return JavaError("org.apache.kafka.common.errors.UnsupportedVersionException", text)
     if isinstance(error, AuthenticationError):
-        # The text begins with the address, which Kafka's client leaves out.
+        # Kafka's text has no address.
         text = str(error).partition(": ")[2]
         return JavaError("org.apache.kafka.common.errors.SaslAuthenticationException", text)
     return timed_out(call)
 
 
 def timed_out(call: str) -> JavaError:
-    """Return what Kafka's admin client throws when nobody could be asked in time."""
+    """Return the exception of Kafka's admin client for a request that could not be sent in time."""
     return JavaError(
         "org.apache.kafka.common.errors.TimeoutException", f"Timed out waiting for a node assignment. Call: {call}"
     )

@@ -1,4 +1,4 @@
-"""How Kafka's tools fail: their own exceptions.
+"""The exceptions of Kafka's tools.
 
 PURE. Counterparts: AdminCommandFailedException, AdminOperationException, TerseException.
 """

@@ -1,4 +1,4 @@
-"""Which topics a tool's pattern means.
+"""Patterns of topics.
 
 PURE. Counterpart: org.apache.kafka.server.util.TopicFilter.IncludeList.
 """
@@ -12,7 +12,7 @@ INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state",
 
 
 class IncludeList:
-    """A regular expression for whole names; commas part alternatives, and quotes around it do not count."""
+    """A regular expression for whole names; commas separate alternatives, and quotes around it are dropped."""
 
     def __init__(self, text: str) -> None:
         pattern = text.strip().replace(",", "|").replace(" ", "")
@@ -24,5 +24,5 @@ class IncludeList:
             raise JavaError("java.lang.RuntimeException", f"{pattern} is an invalid regex.") from None
 
     def allows(self, topic: str, *, exclude_internal: bool) -> bool:
-        """Whether a topic is meant."""
+        """Whether a topic matches."""
         return bool(self._pattern.fullmatch(topic)) and not (exclude_internal and topic in INTERNAL_TOPICS)

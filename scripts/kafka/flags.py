@@ -1,4 +1,4 @@
-"""Command lines as Kafka's parser reads them, with its words for what is wrong.
+"""Command lines as Kafka's parser joptsimple reads them, with its error messages.
 
 PURE. Counterparts: joptsimple.OptionParser, org.apache.kafka.server.util.CommandLineUtils.
 """
@@ -12,7 +12,7 @@ _OPTION_ERROR: Final = "joptsimple."
 
 
 class Flag(NamedTuple):
-    """A flag: its names, what its argument is called (None: it takes none), and our help."""
+    """A flag: its names, the name of its argument (None: without argument), and our help."""
 
     names: tuple[str, ...]
     argument: str | None
@@ -28,7 +28,7 @@ class Flag(NamedTuple):
         return self.names[0]
 
     def __str__(self) -> str:
-        # As messages show an option.
+        # The form of an option in messages.
         return f"[{', '.join(self.names)}]"
 
 
@@ -42,21 +42,21 @@ VERSION: Final = flag("version", help="Display Kafka version.")
 
 
 class Parsed:
-    """What a command line holds."""
+    """A parsed command line."""
 
     def __init__(self, flags: Sequence[Flag]) -> None:
         self._by_name = {name: each for each in flags for name in each.names}
         self._found: dict[Flag, list[str]] = {}
         self.rest: list[str] = []
         self.given: list[str] = []
-        """The flags by their first names, in the order of the command line; a repeated one repeatedly."""
+        """The flags by their first names, in the order of the command line, with repetitions."""
 
     def has(self, name: str) -> bool:
         """Whether a flag was given, under any of its names."""
         return self._by_name[name] in self._found
 
     def value(self, name: str) -> Any:
-        """Return the argument of a flag, converted, or its default. JavaError if it was given several times."""
+        """Return the converted argument of a flag, or its default. JavaError if it was given several times."""
         values = self.values(name)
         if len(values) > 1:
             raise _error(
@@ -66,7 +66,7 @@ class Parsed:
         return values[0] if values else None
 
     def values(self, name: str) -> list[Any]:
-        """Return all arguments of a flag, converted; its default if it was not given."""
+        """Return all converted arguments of a flag; its default if it was not given."""
         option = self._by_name[name]
         texts = self._found.get(option)
         if texts is None:
@@ -79,7 +79,7 @@ class Parsed:
         self.given.append(option.name)
         found = self._found.setdefault(option, [])
         if text is not None:
-            # Empty values between separators do not count, but an empty argument is one.
+            # Empty values between separators are dropped, but an empty argument is a value.
             found += [each for each in text.split(option.separator) if each] or [text] if option.separator else [text]
 
     def knows(self, name: str) -> bool:
@@ -92,7 +92,7 @@ class Parsed:
 
 
 def parse(flags: Sequence[Flag], arguments: Sequence[str]) -> Parsed:
-    """Read a command line. JavaError, in the parser's words, for one that does not fit."""
+    """Return a parsed command line. JavaError, in the parser's words, for an invalid one."""
     parsed = Parsed(flags)
     left = list(arguments)
     while left:
@@ -110,7 +110,7 @@ def parse(flags: Sequence[Flag], arguments: Sequence[str]) -> Parsed:
 def _take(parsed: Parsed, word: str, left: list[str]) -> None:
     name, equals, text = word.lstrip("-").partition("=")
     if not parsed.knows(name):
-        # A single hyphen begins a cluster of one-letter options, of which the first unknown one is named.
+        # After a single hyphen come one-letter options; the error names the first unknown one.
         is_cluster = not word.startswith("--")
         shown = next((each for each in name if not parsed.knows(each)), name) if is_cluster else name
         raise _error("UnrecognizedOptionException", f"{shown} is not a recognized option")
@@ -128,7 +128,7 @@ def _take(parsed: Parsed, word: str, left: list[str]) -> None:
 
 
 def _may_follow(option: Flag, word: str) -> bool:
-    """Whether a word is the argument of a flag that needs none. That of a number may begin with a hyphen."""
+    """Whether a word is the argument of a flag with an optional one. Only a number may begin with a hyphen."""
     try:
         option.type(word)
     except ValueError:
@@ -145,7 +145,7 @@ def _converted(option: Flag, text: str) -> Any:
 
 
 def _cause(error: ValueError, text: str) -> JavaError:
-    """Return why a text cannot be converted: what the conversion says in Java's words, or that it is no number."""
+    """Return the cause of a failed conversion: the converter's own JavaError, or Java's NumberFormatException."""
     if error.args and isinstance(error.args[0], JavaError):
         return error.args[0]
     cause = JavaError("java.lang.NumberFormatException", f'For input string: "{text}"')
@@ -160,11 +160,11 @@ def _error(kind: str, message: str) -> JavaError:
     return JavaError(_OPTION_ERROR + kind, message)
 
 
-# What tools check
+# Checks
 
 
 def print_usage_and_exit(face: Face, flags: Sequence[Flag], message: str) -> ToolExit:
-    """Print a message and the flags on stderr; return what ends the tool with 1."""
+    """Print a message and the flags on stderr; return the ToolExit with code 1."""
     face.complain(message)
     for line in help_lines(flags):
         face.complain(line)
@@ -174,7 +174,7 @@ def print_usage_and_exit(face: Face, flags: Sequence[Flag], message: str) -> Too
 def maybe_print_help_or_version(
     face: Face, flags: Sequence[Flag], parsed: Parsed, arguments: Sequence[str], about: str
 ) -> None:
-    """End the tool if it was asked for help (also by no arguments at all) or for its version."""
+    """End the tool after help (also for an empty command line) or after its version."""
     if not arguments or parsed.has("help"):
         raise print_usage_and_exit(face, flags, about)
     if parsed.has("version"):
@@ -183,14 +183,14 @@ def maybe_print_help_or_version(
 
 
 def check_required(face: Face, flags: Sequence[Flag], parsed: Parsed, *names: str) -> None:
-    """End the tool unless all of these were given."""
+    """End the tool unless all of these flags were given."""
     for name in names:
         if not parsed.has(name):
             raise print_usage_and_exit(face, flags, f'Missing required argument "{parsed.flag(name)}"')
 
 
 def check_invalid(face: Face, flags: Sequence[Flag], parsed: Parsed, used: str, invalid: Iterable[str]) -> None:
-    """End the tool if a flag was given together with one that it cannot stand beside."""
+    """End the tool if a flag was given together with one that it excludes."""
     for name in invalid if parsed.has(used) else ():
         if parsed.has(name):
             message = f'Option "{parsed.flag(used)}" can\'t be used with option "{parsed.flag(name)}"'

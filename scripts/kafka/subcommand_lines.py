@@ -1,4 +1,4 @@
-"""The layout of what Kafka's other parser prints: lines of a width, and names that may have been meant.
+"""The output of Kafka's parser argparse4j: wrapped lines, and suggestions for mistyped names.
 
 PURE. Counterparts: argparse4j's TextHelper, java.text.BreakIterator.
 """
@@ -26,15 +26,15 @@ _AFTER: Final = r"!%.,:;?\"')\]}"
 _PIECE: Final = re.compile(
     rf"[{_BEFORE}]*(?:[-{_BEFORE}]*\d+(?:[.,]\d+)*)?[^\s\-!%.,:;?\"()\[\]{{}}]*(?:-+|[{_AFTER}]*)\s?[ ]*"
 )
-"""A word as java.text.BreakIterator sees it in a line: what may stand before it, what it ends with, and spaces."""
+"""A word of java.text.BreakIterator: opening characters, the word, closing characters, and spaces."""
 
 
-def wrapped(text: str, width: int = WIDTH) -> str:
-    """Return text in lines of a width, whose words are spread to fill it, as argparse4j does."""
+def wrapped(text: str) -> str:
+    """Return text wrapped to `WIDTH` and justified, like argparse4j."""
     done, line, taken = "", "", 0
     for piece in filter(None, _PIECE.findall(text)):
-        if taken + len(piece) > width:
-            done += _spread(line, width, taken) + "\n"
+        if taken + len(piece) > WIDTH:
+            done += _spread(line, taken) + "\n"
             line, taken = "", 0
         taken += len(piece)
         line += piece
@@ -43,12 +43,12 @@ def wrapped(text: str, width: int = WIDTH) -> str:
     return done + line
 
 
-def _spread(line: str, width: int, taken: int) -> str:
+def _spread(line: str, taken: int) -> str:
     bare = line.strip(" ")
     gaps = len(re.findall(" +", bare))
     if not gaps:
         return bare
-    needed = width - (taken - (len(line) - len(bare)))
+    needed = WIDTH - (taken - (len(line) - len(bare)))
     each, rest = divmod(needed, gaps)
     first = (gaps - rest + 1) // 2
     numbers = iter(range(gaps))
@@ -56,7 +56,7 @@ def _spread(line: str, width: int, taken: int) -> str:
 
 
 def nearest(mistyped: str, names: Sequence[str]) -> list[str]:
-    """Return the names that are nearest to a word, unless all are far from it."""
+    """Return the names nearest to a word; none if all are far."""
     bodies = {name: name.lstrip("-") for name in names}
     far = {name: 0 if body.startswith(mistyped) else _distance(mistyped, body) for name, body in bodies.items()}
     least = min(far.values(), default=_FAR)
@@ -64,7 +64,7 @@ def nearest(mistyped: str, names: Sequence[str]) -> list[str]:
 
 
 def _distance(word: str, name: str) -> int:
-    """Return what it costs to make a name of a word: a letter more 1, another 2, one less 4, two exchanged nothing."""
+    """Return the cost of changing a word to a name: an added letter 1, a changed one 2, a removed one 4, a swap 0."""
     before: list[int] = []
     last = list(range(len(name) + 1))
     for i, letter in enumerate(word, 1):

@@ -1,4 +1,4 @@
-"""Command lines with sub-commands as Kafka's other parser reads them, with its words for what is wrong.
+"""Command lines with sub-commands as Kafka's parser argparse4j reads them, with its error messages.
 
 PURE. Owns the parsing and the layout of usage and help; the texts of help are ours. Counterpart: argparse4j 0.7.
 """
@@ -18,26 +18,26 @@ _COUNTS: Final = {"?": (0, 1), "*": (0, _MANY), "+": (1, _MANY)}
 
 
 class ParserError(JavaError):
-    """A command line that does not fit."""
+    """An invalid command line."""
 
     def __init__(self, parser: "Parser", message: str, kind: str = "inf.ArgumentParserException") -> None:
         super().__init__(_PACKAGE + kind, message)
         self.parser = parser
         self.mistyped: str | None = None
-        """What may be a name that is spelt wrong."""
+        """A word that may be a mistyped name."""
         self.names: Sequence[str] = ()
-        """The names that it may stand for."""
+        """The names to suggest for it."""
 
 
 class HelpShown(ParserError):  # noqa: N818
-    """The command line asks for help, or for the version."""
+    """The command line has the flag for help, or for the version."""
 
     def __init__(self, parser: "Parser", *, is_version: bool = False) -> None:
         super().__init__(parser, "Help Screen", "internal.HelpScreenException")
         self.is_version = is_version
 
 
-# What a command line may hold
+# Arguments
 
 
 class OneOf:
@@ -72,12 +72,12 @@ class Argument(NamedTuple):
 
     @property
     def takes_values(self) -> bool:
-        """Whether words of the command line follow it."""
+        """Whether values follow it."""
         return self.action in ("store", "append")
 
     @property
     def key(self) -> str:
-        """Return the name under which its value is found."""
+        """Return the key of its value."""
         if self.destination is not None:
             return self.destination
         longest = next((each for each in self.names if each.startswith("--")), self.names[0])
@@ -85,7 +85,7 @@ class Argument(NamedTuple):
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Return how many values there are at least and at most; (-1, -1) for one that is no list."""
+        """Return the least and the most number of values; (-1, -1) for an argument that is not a list."""
         if self.many is None:
             return -1, -1
         return _COUNTS[self.many] if isinstance(self.many, str) else (self.many, self.many)
@@ -96,7 +96,7 @@ class Argument(NamedTuple):
         return "/".join(self.names)
 
     def values_shown(self) -> str:
-        """Return the values as a usage line has them."""
+        """Return the values in the form of a usage line."""
         if not self.takes_values:
             return ""
         name = self.metavar or (_choices(self) if self.choices else self.key.upper() if self.is_option else self.key)
@@ -107,11 +107,11 @@ class Argument(NamedTuple):
         }.get(self.counts, " ".join([name] * max(1, self.counts[0])))
 
     def syntax(self) -> str:
-        """Return the argument as a usage line has it, without brackets."""
+        """Return the argument in the form of a usage line, without brackets."""
         return " ".join(filter(None, [self.names[0] if self.is_option else "", self.values_shown()]))
 
     def in_usage(self) -> str:
-        """Return the argument as a usage line has it."""
+        """Return the argument in the form of a usage line."""
         return f"[{self.syntax()}]" if self.is_option and not self.is_required else self.syntax()
 
 
@@ -131,7 +131,7 @@ def _choices(option: Argument) -> str:
 
 
 class _State:
-    """How far a command line is read."""
+    """The progress of reading a command line."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = list(words)
@@ -149,7 +149,7 @@ class _State:
         return self.index < len(self.words)
 
     def at_flag(self) -> bool:
-        """Whether the next word is no value."""
+        """Whether the next word is a flag."""
         if self.is_separated:
             return False
         return bool(self.word.strip("-") and self.word.startswith("-") and not _NEGATIVE.fullmatch(self.word)) or (
@@ -192,7 +192,7 @@ class Parser:
         return self.name if self.upper is None else self.upper.prog
 
     def parse(self, words: Sequence[str]) -> dict[str, Any]:
-        """Return the values of a command line; the name of the sub-command is `command`. ParserError if it is wrong."""
+        """Return the values of a command line; the sub-command's name is `command`. ParserError if it is invalid."""
         state = _State(words)
         values: dict[str, Any] = {}
         self._parse(state, values)
@@ -201,7 +201,7 @@ class Parser:
         return values
 
     def parse_or_exit(self, words: Sequence[str], face: Face) -> dict[str, Any]:
-        """Return the values of a command line, or end the tool with 1, also after help."""
+        """Return the values of a command line. After an error or help, end the tool with 1."""
         try:
             return self.parse(words)
         except ParserError as error:
@@ -261,7 +261,7 @@ class Parser:
         raise error
 
     def _option(self, name: str) -> Argument | None:
-        """Return the option of this name, or the only one that begins so."""
+        """Return the option of this name, or the only option that begins with it."""
         if name in self._flags:
             return self._flags[name]
         found = sorted(each for each in self._flags if each.startswith(name))
@@ -350,7 +350,7 @@ class Parser:
         values["command"] = found[0]
 
     def _end(self, state: _State, values: dict[str, Any], used: Sequence[Argument]) -> None:
-        """Give positional arguments their values, and note what is missing, which is an error at the very end."""
+        """Set the values of positional arguments. A missing argument is an error only at the very end."""
         least = [max(each.counts[0], 0) if each.counts[0] != -1 else 1 for each in self.positionals]
         left = state.positionals
         if sum(least) > len(left):
@@ -369,7 +369,7 @@ class Parser:
     def _missing(self, used: Sequence[Argument]) -> ParserError | None:
         missing = [each for each in self.options if each.is_required and each not in used]
         if missing:
-            # Of several the last one is named.
+            # The error names the last one of several.
             return ParserError(self, f"argument {missing[-1].shown} is required")
         for group, members in reversed(self.groups()):
             if group.is_required and not any(each in members for each in used):
@@ -386,7 +386,7 @@ class Parser:
         return list(found.items())
 
     def words_of_usage(self) -> list[str]:
-        """Return what the usage line has after the tool's name."""
+        """Return the usage line without the tool's name."""
         words = [] if self.upper is None else [*self.upper.words_above(), self.name]
         words += [each.in_usage() for each in self.options if each.group is None]
         for group, members in self.groups():
@@ -395,7 +395,7 @@ class Parser:
         return [*words, self.commands_shown(), "..."] if self.commands else words
 
     def words_above(self) -> list[str]:
-        """Return what the usage line of a sub-command has of this parser: what must be given."""
+        """Return this parser's required arguments, for the usage line of a sub-command."""
         words = [] if self.upper is None else [*self.upper.words_above(), self.name]
         words += [each.in_usage() for each in self.options if each.group is None and each.is_required]
         for group, members in self.groups():
@@ -403,7 +403,7 @@ class Parser:
         return words + [each.in_usage() for each in self.positionals]
 
     def commands_shown(self) -> str:
-        """Return the sub-commands as the usage line has them."""
+        """Return the sub-commands in the form of a usage line."""
         return self._commands_metavar or "{" + ",".join(self.commands) + "}"
 
 
@@ -423,7 +423,7 @@ def _alternatives(group: OneOf, members: Sequence[Argument]) -> list[str]:
 
 
 def report(face: Face, error: ParserError) -> None:
-    """Print help on stdout, or usage, the error and names that may have been meant on stderr."""
+    """Print help on stdout, or usage, the error and suggestions on stderr."""
     if isinstance(error, HelpShown):
         if error.is_version:
             face.print(error.parser.version)
@@ -442,7 +442,7 @@ def report(face: Face, error: ParserError) -> None:
 
 
 def usage_lines(parser: Parser) -> list[str]:
-    """Return the lines that say how a tool is called."""
+    """Return the usage of a tool."""
     start = f"usage: {parser.prog}"
     lines = [start]
     indent = " " * len(start)

@@ -1,4 +1,4 @@
-"""Events of the verifiable programs: a line of JSON each, with its time and its name first.
+"""Events of the verifiable programs: one line of JSON each, with its time and its name first.
 
 Counterparts in Kafka: ProducerEvent of VerifiableProducer, ConsumerEvent of VerifiableConsumer.
 """
@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 
 class Events:
-    """Prints events as they happen: `write` is called with each."""
+    """Prints events as they happen, by calling `write`."""
 
     def __init__(self, write: Callable[[dict[str, Any]], object]) -> None:
         self._write = write
@@ -21,8 +21,8 @@ class Events:
 
 
 def json_lines(stream: TextIO) -> Events:
-    """Return events that are lines of a stream, flushed at once, because whoever reads them waits for them."""
-    # On a terminal nothing but ASCII: other characters of records may steer it.
+    """Return events that are written to a stream as lines, flushed at once, because a reader waits for them."""
+    # On a terminal ASCII only, because other characters may be control characters.
     is_terminal = stream.isatty()
 
     def write(event: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Times in a histogram: any number of them in little memory, each less than one percent off.
+"""A histogram of times: any number of them in little memory, each with an error below one percent.
 
 PURE. Counterpart elsewhere: HdrHistogram.
 """
@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Final
 
 _DIGITS: Final = 8
-"""Bits of a number that are kept."""
+"""How many bits of a time are kept."""
 _MICROSECONDS: Final = 1_000_000
 
 
@@ -20,7 +20,7 @@ class Latencies:
         self._sum = 0.0
         self._max = 0
         self._buckets: Counter[int] = Counter()
-        """How many times have an upper bound, in microseconds."""
+        """The count of times by upper bound in microseconds."""
 
     def add(self, seconds: float) -> None:
         """Count a time."""
@@ -31,25 +31,18 @@ class Latencies:
         self._sum += seconds
         self._max = max(self._max, value)
 
-    def merge(self, other: "Latencies") -> None:
-        """Count what another one has counted."""
-        self._buckets.update(other._buckets)
-        self.count += other.count
-        self._sum += other._sum
-        self._max = max(self._max, other._max)
-
     @property
     def mean_ms(self) -> float | None:
-        """Return the mean in milliseconds; None without any."""
+        """Return the mean in milliseconds; None without times."""
         return self._sum / self.count * 1000 if self.count else None
 
     @property
     def max_ms(self) -> float | None:
-        """Return the longest time in milliseconds; None without any."""
+        """Return the longest time in milliseconds; None without times."""
         return self._max / 1000 if self.count else None
 
     def percentile_ms(self, share: float) -> float | None:
-        """Return a time in milliseconds that this share of times does not exceed; None without any."""
+        """Return the time in milliseconds that this share of times does not exceed; None without times."""
         left = max(1, math.ceil(share * self.count))
         for bound in sorted(self._buckets):
             left -= self._buckets[bound]

@@ -1,6 +1,6 @@
-"""Counts of a run of load: records, bytes, seconds and latencies, from a moment on.
+"""The measurement of a run of load: records, bytes, seconds and latencies.
 
-PURE but for the clock. Must not know what is sent or read.
+PURE but for the clock. Must not know the records.
 """
 
 import time
@@ -27,20 +27,20 @@ _SHARES: Final = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p999_ms": 0.99
 
 
 class Measurement:
-    """What was counted since the last `begin`."""
+    """The counts since the last `begin`."""
 
     def __init__(self) -> None:
         self.begin()
 
     def begin(self) -> None:
-        """Begin anew: what was counted before does not count."""
+        """Reset all counts and start the clock."""
         self.records = 0
         self.bytes = 0
         self.latencies = Latencies()
         self.begun = self._last = time.perf_counter()
 
     def add(self, records: int, size: int, latency: float | None = None) -> None:
-        """Count records of `size` bytes that are done now, each after `latency` seconds, if that is known."""
+        """Count records of `size` bytes in all that completed now, each after `latency` seconds (None: unknown)."""
         self.records += records
         self.bytes += size
         if latency is not None:
@@ -49,16 +49,16 @@ class Measurement:
 
     @property
     def seconds(self) -> float:
-        """Return how long it took until the last record was done."""
+        """Return the seconds from `begin` to the last record."""
         return self._last - self.begun
 
     @property
     def mb_per_second(self) -> float | None:
-        """Return the rate of bytes; None while there is none."""
+        """Return the megabytes a second; None without a time."""
         return self.bytes / _MEGABYTE / self.seconds if self.seconds else None
 
     def row(self) -> dict[str, Any]:
-        """Return the values of `COLUMNS`; None for what is not known."""
+        """Return the values of `COLUMNS`; None for unknown ones."""
         found = {
             "seconds": self.seconds,
             "records_per_second": self.records / self.seconds if self.seconds else None,

@@ -1,4 +1,4 @@
-"""A rate that work does not exceed.
+"""A limit for the rate of work.
 
 Counterpart in Kafka: org.apache.kafka.server.util.ThroughputThrottler.
 """
@@ -9,7 +9,7 @@ import trio
 
 
 class Pace:
-    """Counts steps, and waits where they come faster than so many a second; None for no limit, 0 for no second step."""
+    """Counts steps, and waits if they exceed a rate a second. None: no limit; 0: no second step."""
 
     def __init__(self, rate: float | None) -> None:
         self._rate = rate

@@ -1,4 +1,4 @@
-"""Values of records that load is made of.
+"""Values of records for load.
 
 Counterpart in Kafka: ProducerPerformance.generateRandomPayload.
 """
@@ -14,7 +14,7 @@ Payloads = Callable[[], bytes]
 
 
 def letters(size: int) -> Payloads:
-    """Return what makes values of random capital letters: parts of one text, because chance is slow."""
+    """Return a maker of random capital letters: slices of one random text, because random numbers are slow."""
     text = bytes(random.choices(_LETTERS, k=size + _SPARE))
 
     def payload() -> bytes:
@@ -25,12 +25,12 @@ def letters(size: int) -> Payloads:
 
 
 def chosen(values: Sequence[bytes]) -> Payloads:
-    """Return what chooses one of these values each time."""
+    """Return a maker that chooses one of these values each time."""
     return lambda: random.choice(values)
 
 
 def counted() -> Payloads:
-    """Return what counts from 0 on, in digits."""
+    """Return a maker that counts from 0 on, in digits."""
     number = -1
 
     def payload() -> bytes:

@@ -1,6 +1,6 @@
 """Records from a producer to a broker and back to a consumer, one after the other.
 
-Owns the order: a record is sent when the one before is there. Must not know what is done with the times.
+Owns the order: a record is sent after the one before has arrived. Must not know the use of the times.
 Counterpart in Kafka: org.apache.kafka.tools.EndToEndLatency.
 """
 
@@ -26,7 +26,7 @@ AT_ONCE: Final = {"linger.ms": "0", "allow.auto.create.topics": "false"}
 
 
 class RoundTrip(NamedTuple):
-    """How long it took until records came, in seconds, and these; more than one if somebody else writes, too."""
+    """The seconds until records arrived, and the records; more than one if another producer writes, too."""
 
     seconds: float
     records: Sequence[Record]
@@ -37,7 +37,7 @@ class RoundTrips:
 
     def __init__(self, topic: str, producer: Producer, consumer: Consumer) -> None:
         self.positions: dict[TopicPartition, int] = {}
-        """The offsets up to which was read, exclusive."""
+        """The next offset to read of each partition."""
         self._topic = topic
         self._producer = producer
         self._consumer = consumer
@@ -45,15 +45,15 @@ class RoundTrips:
     async def make(
         self, value: bytes, key: bytes | None = None, headers: Sequence[tuple[str, bytes | None]] = ()
     ) -> RoundTrip:
-        """Send a record, wait for its acknowledgement and then for records. OperationTimedOutError if none comes."""
+        """Send a record, wait for its acknowledgement and then for records. OperationTimedOutError if none arrives."""
         begun = time.perf_counter()
         await self._producer.deliver(self._topic, value, key, headers)
         return RoundTrip(0.0, await self.receive())._replace(seconds=time.perf_counter() - begun)
 
     async def complete(self, value: bytes, key: bytes | None = None) -> float:
-        """Send a record, and return how long it took until it was acknowledged and read, whatever else was read.
+        """Send a record, and return the seconds until it was acknowledged and read; skip other records.
 
-        OperationTimedOutError if it does not come.
+        OperationTimedOutError if it does not arrive.
         """
         begun = time.perf_counter()
         sent = await self._producer.deliver(self._topic, value, key)
@@ -63,7 +63,7 @@ class RoundTrips:
         return time.perf_counter() - begun
 
     async def receive(self) -> Sequence[Record]:
-        """Return the next records. OperationTimedOutError if none comes."""
+        """Return the next records. OperationTimedOutError if none arrives."""
         with trio.move_on_after(_PATIENCE_SECONDS):
             while True:
                 chunk = await self._consumer.next()
@@ -76,7 +76,7 @@ class RoundTrips:
 
 @asynccontextmanager
 async def open_round_trips(client: Client, topic: str) -> AsyncIterator[RoundTrips]:
-    """Offer round trips over a topic, from its end on. KafkaError if there is no such topic."""
+    """Yield round trips over a topic, from its end on. KafkaError if the topic does not exist."""
     described = (await client.metadata([topic])).topics[0]
     check(described.error_code, topic)
     partitions = [TopicPartition(topic, each.partition_index) for each in described.partitions]

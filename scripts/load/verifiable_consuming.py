@@ -1,4 +1,4 @@
-"""A member of a group that prints what it is given, reads and commits, as lines of JSON.
+"""A member of a group that prints its partitions, records and commits as lines of JSON.
 
 Owns the events and their order. Must not know a command line.
 Counterpart in Kafka: org.apache.kafka.tools.VerifiableConsumer.
@@ -25,21 +25,21 @@ Polled = dict[TopicPartition, list[Record]]
 
 
 class Plan(NamedTuple):
-    """What to read. `most` has no limit where it is negative."""
+    """The settings of a run. A negative `most` means no limit."""
 
     topic: str
     most: int = NO_LIMIT
     is_verbose: bool = False
     prints_request: bool = True
-    """Whether there is an event for the request to end, as there is in Kafka 4.3 and not in 3.9."""
+    """Whether to print an event for the signal, as Kafka 4.3 does and 3.9 does not."""
 
 
 async def consume_verifiably(
     client: Client, plan: Plan, events: Events, describe: Callable[[KafkaError], str | None]
 ) -> int:
-    """Read and commit until there is enough, or a signal comes; return the signal, 0 for none.
+    """Read and commit until `most` records are read, or a signal comes; return the signal, 0 for none.
 
-    `describe` returns what the event of a failed commit says.
+    `describe` returns the error text in the event of a failed commit.
     """
     program = _Program(client, plan, events, describe)
 
@@ -71,7 +71,7 @@ class _Program:
         self._rest: Iterator[tuple[TopicPartition, Record]] = iter(())
 
     async def run(self, consumer: Consumer, member: GroupMember, ending: Ending) -> None:
-        """Read records until there are enough."""
+        """Read records until `most` are read."""
         self._events.print("startup_complete")
         member.on_assigned = lambda partitions: self._print_partitions("partitions_assigned", partitions)
         member.on_revoked = lambda partitions: self._revoked(partitions)
@@ -84,7 +84,7 @@ class _Program:
             if self._commits:
                 await self._commit(member, places)
             else:
-                # What a poll returned is committed as a whole, also where there is enough in the middle of it.
+                # All records of a poll are committed, also if `most` is reached in the middle of them.
                 for each, records in polled.items():
                     member.processed(each, records[-1].offset + 1)
 
@@ -97,12 +97,12 @@ class _Program:
         self._events.print(name, partitions=named)
 
     def _revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        # Another member may read what is left.
+        # Another member may read the rest.
         self._rest = iter(())
         self._print_partitions("partitions_revoked", partitions)
 
     async def _poll(self, consumer: Consumer, member: GroupMember) -> Polled:
-        """Return as many records as one poll of Kafka's consumer does."""
+        """Return as many records as one poll of Kafka's consumer returns."""
         found: Polled = {}
         count = 0
         while True:
@@ -117,7 +117,7 @@ class _Program:
             self._rest = _records(chunk)
 
     def _take(self, polled: Polled) -> Positions:
-        """Print what was read; return what is to be committed."""
+        """Print the events of a poll; return the positions to commit."""
         places: Positions = {}
         summaries: list[dict[str, Any]] = []
         for partition in by_partition_hash(polled):

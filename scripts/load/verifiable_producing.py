@@ -1,4 +1,4 @@
-"""A producer of increasing numbers that prints what became of each record, as a line of JSON.
+"""A producer of increasing numbers that prints the result of each record as a line of JSON.
 
 Owns the events and their order. Must not know a command line.
 Counterpart in Kafka: org.apache.kafka.tools.VerifiableProducer.
@@ -26,7 +26,7 @@ Failure = Callable[[Exception], dict[str, str | None]]
 
 
 class Plan(NamedTuple):
-    """What to send. `most` and `rate` have no limit where they are negative."""
+    """The settings of a run. A negative `most` or `rate` means no limit."""
 
     topic: str
     most: int = NO_LIMIT
@@ -37,7 +37,7 @@ class Plan(NamedTuple):
 
 
 async def produce_verifiably(client: Client, plan: Plan, events: Events, failure: Failure) -> int:
-    """Send records until there are enough, or a signal comes; return the signal, 0 for none."""
+    """Send records until `most` are sent, or a signal comes; return the signal, 0 for none."""
     program = _Program(plan, events, failure)
     async with ending_by_signal() as ending:
         try:
@@ -60,7 +60,7 @@ class _Program:
         self._acknowledged = 0
 
     async def run(self, producer: Producer, ending: Ending) -> None:
-        """Send the records; those that a signal leaves unsent are not begun."""
+        """Send the records until a signal comes."""
         self._events.print("startup_complete")
         plan, pace = self._plan, Pace(None if self._plan.rate < 0 else self._plan.rate)
         with ending.interruptible():
@@ -81,7 +81,7 @@ class _Program:
             await producer.send(self._plan.topic, value.encode(), data, timestamp=timestamp, on_completion=completed)
         except (KafkaError, ClientError) as error:
             self._failed(key, value, error)
-            # Where each record fails at once, a signal still ends the program.
+            # A checkpoint, so that a signal ends the program also if each record fails at once.
             await trio.lowlevel.checkpoint()
 
     def _completed(self, key: str | None, value: str, delivery: Delivery) -> None:

@@ -1,6 +1,6 @@
-"""A group of commands that are imported when they are used, so that `ottla --help` imports none of them.
+"""A click group that imports commands when they are used, so that `ottla --help` imports none.
 
-Owns the loading, and the end of a command line that is wrong. Must not know a command.
+Owns the loading, and the end of an invalid command line. Must not know a command.
 """
 
 import sys
@@ -14,7 +14,7 @@ from ottla.scripts.terminal.endings import end_aborted, end_wrongly
 
 
 class Late(NamedTuple):
-    """A command's place (module and attribute) and the first sentence of its help."""
+    """A command's module and attribute, and the first sentence of its help."""
 
     module: str
     attribute: str
@@ -22,12 +22,12 @@ class Late(NamedTuple):
 
 
 class LateGroup(click.Group):
-    """A group that knows some of its commands by their place alone."""
+    """A group with some commands that are imported late."""
 
     def __init__(
         self, *args: object, late: Mapping[str, Late] | None = None, heading: str = "Commands", **kwargs: object
     ) -> None:
-        """`heading` stands above the late commands in the help."""
+        """`heading` is the heading of the late commands in the help."""
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self.late = dict(late or {})
         self.heading = heading
@@ -40,7 +40,7 @@ class LateGroup(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run the command that the arguments name, and end the process unless `standalone_mode` is off."""
+        """Run the command of the arguments, and end the process unless `standalone_mode` is off."""
         arguments = sys.argv[1:] if args is None else list(args)
         if not standalone_mode:
             return super().main(arguments, prog_name, complete_var, standalone_mode=False, **extra)

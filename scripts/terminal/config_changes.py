@@ -1,6 +1,6 @@
-"""Changes of configs as commands show them: each key before and after, changed or only tried.
+"""Changes of configs, shown as rows: each key before and after, changed or only checked.
 
-Owns what a value becomes by a change. Must not know a command.
+Owns the value after a change. Must not know a command.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ _SECRETS: Final = ("password", "jaas.config", "keystore.key")
 
 
 def is_secret(key: str) -> bool:
-    """Whether a key's value is a secret, by its name."""
+    """Whether a key's value is a secret, judged by the key's name."""
     return key.endswith(_SECRETS)
 
 
@@ -38,9 +38,9 @@ async def change_configs(
     label: Mapping[str, Any],
     key: str = "key",
 ) -> None:
-    """Change configs of a resource, or only ask the broker whether it would; add a row for each key.
+    """Change configs of a resource, or only let the broker check the change; add a row for each key.
 
-    A row begins with the `label`, and has the name of the config in the column `key`.
+    A row begins with the columns of `label`, and has the name of the config in the column `key`.
     """
     session.dry_run(is_dry_run)
     session.out.begin(*label, key, "before", "after", *ERROR)
@@ -60,7 +60,7 @@ async def change_configs(
 
 
 def _after(change: Change, entry: ConfigEntry | None, resource: Resource) -> str | None:
-    """Return the value that a change leaves; None if that is not known."""
+    """Return the value after a change; None if it is not known."""
     match change.operation:
         case Operation.SET:
             return change.value
@@ -74,7 +74,7 @@ def _after(change: Change, entry: ConfigEntry | None, resource: Resource) -> str
 
 
 def _list_to_change(entry: ConfigEntry, resource: Resource) -> str | None:
-    """Return the list to which a broker appends: what was set for the resource, or Kafka's own default."""
+    """Return the list to which a broker appends: the resource's own value, or Kafka's default."""
     if entry.is_own(resource.type):
         return entry.value
     return next((each.value for each in entry.synonyms if each.source == ConfigSource.DEFAULT_CONFIG), None)

@@ -13,9 +13,9 @@ _STEP: Final = r"(\d+)(ms|[smhd])"
 
 
 def duration_ms(value: str | int) -> int:
-    """Return a duration in milliseconds, for the type of an option, whose default is a number already."""
+    """Return a duration in milliseconds; it is the type of an option, and a default may be a number already."""
     if isinstance(value, int):
         return value
     if not re.fullmatch(f"(?:{_STEP})+", value, re.ASCII):
-        raise click.BadParameter(f"{value!r} is no duration: use 90s, 1h30m or 7d")
+        raise click.BadParameter(f"{value!r} is not a duration: use 90s, 1h30m or 7d")
     return sum(int(number) * _UNITS_MS[unit] for number, unit in re.findall(_STEP, value))

@@ -1,6 +1,6 @@
-"""The end of a command line that is wrong or was broken off: a line on stderr, a document if one is asked for, a code.
+"""The end of an invalid or interrupted command line: a line on stderr, a document if `--output` names one, a code.
 
-Owns the exit codes, and the way to them from click's exceptions; `session` has that from a cluster's. Must not know a
+Owns the exit codes, and their mapping from click's exceptions; `session` maps those of a cluster. Must not know a
 command.
 """
 
@@ -26,14 +26,14 @@ def say(text: str) -> None:
 
 
 def usage_texts(error: click.ClickException) -> tuple[str, str]:
-    """Return what is wrong with a command line, in one line, and where to look."""
+    """Return the error of a command line in one line, and a hint."""
     text = " ".join(error.format_message().split())
     context = getattr(error, "ctx", None)
     return text, f"See `{context.command_path} --help`." if context is not None else ""
 
 
 def end_wrongly(error: click.ClickException, arguments: Sequence[str]) -> NoReturn:
-    """End the process because of a command line that no command took; its `--output` may ask for a document."""
+    """End the process after an invalid command line, with a document if its `--output` names one."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         sys.exit(WRONG_USAGE)
@@ -63,7 +63,7 @@ def _print_document(error: click.ClickException, arguments: Sequence[str], text:
 
 
 def _format_of(arguments: Sequence[str]) -> str | None:
-    """Return what `--output` asks for, whatever else is wrong with a command line."""
+    """Return the value of `--output` in an invalid command line; None if there is none."""
     found = None
     for each, following in zip(arguments, [*arguments[1:], None], strict=True):
         flag, equals, value = each.partition("=")
@@ -79,12 +79,12 @@ def _format_of(arguments: Sequence[str]) -> str | None:
 
 
 def is_interrupt(error: click.Abort) -> bool:
-    """Whether a question ended with Ctrl-C, and not with the end of what is typed."""
+    """Whether a question ended with Ctrl-C, and not with the end of the input."""
     return isinstance(error.__cause__ or error.__context__, KeyboardInterrupt)
 
 
 def end_aborted(error: click.Abort) -> NoReturn:
-    """End the process because a question was left without an answer, or Ctrl-C came before a command began."""
+    """End the process after a question without an answer, or after Ctrl-C before a command began."""
     if is_interrupt(error):
         sys.exit(INTERRUPTED)
     say("nothing was changed")
@@ -92,5 +92,5 @@ def end_aborted(error: click.Abort) -> NoReturn:
 
 
 def discard_output() -> None:
-    """Let what is still printed go nowhere: whoever read it has gone, and Python would complain at its end."""
+    """Send stdout to /dev/null, because its reader has gone and Python would print an error at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

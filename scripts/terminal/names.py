@@ -1,7 +1,6 @@
-"""Names that the shell completes: topics and groups of the cluster that the options name.
+"""Shell completion of names: topics and groups of the cluster of the options.
 
-Owns a cache of a few seconds, because a shell asks at every key. Must not print anything: a completion that fails
-completes nothing.
+Owns a cache of a few seconds, because a shell calls it at every key. Must not print anything, also not errors.
 """
 
 import hashlib
@@ -24,14 +23,14 @@ Lister = Callable[[Any], Awaitable[list[str]]]
 
 
 class _Name(click.types.StringParamType):
-    """A text of which the shell completes what the cluster knows."""
+    """A text that the shell completes with names of the cluster."""
 
     def __init__(self, kind: str, lister: Lister) -> None:
         self._kind = kind
         self._lister = lister
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the names that begin so."""
+        """Return the names that begin with `incomplete`."""
         try:
             names = self._names(ctx)
         except Exception:

@@ -1,4 +1,4 @@
-"""The options that commands share, and a group that loads its commands late.
+"""The options that commands share.
 
 Owns flags and their help. Must not know a command.
 """
@@ -22,7 +22,7 @@ _SHARED = (
         "--bootstrap-server",
         "bootstrap",
         metavar="HOST:PORT[,...]",
-        help="Find the cluster at these addresses. The default is the profile's, or localhost:9092.",
+        help="Connect to the cluster at these addresses. The default is the profile's, or localhost:9092.",
     ),
     click.option("--profile", metavar="NAME", help="Use this cluster of profiles.toml. The default is its `default`."),
     click.option(
@@ -36,7 +36,7 @@ _SHARED = (
         "timeout_seconds",
         type=click.FloatRange(min=0, min_open=True),
         metavar="SECONDS",
-        help="Give up after so long. The default is 30 seconds for a response, and 60 for an operation.",
+        help="Give up after this time. The default is 30 seconds for a response, and 60 for an operation.",
     ),
     click.option(
         "-o",
@@ -62,12 +62,12 @@ def asks_cluster(command: F) -> F:
         **options: Any,
     ) -> None:
         session = Session(_command_name(), Reach(bootstrap, profile, command_config, timeout_seconds), form)
-        # Whatever becomes of the command, its document says it.
+        # Set first, because the document of an error has it, too.
         session.out.is_dry_run = options.get("is_dry_run")
         try:
             command(session, **options)
         except ConfigError as error:
-            # Of a file that the command line names.
+            # The error of a file that the command line names.
             raise click.UsageError(str(error)) from None
 
     wrapped: Any = with_session
@@ -77,7 +77,7 @@ def asks_cluster(command: F) -> F:
 
 
 def prints_rows(command: F) -> F:
-    """Add `--output` to a command that asks no cluster; it gets a `Session` as its first argument."""
+    """Add `--output` to a command without a cluster; it gets a `Session` as its first argument."""
 
     @wraps(command)
     def with_session(form: str | None, **options: Any) -> None:
@@ -87,11 +87,11 @@ def prints_rows(command: F) -> F:
 
 
 def _command_name() -> str:
-    """Return the words of the command, without the program's name."""
+    """Return the command's words, without the program's name."""
     return click.get_current_context().command_path.partition(" ")[2]
 
 
-DRY_RUN = click.option("--dry-run", "is_dry_run", is_flag=True, help="Say what would happen, and change nothing.")
+DRY_RUN = click.option("--dry-run", "is_dry_run", is_flag=True, help="Print what would happen, and change nothing.")
 YES = click.option("-y", "--yes", is_flag=True, help="Do not ask first.")
 
 
@@ -101,6 +101,6 @@ def pairs(values: tuple[str, ...], flag: str) -> dict[str, str]:
     for each in values:
         key, equals, value = each.partition("=")
         if not equals or not key:
-            raise click.UsageError(f"{flag} {each}: it is KEY=VALUE")
+            raise click.UsageError(f"{flag} {each}: use KEY=VALUE")
         found[key.strip()] = value
     return found

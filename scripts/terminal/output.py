@@ -1,4 +1,4 @@
-"""Rows of a command in the format that was asked for: a table, tab-separated rows, JSON, NDJSON, YAML or CSV.
+"""Rows of a command in the format of `--output`: a table, tab-separated rows, JSON, NDJSON, YAML or CSV.
 
 Owns the formats and the JSON envelope. Must not know a command.
 
@@ -15,10 +15,10 @@ from typing import Any, Final, TextIO
 from ottla.wire.errors import ErrorCode, KafkaError
 
 SCHEMA: Final = 1
-"""The version of the JSON envelope and of all rows: a key that goes or changes its meaning raises it."""
+"""The version of the JSON envelope and of all rows; it rises when a key is removed or changes its meaning."""
 TABLE, TSV, JSON, NDJSON, YAML, CSV = FORMATS = ("table", "tsv", "json", "ndjson", "yaml", "csv")
 ERROR: Final = ("error", "message")
-"""The last columns of a command whose items can fail one by one."""
+"""The last columns of a command whose items can fail separately."""
 UNKNOWN: Final = "-"
 Row = Mapping[str, Any]
 _DENIED: Final = {
@@ -28,7 +28,7 @@ _DENIED: Final = {
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the transactional id",
     ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "the delegation token",
 }
-# How Kafka says which permission is missing: with all that its request object prints.
+# Kafka's text for a missing permission, which contains the printed request object.
 _REQUEST: Final = re.compile(r"Request .*\b(needs \w+ permission|is not authorized)\.", re.DOTALL)
 
 
@@ -38,7 +38,7 @@ def default_format(stream: TextIO) -> str:
 
 
 def explained(error: KafkaError) -> str | None:
-    """Return what is to be said of an error beside its code, if anything is."""
+    """Return the text of an error, without Kafka's request object; None if its code says all."""
     request = _REQUEST.fullmatch(error.detail)
     if request is not None:
         return f"the request {request[1]}"
@@ -48,24 +48,24 @@ def explained(error: KafkaError) -> str | None:
 
 
 class Output:
-    """What one command prints on stdout. Rows of NDJSON and TSV are printed at once, all others at the end."""
+    """The stdout of one command. Rows of NDJSON and TSV are printed at once, other formats at the end."""
 
     def __init__(self, command: str, form: str, stream: TextIO | None = None) -> None:
         self.form = form
         self.has_failed = False
         self.is_dry_run: bool | None = None
-        """None for a command that changes nothing anyway."""
+        """None for a command that never changes anything."""
         self._command = command
         self._stream = stream or sys.stdout
         self._columns: Sequence[str] = ()
         self._rows: list[Row] = []
 
     def begin(self, *columns: str) -> None:
-        """Say which columns follow."""
+        """Set the columns of the rows that follow."""
         self._columns = columns
 
     def row(self, **values: Any) -> None:
-        """Add a row. A missing column is unknown."""
+        """Add a row. A missing column is None."""
         row = {column: values.get(column) for column in self._columns}
         if row.get("error") is not None:
             self.has_failed = True
@@ -77,7 +77,7 @@ class Output:
             self._rows.append(row)
 
     def item(self, error: KafkaError | None, **values: Any) -> None:
-        """Add a row for an item that worked (None) or failed; the columns end with `ERROR`."""
+        """Add a row for an item that succeeded (None) or failed; the columns end with `ERROR`."""
         if error is None:
             self.row(**values)
         else:
@@ -89,7 +89,7 @@ class Output:
             self.row(**row)
 
     def end(self) -> None:
-        """Print what is still to be printed."""
+        """Print all that is not printed yet."""
         match self.form:
             case "table":
                 if self._rows:
@@ -104,16 +104,16 @@ class Output:
         self._stream.flush()
 
     def text(self, text: str) -> None:
-        """Print a document of another form in place of rows, whatever the format."""
+        """Print a document in place of rows, in any format."""
         self._stream.write(text)
         self.form = TSV
 
     def flush(self) -> None:
-        """Bring rows that are printed at once to whoever reads them."""
+        """Flush the rows that are printed at once."""
         self._stream.flush()
 
     def interrupt(self) -> None:
-        """Print what there is of a command that is broken off; a document says so."""
+        """Print the rows so far of an interrupted command, in a document with the error `Interrupted`."""
         if self.form in (JSON, YAML):
             self.fail("Interrupted", "the command was interrupted", "")
         elif self._columns:
@@ -121,7 +121,7 @@ class Output:
         self._stream.flush()
 
     def fail(self, code: str, text: str, hint: str) -> None:
-        """Print a document for a command that failed as a whole. Text formats have none: stderr says why."""
+        """Print a document for a command that failed as a whole; no text formats, because stderr has the error."""
         self.has_failed = True
         error = {"code": code, "message": text, "hint": hint or None}
         if self.form == JSON:
@@ -155,7 +155,7 @@ def _json(value: Any, indent: int | None = None) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Return a value as one cell of tab-separated rows, in which no tab and no new line may stand."""
+    """Return a value as a cell of tab-separated rows, with tabs and line ends escaped."""
     text = UNKNOWN if value is None else _text(value)
     return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
 
@@ -182,7 +182,7 @@ def title(column: str) -> str:
 
 
 def _print_table(columns: Sequence[str], rows: Sequence[Row], stream: TextIO) -> None:
-    """Print a table as wide as its content. The last two columns of errors are left out if nothing failed."""
+    """Print a table as wide as its content. The columns `ERROR` are left out if nothing failed."""
     shown = [each for each in columns if each not in ERROR or any(row[each] is not None for row in rows)]
     cells = [[_printable(_cell(row[column])) for column in shown] for row in rows]
     numeric = [all(_is_number(row[column]) for row in rows) for column in shown]
@@ -202,7 +202,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _printable(text: str) -> str:
-    """Return text without characters that would steer the terminal: a topic's records may hold anything."""
+    """Return text with control characters escaped, because records may hold anything."""
     return "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in text)
 
 
@@ -213,7 +213,7 @@ def _has_color(stream: TextIO) -> bool:
 
 
 def _yaml(value: Any, indent: int = 0) -> list[str]:
-    """Return the lines of a block; strings are quoted as in JSON, which YAML includes."""
+    """Return the lines of a block; strings are quoted as in JSON, which is valid YAML."""
     pad = "  " * indent
     lines: list[str] = []
     if isinstance(value, dict):
@@ -223,7 +223,7 @@ def _yaml(value: Any, indent: int = 0) -> list[str]:
     for each in value:
         inner = _yaml_entry(f"{pad}-", each, indent)
         if isinstance(each, dict) and each:
-            # The first key stands behind the dash.
+            # The first key follows the dash.
             block = _yaml(each, indent + 1)
             inner = [f"{pad}- {block[0].lstrip()}", *block[1:]]
         lines += inner

@@ -1,6 +1,6 @@
-"""Partitions that a command line names: `TOPIC`, `TOPIC:0`, `TOPIC:0,3-5`, where TOPIC may be a shell pattern.
+"""Partitions on the command line: `TOPIC`, `TOPIC:0`, `TOPIC:0,3-5`, where TOPIC may be a shell pattern.
 
-Owns the notation. Must not know what is done to partitions.
+Owns the notation. Must not know the use of partitions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from ottla.wire.messages.metadata import MetadataResponsePartition, MetadataResp
 from ottla.wire.types import TopicPartition
 
 WHOLE_TOPIC = -1
-"""The number of a partition that stands for a topic that cannot be described."""
+"""The partition number of a row for a topic that cannot be described."""
 Found = Mapping[TopicPartition, MetadataResponsePartition | KafkaError]
 
 
@@ -27,7 +27,7 @@ class Chosen(NamedTuple):
 
 
 def read_partitions(texts: Sequence[str]) -> list[Chosen]:
-    """Return what texts name. UsageError for one that names nothing."""
+    """Return the topics and partitions of texts. UsageError for an invalid text."""
     found = []
     for text in texts:
         # No topic has a colon in its name.
@@ -50,7 +50,7 @@ def _numbers(text: str, numbers: str) -> frozenset[int]:
 
 
 def read_brokers(text: str) -> list[int]:
-    """Return the brokers that `--brokers` names, in their order. UsageError for what is no number."""
+    """Return the brokers of `--brokers`, in their order. UsageError if a part is not a number."""
     try:
         return sorted({int(each) for each in text.split(",")})
     except ValueError:
@@ -58,9 +58,9 @@ def read_brokers(text: str) -> list[int]:
 
 
 async def find_partitions(client: Client, wanted: Sequence[Chosen]) -> Found:
-    """Return partitions in the order of their names, and an error for whatever is not there; all of them for nothing.
+    """Return partitions in the order of their names, and an error for each missing one; all if none is wanted.
 
-    A topic that cannot be described stands there as its partition `WHOLE_TOPIC`.
+    The error of a topic that cannot be described is at its partition `WHOLE_TOPIC`.
     """
     plain = not any(is_pattern(each.topic) for each in wanted)
     names = list(dict.fromkeys(each.topic for each in wanted)) if wanted and plain else None

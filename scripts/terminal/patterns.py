@@ -1,4 +1,4 @@
-"""Choosing names by patterns: globs as a shell has them, or regular expressions.
+"""Choosing names by patterns: globs as in a shell, or regular expressions.
 
 PURE. Counterpart in Kafka: IncludeList.
 """
@@ -18,7 +18,7 @@ def is_pattern(text: str) -> bool:
 
 
 def chosen(names: Iterable[str], patterns: Sequence[str], *, regex: bool = False) -> list[str]:
-    """Return the names that match any pattern, sorted; all of them without a pattern."""
+    """Return the names that match any pattern, sorted; all names without a pattern."""
     if not patterns:
         return sorted(names)
     if not regex:
@@ -26,5 +26,5 @@ def chosen(names: Iterable[str], patterns: Sequence[str], *, regex: bool = False
     try:
         compiled = [re.compile(each) for each in patterns]
     except re.error as error:
-        raise click.UsageError(f"a regular expression that cannot be read: {error}") from None
+        raise click.UsageError(f"the regular expression is invalid: {error}") from None
     return sorted(name for name in names if any(each.fullmatch(name) for each in compiled))

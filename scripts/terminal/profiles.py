@@ -11,7 +11,7 @@ username = "alice"
 password = { env = "STAGING_PASSWORD" }   # or { file = "~/.staging" }, or { prompt = true }
 ```
 
-`username` and `password` make the login module that `sasl.jaas.config` would hold. The file is
+`username` and `password` stand for the login module of `sasl.jaas.config`. The file is
 `$XDG_CONFIG_HOME/ottla/profiles.toml`.
 """
 
@@ -29,17 +29,17 @@ _SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 def profiles_file(environment: Mapping[str, str]) -> Path:
-    """Return where profiles are."""
+    """Return the path of profiles.toml."""
     return _home(environment, "XDG_CONFIG_HOME", ".config") / "ottla" / "profiles.toml"
 
 
 def state_folder(environment: Mapping[str, str]) -> Path:
-    """Return where commands keep what outlives them."""
+    """Return the folder for files that must be kept."""
     return _home(environment, "XDG_STATE_HOME", ".local/state") / "ottla"
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Return where commands keep what they can find again."""
+    """Return the folder for files that can be made again."""
     return _home(environment, "XDG_CACHE_HOME", ".cache") / "ottla"
 
 
@@ -48,7 +48,7 @@ def _home(environment: Mapping[str, str], variable: str, default: str) -> Path:
 
 
 def read_profile(name: str | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the client properties of a profile; without a name those of the default one, if there is one.
+    """Return the client properties of a profile; without a name those of the default profile, if there is one.
 
     ConfigError if the file cannot be read or has no such profile.
     """
@@ -87,7 +87,7 @@ def _properties(profile: str, table: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _with_login_module(profile: str, found: dict[str, str]) -> dict[str, str]:
-    """Replace `username` and `password` by the login module that they stand for."""
+    """Replace `username` and `password` by their login module."""
     user, password = found.pop("username", None), found.pop("password", None)
     if user is None and password is None:
         return found
@@ -120,4 +120,4 @@ def _secret(key: str, source: Mapping[str, Any]) -> str:
             secret: str = click.prompt(key, hide_input=True, err=True)
             return secret
         case _:
-            raise ConfigError(f"{key}: a secret is {{env = NAME}}, {{file = PATH}} or {{prompt = true}}")
+            raise ConfigError(f"{key}: use {{env = NAME}}, {{file = PATH}} or {{prompt = true}} for a secret")

@@ -1,6 +1,6 @@
-"""How far a long operation is: a bar with its rate and its expected end, on stderr.
+"""The progress of a long operation: a bar with its rate and its expected end, on stderr.
 
-Owns the bar. Must not know what is done. Nothing is shown, and rich is not imported, where stderr is no terminal.
+Owns the bar. Must not know the operation. Without a terminal on stderr nothing is shown, and rich is not imported.
 """
 
 import sys
@@ -38,7 +38,7 @@ class Progress:
         return self
 
     def update(self, done: float, total: float | None = None, what: str | None = None) -> None:
-        """Show that so much is done; None leaves the total, and what is done, as they were."""
+        """Show the amount that is done; with None the total, or the text, stays as it was."""
         if self._bar is None:
             return
         task = self._bar.tasks[0]
@@ -73,10 +73,10 @@ def _bar(counts_bytes: bool) -> "Bar":
     from rich.text import Text
 
     class RateColumn(ProgressColumn):
-        """How many a second."""
+        """The amount done in a second."""
 
         def render(self, task: Task) -> Text:
-            """Return the rate; nothing while it is not known."""
+            """Return the rate; an empty text until it is known."""
             return Text("" if task.speed is None else f"{task.speed:,.0f}/s", style="progress.data.speed")
 
     columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()]

@@ -1,6 +1,6 @@
-"""Client properties on the command line: `--property linger.ms=50`, for commands that measure or test.
+"""Client properties on the command line, for commands that measure or test: `--property linger.ms=50`.
 
-Owns the option and its check. Must not know what a property is for.
+Owns the option and its check. Must not know the use of a property.
 """
 
 from collections.abc import Mapping
@@ -22,9 +22,9 @@ PROPERTIES = click.option(
 
 
 def read_properties(given: tuple[str, ...], own: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the properties; what the command's own options say (None: nothing) stands over `--property`.
+    """Return the properties; the command's own options (None: not given) override `--property`.
 
-    UsageError for a property that no client has, and for a secret.
+    UsageError for an unknown property, and for a secret.
     """
     found = pairs(given, "--property")
     for name in found:
@@ -32,6 +32,6 @@ def read_properties(given: tuple[str, ...], own: Mapping[str, str | None]) -> di
             guess = nearest(name, KEYS)
             raise click.UsageError(f"--property {name}: there is none{f'; did you mean {guess}?' if guess else ''}")
         if KEYS[name].type is ConfigType.PASSWORD:
-            text = "is a secret, and other users see command lines: give it by --command-config"
+            text = "is a secret, but other users can see command lines: give it by --command-config"
             raise click.UsageError(f"--property {name}: it {text}")
     return {**found, **{name: value for name, value in own.items() if value is not None}}

@@ -1,6 +1,6 @@
-"""One run of a command: its connection, its output, its questions, and the exit code that its end comes to.
+"""One run of a command: its connection, its output, its questions, and its exit code.
 
-Owns the way from a cluster's exception to a line on stderr and a code. Must not know what the command does.
+Owns the mapping of a cluster's exceptions to a line on stderr and an exit code. Must not know what the command does.
 """
 
 import os
@@ -30,18 +30,18 @@ from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import KafkaError
 
 _TOLD: Final = (ClientError, KafkaError, ConfigError, OSError, click.UsageError)
-"""What a line tells of."""
+"""Exceptions that end a command with one line on stderr."""
 
 
 class DeclinedError(ClientError):
-    """Whoever was asked said no."""
+    """The user answered no."""
 
     def __init__(self) -> None:
         super().__init__("nothing was changed")
 
 
 class Reach(NamedTuple):
-    """What the options say about the cluster to ask, before any file is read."""
+    """The options that name the cluster, before any file is read."""
 
     bootstrap: str | None = None
     profile: str | None = None
@@ -49,7 +49,7 @@ class Reach(NamedTuple):
     timeout_seconds: float | None = None
 
     def config(self) -> ClientConfig:
-        """Read the properties: the profile's, over them the file's, over them the options'."""
+        """Return the properties: options override the file, and the file overrides the profile."""
         properties = read_profile(self.profile, os.environ)
         if self.command_config is not None:
             properties.update(read_properties(self.command_config))
@@ -63,7 +63,7 @@ class Reach(NamedTuple):
 
 
 class Session:
-    """What a command is given by the options that all commands share."""
+    """The cluster and output of a command, from the options that all commands share."""
 
     def __init__(self, command: str, reach: Reach, form: str | None) -> None:
         self.out = Output(command, form or default_format(sys.stdout))
@@ -74,12 +74,12 @@ class Session:
     ) -> NoReturn:
         """Run `await work(client, session, *arguments)` with a client, print the rows and end the process.
 
-        `properties` stand over those of profile, file and options.
+        `properties` override those of profile, file and options.
         """
         sys.exit(self._ended(lambda: self._run_with_client(work, arguments, properties or {})))
 
     def run_local(self, work: Callable[..., Any], *arguments: Any) -> NoReturn:
-        """Run `work(session, *arguments)`, which asks no cluster, print the rows and end the process."""
+        """Run `work(session, *arguments)` without a cluster, print the rows and end the process."""
         sys.exit(self._ended(lambda: work(self, *arguments)))
 
     def _run_with_client(
@@ -103,7 +103,7 @@ class Session:
         try:
             return self._outcome(work)
         except BrokenPipeError:
-            # Whoever read the output has seen enough.
+            # The reader of the output has gone.
             discard_output()
             return BROKEN_PIPE
 
@@ -118,7 +118,7 @@ class Session:
         except KeyboardInterrupt:
             return self._interrupted()
         except BaseExceptionGroup as group:
-            # A nursery of a command's own wraps what happened in it.
+            # A command's own nursery wraps its exceptions in a group.
             first = _first(group)
             if isinstance(first, KeyboardInterrupt):
                 return self._interrupted()
@@ -131,7 +131,7 @@ class Session:
         try:
             self.out.interrupt()
         except BrokenPipeError:
-            # Ctrl-C ends all that a pipe connects.
+            # Ctrl-C ends all processes of a pipe.
             discard_output()
         return INTERRUPTED
 
@@ -143,23 +143,23 @@ class Session:
         self.say(f"{text}\n{hint}" if hint else text)
         return WRONG_USAGE if isinstance(error, ConfigError | click.UsageError) else FAILED
 
-    # Beside the data
+    # stderr
 
     def say(self, text: str) -> None:
         """Print lines on stderr."""
         say(text)
 
     def confirm(self, question: str, *, yes: bool) -> None:
-        """Ask on the terminal before harm is done. End with WRONG_USAGE where nobody can answer."""
+        """Ask on the terminal before data is lost. UsageError without a terminal."""
         if yes:
             return
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise click.UsageError(f"{question} Nobody can answer here: give --yes.")
+            raise click.UsageError(f"{question} There is no terminal to ask: give --yes.")
         if not click.confirm(question, err=True):
             raise DeclinedError
 
     def dry_run(self, is_dry_run: bool) -> bool:
-        """Note whether this is a dry run, for the output, and return it."""
+        """Note for the output whether this is a dry run, and return it."""
         self.out.is_dry_run = is_dry_run
         if is_dry_run and self.out.form in (TABLE, TSV):
             self.say("a dry run: nothing is changed")
@@ -167,7 +167,7 @@ class Session:
 
     @property
     def streams(self) -> bool:
-        """Whether rows are printed as they come."""
+        """Whether rows are printed at once."""
         return self.out.form in (TSV, NDJSON)
 
 
@@ -186,7 +186,7 @@ def describe(error: Exception) -> tuple[str, str, str]:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the exception that a group is about: an interrupt before all others."""
+    """Return the first exception of a group; an interrupt comes before all others."""
     leaves: list[BaseException] = []
     pending: list[BaseException] = [group]
     while pending:

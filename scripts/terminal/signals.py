@@ -1,6 +1,6 @@
-"""The end of a command by SIGINT or SIGTERM that is to print first what there was so far.
+"""The end by SIGINT or SIGTERM of a command that prints its results first.
 
-Owns the watch for these signals. Must not know what is printed.
+Owns the watch for these signals. Must not know the results.
 """
 
 import signal
@@ -13,14 +13,14 @@ from ottla.client.tasks import background
 
 
 class Ending:
-    """Whether SIGINT or SIGTERM came, and which; made by `ending_by_signal`."""
+    """The signal that came, if any; made by `ending_by_signal`."""
 
     def __init__(self) -> None:
         self.signal = 0
         self._scope: trio.CancelScope | None = None
 
     def come(self, number: int) -> None:
-        """Note a signal; what is interruptible ends."""
+        """Note a signal, and cancel the interruptible scopes."""
         self.signal = number
         if self._scope is not None:
             self._scope.cancel()
@@ -35,7 +35,7 @@ class Ending:
 
 @asynccontextmanager
 async def ending_by_signal(on_signal: Callable[[], object] = lambda: None) -> AsyncIterator[Ending]:
-    """Offer an `Ending` for the block; `on_signal` is called with the first signal. A second one cancels the block."""
+    """Yield an `Ending`; the first signal calls `on_signal`, a second one cancels the block."""
     ending = Ending()
 
     async def watch(task_status: trio.TaskStatus[None]) -> None:

@@ -1,4 +1,4 @@
-"""Input of a command in pieces, read while other tasks run.
+"""A command's input in pieces, read while other tasks run.
 
 Owns the reading. Must not know what the bytes are.
 """
@@ -16,11 +16,11 @@ _STDIN: Final = Path("-")
 
 
 async def pieces(files: Sequence[Path] = ()) -> AsyncGenerator[bytes | None, None]:
-    """Yield pieces of the files one after the other, with None behind each file; of stdin if there are none."""
+    """Yield pieces of the files one after the other, with None after each file; of stdin if there are no files."""
     for path in files or (_STDIN,):
         descriptor = sys.stdin.fileno() if path == _STDIN else os.open(path, os.O_RDONLY)
         try:
-            # A thread of its own, because a terminal or a pipe may take its time.
+            # In a thread, because reading a terminal or a pipe blocks.
             while piece := await trio.to_thread.run_sync(os.read, descriptor, _PIECE, abandon_on_cancel=True):
                 yield piece
         finally:

@@ -1,6 +1,6 @@
-"""The same rows again and again: a live screen on a terminal, else a set of rows every interval.
+"""Repeated rows for `--watch`: a live screen on a terminal, elsewhere new rows every interval.
 
-Must not know the rows. It ends with Ctrl-C.
+Must not know the rows. Ctrl-C ends it.
 """
 
 import sys
@@ -15,17 +15,17 @@ import trio
 from ottla.scripts.terminal.output import NDJSON, TABLE, TSV, Output
 from ottla.scripts.terminal.session import Session
 
-WATCH = click.option("--watch", is_flag=True, help="Show it again and again, until Ctrl-C.")
+WATCH = click.option("--watch", is_flag=True, help="Repeat the output until Ctrl-C.")
 INTERVAL = click.option(
     "--interval",
     type=click.FloatRange(min=0.1),
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    help="With --watch, the pause between two looks.",
+    help="With --watch, the pause between two outputs.",
 )
 Collect = Callable[[Output, str | None], Awaitable[None]]
-"""Adds columns and rows to an output. A text for the time is the first column of each row."""
+"""Adds columns and rows to an output. The text is the time, for the first column of each row."""
 
 
 async def show(session: Session, collect: Collect, interval: float | None) -> None:

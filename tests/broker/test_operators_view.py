@@ -43,7 +43,7 @@ LIFE = [
     ("kafka.log.LogManager", r".*/t-0 is renamed to t-0\.\w+-delete, to be deleted"),
     ("kafka.controller.TopicDeletionManager", r"Topic t is deleted"),
     ("kafka.server.KafkaServer", r"\[KafkaServer id=1001\] shutting down"),
-    ("kafka.network.SocketServer", r"Stopping, with [01] connections open"),
+    ("kafka.network.SocketServer", r"Stopping: closing [01] connections"),
     ("kafka.network.SocketServer", r"Stopped"),
     ("kafka.log.LogManager", r"Closed 0 logs"),
     ("kafka.server.KafkaServer", r"\[KafkaServer id=1001\] shut down completed"),

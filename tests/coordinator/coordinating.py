@@ -1,16 +1,16 @@
-"""One shard of the coordinator without a clock, a log or a network: what decisions ask for is written down here."""
+"""One shard of the coordinator without a clock, a log or a network: the effects of its decisions are recorded."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ottla.coordinator.config import GroupConfig
-from ottla.coordinator.effects import Append, Caller, CancelTimer, Decision, Record, Reply, SetTimer, TimerKey
-from ottla.coordinator.group import Group
+from ottla.coordinator.effects import Append, Caller, CancelTimer, Decision, Record, Reply, SetTimer
+from ottla.coordinator.group import Group, TimerKey
 from ottla.coordinator.group_shard import GroupShard
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.wire.messages.leave_group import MemberIdentity
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -29,7 +29,7 @@ Appended = tuple[Sequence[Record], Callable[[Decision, ErrorCode], None]]
 
 
 class Answer:
-    """What a request is answered with, once it is."""
+    """The responses to one request: none while it is parked, then one."""
 
     def __init__(self) -> None:
         self.responses: list[Any] = []
@@ -58,7 +58,7 @@ class Coordinating:
         self.config = config
         self.now_ms = START_MS
         self.ids = 0
-        self.shard = shard or GroupShard(self.new_member_id)
+        self.shard = shard or GroupShard(config, self.new_member_id)
         self.timers: dict[TimerKey, int] = {}
         self.log: list[Record] = []
         self.holding = False
@@ -74,15 +74,17 @@ class Coordinating:
         return self.shard.groups[GROUP]
 
     def decide(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Let one event be decided and do what the decision asks for."""
-        decision = Decision(self.config, self.now_ms)
+        """Decide one event and carry out its effects."""
+        decision = Decision(self.now_ms)
         result = function(decision, *arguments)
         for effect in decision.effects:
             if isinstance(effect, Reply):
                 effect.send(effect.response)
             elif isinstance(effect, SetTimer):
+                assert isinstance(effect.key, TimerKey)
                 self.timers[effect.key] = self.now_ms + effect.delay_ms
             elif isinstance(effect, CancelTimer):
+                assert isinstance(effect.key, TimerKey)
                 self.timers.pop(effect.key, None)
             else:
                 self.append(effect)
@@ -101,13 +103,13 @@ class Coordinating:
         self.decide(then, error)
 
     def release(self, error: ErrorCode = ErrorCode.NONE) -> None:
-        """End all appends that are held, in their order."""
+        """End all held appends, in their order."""
         held, self.held = self.held, []
         for appended in held:
             self.finish(appended, error)
 
     def pass_time(self, milliseconds: int) -> None:
-        """Let time pass; timers fire when they are due."""
+        """Let time pass. Timers fire when they are due."""
         end = self.now_ms + milliseconds
         while self.timers:
             key, due = min(self.timers.items(), key=lambda item: item[1])
@@ -152,7 +154,7 @@ class Coordinating:
         return answer
 
     def enter(self, **arguments: Any) -> tuple[str, Answer]:
-        """A new member joins as clients do: it is given its id first, then joins with it."""
+        """Join as a new member does: get an id first, then join with it."""
         if arguments.get("instance") is not None:
             answer = self.join(**arguments)
             return self.group.static_members[arguments["instance"]], answer
@@ -196,8 +198,7 @@ class Coordinating:
         identities = [
             MemberIdentity(member_id=each, group_instance_id=instance, reason=reason) for each, instance in leaving
         ]
-        request = LeaveGroupRequest(group_id=GROUP, members=identities)
-        return [ErrorCode(each.error_code) for each in self.decide(self.shard.leave_group, request, identities)]
+        return [ErrorCode(each.error_code) for each in self.decide(self.shard.leave_group, GROUP, identities)]
 
     def commit(
         self,
@@ -233,7 +234,7 @@ class Coordinating:
         return answer
 
     def committed(self, group: str = GROUP, *, stable: bool = False) -> dict[TopicPartition, int]:
-        """All that a group has committed."""
+        """Return all committed offsets of a group."""
         return {
             TopicPartition(topic.name, each.partition_index): each.committed_offset
             for topic in self.shard.offset_fetch(group, None, stable)
@@ -243,7 +244,7 @@ class Coordinating:
     # ---------------------------------------------------------------------------------------------- whole stories
 
     def stable_group(self, members: int = 1, **arguments: Any) -> list[str]:
-        """A group that has assigned b"a0", b"a1", ... to its members; the first one leads."""
+        """Make a group that has assigned b"a0", b"a1", ... to its members. The first one leads."""
         entered = [self.enter(**arguments) for _ in range(members)]
         for _ in range(100):
             if not any(answer.parked for _, answer in entered):
@@ -256,7 +257,7 @@ class Coordinating:
         return [member_id for member_id, _ in entered]
 
     def settle(self, member_ids: list[str]) -> list[SyncGroupResponse]:
-        """All sync, the leader with an assignment."""
+        """Sync all members, the leader with an assignment."""
         assignments = {member_id: b"a%d" % number for number, member_id in enumerate(member_ids)}
         generation, leader = self.group.generation_id, self.group.leader_id
         name = self.group.protocol_name

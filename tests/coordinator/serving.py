@@ -1,14 +1,15 @@
-"""A coordinator at work, over a log in memory."""
+"""A coordinator over a log in memory."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import trio
 
 from ottla.broker.loop.clock import Clock
 from ottla.coordinator.config import GroupConfig
-from ottla.coordinator.effects import Record
-from ottla.coordinator.runtime import Caller, GroupCoordinator
+from ottla.coordinator.effects import Caller, Record
+from ottla.coordinator.group_coordinator import GroupCoordinator
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.heartbeat import HeartbeatRequest
@@ -33,7 +34,7 @@ NO_DELAY = GroupConfig(initial_rebalance_delay_ms=0)
 
 
 class Log:
-    """One list of records; appends are committed at once, unless they are held or fail."""
+    """One list of records. Appends are committed at once, unless they are held or fail."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -53,7 +54,7 @@ class Log:
 
 
 class Broker:
-    """What a broker does with a coordinator."""
+    """A broker as far as its coordinator goes."""
 
     def __init__(self, config: GroupConfig = NO_DELAY, partitions: int = 1) -> None:
         self.partitions: int | None = partitions
@@ -70,28 +71,29 @@ class Broker:
         )
 
     async def start(self, nursery: trio.Nursery) -> None:
-        """Have timers fire, and offsets expire."""
+        """Run the timers and the expiry of offsets."""
         nursery.start_soon(self.clock.run)
-        await nursery.start(self.coordinator.run)
+        nursery.start_soon(self.coordinator.run)
 
     def serves(self) -> bool:
-        """Whether groups can be asked for."""
+        """Whether groups are served."""
         return self.heartbeat("nobody", 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
     def new_member_id(self, prefix: str) -> str:
         self.ids += 1
         return f"{prefix}-{self.ids}"
 
-    def ask(self, method: Callable[..., None], request: Any, version: int = 9) -> Answer:
+    def ask(self, method: Callable[..., None], request: Any) -> Answer:
         answer = Answer()
-        method(Caller("client", "/127.0.0.1", version), request, answer)
+        method(request, answer)
         return answer
 
     def lead(self, partition: int = 0, epoch: int = EPOCH, records: Sequence[Record] = ()) -> None:
-        assert self.coordinator.begin_loading(partition, epoch)
+        runtime = self.coordinator.runtime
+        assert runtime.begin_loading(partition, epoch)
         for key, value in records:
-            self.coordinator.replay(partition, epoch, key, value)
-        self.coordinator.loaded(partition, epoch)
+            runtime.replay(partition, epoch, key, value)
+        runtime.loaded(partition, epoch)
 
     def join(self, member_id: str = "", group: str = "g", version: int = 9, instance: str | None = None) -> Answer:
         request = JoinGroupRequest(
@@ -103,18 +105,18 @@ class Broker:
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="range", metadata=b"meta")],
         )
-        return self.ask(self.coordinator.join_group, request, version)
+        return self.ask(partial(self.coordinator.join_group, Caller("client", "/127.0.0.1", version)), request)
 
     def sync(self, member_id: str, generation: int, group: str = "g", *, leads: bool = True) -> Answer:
         assignments = [SyncGroupRequestAssignment(member_id=member_id, assignment=b"all")] if leads else []
         request = SyncGroupRequest(
             group_id=group, generation_id=generation, member_id=member_id, assignments=assignments
         )
-        return self.ask(self.coordinator.sync_group, request, 4)
+        return self.ask(self.coordinator.sync_group, request)
 
     def heartbeat(self, member_id: str, generation: int, group: str = "g") -> ErrorCode:
         request = HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
-        return self.ask(self.coordinator.heartbeat, request).error
+        return ErrorCode(self.coordinator.heartbeat(request).error_code)
 
     def commit(self, offset: int, group: str = "g", topic: str = "t", member: tuple[str, int] = ("", -1)) -> Answer:
         partition = OffsetCommitRequestPartition(
@@ -131,18 +133,18 @@ class Broker:
     def committed(self, group: str = "g", topic: str = "t") -> int:
         asked = OffsetFetchRequestTopics(name=topic, partition_indexes=[0])
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[asked])])
-        (answer,) = self.ask(self.coordinator.offset_fetch, request).response.groups
+        (answer,) = self.coordinator.offset_fetch(request, 9).groups
         assert answer.error_code == ErrorCode.NONE
         return int(answer.topics[0].partitions[0].committed_offset)
 
     def state(self, group: str = "g") -> str:
         request = DescribeGroupsRequest(groups=[group])
-        (described,) = self.ask(self.coordinator.describe_groups, request, 5).response.groups
+        (described,) = self.coordinator.describe_groups(request).groups
         assert described.error_code == ErrorCode.NONE
         return str(described.group_state)
 
     async def member(self, group: str = "g") -> str:
-        """A group of one."""
+        """Make a group of one member. Returns its id."""
         answer = self.join(self.join(group=group).response.member_id, group)
         await trio.sleep(0.001)
         member_id = str(answer.response.member_id)

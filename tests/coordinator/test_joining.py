@@ -1,4 +1,4 @@
-"""Who is let in, and by which id."""
+"""Which members may join, and their ids."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_the_first_version_has_one_timeout(coordinating: Coordinating) -> None:
     assert timeouts == [7_000, 9_000]
 
 
-def test_an_id_that_nobody_joins_with_expires(coordinating: Coordinating) -> None:
+def test_an_id_that_never_joins_expires(coordinating: Coordinating) -> None:
     member = coordinating.join().response.member_id
     coordinating.pass_time(SESSION_MS)
     assert coordinating.join(member).error == ErrorCode.UNKNOWN_MEMBER_ID
@@ -60,7 +60,9 @@ def test_a_rebalance_waits_for_ids_that_were_given_out(coordinating: Coordinatin
 
 
 @pytest.mark.parametrize("leaves", [True, False])
-def test_a_rebalance_goes_on_when_such_an_id_is_given_up(coordinating: Coordinating, leaves: bool) -> None:
+def test_a_rebalance_goes_on_when_an_id_that_was_given_out_leaves_or_expires(
+    coordinating: Coordinating, leaves: bool
+) -> None:
     (member,) = coordinating.stable_group(session_ms=100_000)
     pending = coordinating.join().response.member_id
     answer = coordinating.join(member)
@@ -72,12 +74,12 @@ def test_a_rebalance_goes_on_when_such_an_id_is_given_up(coordinating: Coordinat
     assert pending not in parked_timers(coordinating)
 
 
-def test_an_id_that_was_given_out_is_not_a_static_members(coordinating: Coordinating) -> None:
+def test_an_id_that_was_given_out_cannot_join_as_a_static_member(coordinating: Coordinating) -> None:
     pending = coordinating.join().response.member_id
     assert coordinating.join(pending, instance="one").error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-# ------------------------------------------------------------------------------------------------- who is let in
+# ------------------------------------------------------------------------------------------ which members may join
 
 
 @pytest.mark.parametrize("session_ms", [5_999, 1_800_001, -1])
@@ -91,7 +93,7 @@ def test_a_group_takes_no_member_without_a_protocol(coordinating: Coordinating) 
     assert coordinating.join(protocol_type="").error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_a_member_must_speak_what_all_others_speak(coordinating: Coordinating) -> None:
+def test_a_member_must_support_a_protocol_that_all_members_support(coordinating: Coordinating) -> None:
     (member,) = coordinating.stable_group(protocols={"range": b"", "sticky": b""})
     error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert coordinating.join(protocols={"roundrobin": b""}).error == error
@@ -112,7 +114,7 @@ def test_the_protocol_with_the_most_votes_is_chosen(coordinating: Coordinating) 
     likes = [("range", "sticky"), ("sticky", "range"), ("sticky", "range"), ("other", "range", "sticky")]
     entered = [coordinating.enter(protocols=dict.fromkeys(each, b"")) for each in likes]
     coordinating.pass_time(2 * DELAY_MS)
-    # Two for each; what only one speaks stands for no election.
+    # Two votes for each. A protocol that only one member supports gets no vote.
     assert {answer.response.protocol_name for _, answer in entered} == {"range"}
     _, answer = coordinating.enter(protocols={"sticky": b"", "range": b""})
     for (member, _), each in zip(entered, likes, strict=True):
@@ -120,7 +122,7 @@ def test_the_protocol_with_the_most_votes_is_chosen(coordinating: Coordinating) 
     assert answer.response.protocol_name == "sticky"
 
 
-def test_a_full_group_takes_nobody_else() -> None:
+def test_a_full_group_takes_no_further_member() -> None:
     coordinating = Coordinating(GroupConfig(max_size=2))
     members = coordinating.stable_group(2)
     refused = coordinating.join()
@@ -150,13 +152,13 @@ def test_a_static_member_is_let_in_at_once_under_an_id_of_its_own(coordinating: 
     assert answer.response.members[0].group_instance_id == "one"
 
 
-def test_an_instance_without_a_name_is_one_that_leaves_by_its_name_alone(coordinating: Coordinating) -> None:
+def test_a_static_member_with_an_empty_instance_id_leaves_by_that_id(coordinating: Coordinating) -> None:
     coordinating.join(instance="")
     assert coordinating.leave(("", None)) == [ErrorCode.UNKNOWN_MEMBER_ID]
     assert coordinating.leave(("", "")) == [ErrorCode.NONE]
 
 
-def test_a_protocol_without_a_name_is_told_as_none(coordinating: Coordinating) -> None:
+def test_an_empty_protocol_name_is_sent_as_null(coordinating: Coordinating) -> None:
     answer = coordinating.join(instance="one", protocols={"": b"meta"})
     coordinating.pass_time(DELAY_MS)
     assert answer.response.protocol_name is None
@@ -176,7 +178,7 @@ def test_a_static_member_that_comes_back_causes_no_rebalance(coordinating: Coord
     assert parked_timers(coordinating) == {leader, back.member_id}
 
 
-def test_the_old_self_of_a_static_member_is_fenced(coordinating: Coordinating) -> None:
+def test_the_old_id_of_a_static_member_is_fenced(coordinating: Coordinating) -> None:
     (old,) = coordinating.stable_group(instance="one")
     new = coordinating.join(instance="one").response.member_id
     fenced = ErrorCode.FENCED_INSTANCE_ID
@@ -189,7 +191,7 @@ def test_the_old_self_of_a_static_member_is_fenced(coordinating: Coordinating) -
     assert coordinating.heartbeat(new, 1, "two") == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_parked_requests_of_the_old_self_are_fenced(coordinating: Coordinating) -> None:
+def test_parked_requests_of_the_old_id_are_fenced(coordinating: Coordinating) -> None:
     leader, follower = coordinating.enter(instance="one"), coordinating.enter(instance="two")
     assert coordinating.join(instance="two").parked
     assert follower[1].error == ErrorCode.FENCED_INSTANCE_ID
@@ -208,13 +210,13 @@ def test_a_static_leader_that_comes_back_leads_on_without_an_assignment(coordina
     assert [each.member_id for each in back.members] == [back.member_id]
 
 
-def test_a_static_leader_of_an_old_version_is_not_told_that_it_leads(coordinating: Coordinating) -> None:
+def test_a_static_leader_of_an_old_version_comes_back_as_a_follower(coordinating: Coordinating) -> None:
     (old,) = coordinating.stable_group(instance="one", version=8)
     back = coordinating.join(instance="one", version=8).response
     assert (back.leader, back.skip_assignment, back.members) == (old, False, [])
 
 
-def test_a_static_member_that_comes_back_with_other_wishes_begins_a_rebalance(coordinating: Coordinating) -> None:
+def test_a_static_member_that_comes_back_with_other_protocols_begins_a_rebalance(coordinating: Coordinating) -> None:
     coordinating.stable_group(instance="one", protocols={"range": b"", "sticky": b""})
     answer = coordinating.join(instance="one", protocols={"sticky": b"", "range": b""})
     assert (answer.response.generation_id, answer.response.protocol_name) == (2, "sticky")
@@ -229,7 +231,7 @@ def test_a_static_member_that_comes_back_while_a_rebalance_completes_begins_anot
     assert coordinating.join(instance="one").response.generation_id == 2
 
 
-def test_a_return_that_cannot_be_committed_has_not_happened(coordinating: Coordinating) -> None:
+def test_a_return_that_cannot_be_committed_is_undone(coordinating: Coordinating) -> None:
     (old,) = coordinating.stable_group(instance="one")
     coordinating.failing = ErrorCode.NOT_ENOUGH_REPLICAS
     refused = coordinating.join(instance="one", protocols={"range": b"new"})
@@ -276,7 +278,7 @@ def test_a_static_member_does_not_leave_a_rebalance_by_being_late(coordinating: 
     assert [each.group_instance_id for each in answer.response.members] == ["one", "two"]
 
 
-def test_static_members_alone_that_do_not_join_are_waited_for(coordinating: Coordinating) -> None:
+def test_a_rebalance_of_static_members_alone_waits_until_one_joins(coordinating: Coordinating) -> None:
     one, two = (coordinating.enter(instance=each, session_ms=200_000)[0] for each in ("one", "two"))
     coordinating.pass_time(2 * DELAY_MS)
     coordinating.settle([one, two])

@@ -1,4 +1,4 @@
-"""Commits, look-ups, deletion and expiry."""
+"""Commit, fetch, deletion and expiry of offsets."""
 
 import pytest
 
@@ -58,7 +58,7 @@ def expire(coordinating: Coordinating) -> None:
 # --------------------------------------------------------------------------------------------------------- commits
 
 
-def test_a_client_without_a_group_keeps_its_offsets_in_a_simple_one(coordinating: Coordinating) -> None:
+def test_a_commit_of_a_client_that_is_no_member_creates_a_simple_group(coordinating: Coordinating) -> None:
     assert errors(coordinating.commit({A: 5, B: 7})) == {A: ErrorCode.NONE, B: ErrorCode.NONE}
     assert coordinating.committed() == {A: 5, B: 7}
     assert (coordinating.group.state, coordinating.group.protocol_type) == (State.EMPTY, None)
@@ -69,7 +69,7 @@ def test_a_client_without_a_group_keeps_its_offsets_in_a_simple_one(coordinating
     assert (kept.commit_timestamp, kept.expire_timestamp) == (START_MS, NO_TIMESTAMP)
 
 
-def test_members_commit_and_are_heard_of_by_it(coordinating: Coordinating) -> None:
+def test_a_commit_restarts_the_session_of_its_member(coordinating: Coordinating) -> None:
     (member,) = coordinating.stable_group()
     for offset in range(3):
         coordinating.pass_time(9_999)
@@ -87,13 +87,13 @@ def test_only_members_of_this_generation_commit_in_a_group_with_members(coordina
     assert coordinating.committed() == {}
 
 
-def test_a_generation_of_a_group_that_is_not_there_is_an_old_one(coordinating: Coordinating) -> None:
+def test_a_commit_of_a_generation_to_an_unknown_group_is_refused(coordinating: Coordinating) -> None:
     assert errors(coordinating.commit({A: 1}, "nobody", 1)) == {A: ErrorCode.ILLEGAL_GENERATION}
     assert not coordinating.shard.groups
 
 
 @pytest.mark.parametrize(("member", "instance"), [("", None), ("nobody", None), ("", "nobody")])
-def test_anybody_commits_in_a_group_without_members(
+def test_every_client_can_commit_to_a_group_without_members(
     coordinating: Coordinating, member: str, instance: str | None
 ) -> None:
     assert errors(coordinating.commit({A: 1}, member, instance=instance)) == {A: ErrorCode.NONE}
@@ -150,10 +150,10 @@ def test_a_commit_that_fails_does_not_count(coordinating: Coordinating) -> None:
     assert coordinating.committed(stable=True) == {A: 1}
 
 
-# -------------------------------------------------------------------------------------------------------- look-ups
+# -------------------------------------------------------------------------------------------------------- fetches
 
 
-def test_a_look_up_that_wants_what_is_stable_is_told_of_commits_under_way(coordinating: Coordinating) -> None:
+def test_a_stable_fetch_gets_an_error_for_pending_commits(coordinating: Coordinating) -> None:
     coordinating.commit({A: 1, B: 1})
     coordinating.holding = True
     coordinating.commit({A: 2})
@@ -165,7 +165,7 @@ def test_a_look_up_that_wants_what_is_stable_is_told_of_commits_under_way(coordi
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_what_was_never_committed_is_told_so(coordinating: Coordinating, there: bool) -> None:
+def test_a_fetch_of_a_partition_without_a_commit_returns_no_offset(coordinating: Coordinating, there: bool) -> None:
     if there:
         coordinating.commit({B: 1})
     asked = [
@@ -173,8 +173,10 @@ def test_what_was_never_committed_is_told_so(coordinating: Coordinating, there: 
         OffsetFetchRequestTopic(name="c", partition_indexes=[]),
     ]
     (topic,) = coordinating.shard.offset_fetch(GROUP, asked, False)
-    told = [(each.partition_index, each.committed_offset, each.metadata, each.error_code) for each in topic.partitions]
-    assert told == [(0, -1, "", ErrorCode.NONE), (3, -1, "", ErrorCode.NONE)]
+    fetched = [
+        (each.partition_index, each.committed_offset, each.metadata, each.error_code) for each in topic.partitions
+    ]
+    assert fetched == [(0, -1, "", ErrorCode.NONE), (3, -1, "", ErrorCode.NONE)]
 
 
 # ------------------------------------------------------------------------------------------------------- deletion
@@ -189,7 +191,7 @@ def test_offsets_are_deleted_with_tombstones(coordinating: Coordinating) -> None
     assert len(coordinating.log) == 3
 
 
-def test_with_its_last_offset_a_group_without_members_goes(coordinating: Coordinating) -> None:
+def test_deleting_the_last_offset_deletes_a_group_without_members(coordinating: Coordinating) -> None:
     (member,) = coordinating.stable_group()
     coordinating.commit({A: 1}, member, 1)
     coordinating.leave((member, None))
@@ -199,7 +201,7 @@ def test_with_its_last_offset_a_group_without_members_goes(coordinating: Coordin
     assert delete(coordinating, A).error == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_where_nothing_is_to_be_deleted_a_group_that_has_nothing_stays(coordinating: Coordinating) -> None:
+def test_a_deletion_of_no_partition_keeps_a_group_without_offsets(coordinating: Coordinating) -> None:
     coordinating.failing = ErrorCode.NOT_LEADER_OR_FOLLOWER
     coordinating.commit({A: 1})
     coordinating.failing = ErrorCode.NONE
@@ -209,7 +211,7 @@ def test_where_nothing_is_to_be_deleted_a_group_that_has_nothing_stays(coordinat
     assert not coordinating.shard.groups
 
 
-def test_with_a_topic_all_groups_that_have_nothing_go(coordinating: Coordinating) -> None:
+def test_deleting_a_topic_deletes_all_groups_without_offsets_and_members(coordinating: Coordinating) -> None:
     (member,) = coordinating.stable_group()
     coordinating.leave((member, None))
     coordinating.decide(coordinating.shard.topics_deleted, frozenset({"another"}))
@@ -223,19 +225,19 @@ def test_offsets_of_topics_that_members_subscribe_to_stay(coordinating: Coordina
     assert coordinating.committed() == {A: 1}
 
 
-def test_of_a_subscription_that_cannot_be_read_the_worst_is_assumed(coordinating: Coordinating) -> None:
+def test_a_subscription_that_cannot_be_read_counts_as_all_topics(coordinating: Coordinating) -> None:
     (member,) = coordinating.stable_group(protocols={"range": b"?"})
     coordinating.commit({A: 1}, member, 1)
     assert errors(delete(coordinating, A)) == {A: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
 
 
-def test_deletion_that_cannot_be_committed_is_told_so(coordinating: Coordinating) -> None:
+def test_a_deletion_that_cannot_be_committed_gets_an_error(coordinating: Coordinating) -> None:
     coordinating.commit({A: 1})
     coordinating.failing = ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert errors(delete(coordinating, A)) == {A: ErrorCode.NOT_COORDINATOR}
 
 
-def test_a_commit_under_way_is_deleted_with_the_rest(coordinating: Coordinating) -> None:
+def test_a_pending_commit_is_deleted_too(coordinating: Coordinating) -> None:
     coordinating.commit({A: 1})
     coordinating.holding = True
     committing = coordinating.commit({A: 2, B: 2})
@@ -246,7 +248,7 @@ def test_a_commit_under_way_is_deleted_with_the_rest(coordinating: Coordinating)
     assert coordinating.log[-1] == (offset_key(GROUP, "a", 0), None)
 
 
-def test_a_group_whose_first_commit_is_under_way_is_no_empty_shell(coordinating: Coordinating) -> None:
+def test_a_group_whose_first_commit_is_pending_is_not_deleted(coordinating: Coordinating) -> None:
     coordinating.holding = True
     coordinating.commit({A: 1})
     expire(coordinating)
@@ -270,11 +272,11 @@ def test_offsets_of_a_simple_group_expire_after_their_commit(coordinating: Coord
     coordinating.pass_time(1)
     expire(coordinating)
     assert not coordinating.shard.groups
-    # No record of such a group was ever written.
+    # A group without members has no record of its own.
     assert coordinating.log[-1] == (offset_key(GROUP, "b", 1), None)
 
 
-def test_offsets_of_a_group_expire_after_its_last_member_has_gone(coordinating: Coordinating) -> None:
+def test_offsets_of_a_group_expire_after_its_last_member_has_left(coordinating: Coordinating) -> None:
     (member,) = coordinating.stable_group(protocols={"range": TO_A}, session_ms=RETENTION_MS)
     coordinating.commit({A: 1}, member, 1)
     coordinating.pass_time(RETENTION_MS - 1)
@@ -298,7 +300,9 @@ def test_offsets_that_a_stable_group_no_longer_subscribes_to_expire(coordinating
 @pytest.mark.parametrize(
     ("kind", "said"), [("consumer", b"?"), ("connect", TO_A)], ids=["unreadable", "not of consumers"]
 )
-def test_where_subscriptions_are_not_known_nothing_expires(coordinating: Coordinating, kind: str, said: bytes) -> None:
+def test_nothing_expires_in_a_group_with_unknown_subscriptions(
+    coordinating: Coordinating, kind: str, said: bytes
+) -> None:
     member, _ = coordinating.enter(protocol_type=kind, protocols={"range": said}, session_ms=2 * RETENTION_MS)
     coordinating.pass_time(coordinating.config.initial_rebalance_delay_ms)
     coordinating.sync(member, 1, {member: b""}, protocol_type=kind)
@@ -334,7 +338,7 @@ def test_a_commit_may_bring_its_own_time_to_expire(coordinating: Coordinating) -
     assert coordinating.committed() == {}
 
 
-def test_what_is_being_committed_does_not_expire(coordinating: Coordinating) -> None:
+def test_an_offset_with_a_pending_commit_does_not_expire(coordinating: Coordinating) -> None:
     coordinating.commit({A: 1})
     coordinating.pass_time(RETENTION_MS)
     coordinating.holding = True

@@ -1,4 +1,4 @@
-"""Offsets of transactions come to the same as by Kafka's way of reading them out."""
+"""The offsets of transactions are loaded as Kafka loads them."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ STEPS = st.lists(
 
 
 class AsKafka:
-    """Every offset, and every one that waits for its marker, with where it stands; what is older loses."""
+    """Kafka's way: all committed and all pending values with their offsets. The newer offset counts."""
 
     def __init__(self) -> None:
         self.loaded: dict[bytes, tuple[int, bytes]] = {}
@@ -49,7 +49,7 @@ class AsKafka:
 @example([("write", 0, b"a", b"1"), ("plain", b"a", b"2"), ("plain", b"a", None), ("end", 0, True)])
 @example([("write", 0, b"a", b"1"), ("write", 1, b"a", b"2"), ("end", 1, True), ("end", 0, True)])
 @example([("write", 0, b"a", b"1"), ("write", 1, b"a", b"2"), ("end", 0, True), ("end", 1, True)])
-def test_what_counts_is_what_counts_in_kafka(steps: list[tuple[Any, ...]]) -> None:
+def test_the_same_offsets_count_as_in_kafka(steps: list[tuple[Any, ...]]) -> None:
     kafka, ours = AsKafka(), OpenTransactions()
     counted: dict[bytes, bytes | None] = {}
     for offset, (what, *arguments) in enumerate(steps):

@@ -1,4 +1,4 @@
-"""How generations end and begin, and what members are told."""
+"""How generations end and begin, and what members get."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def rejoin(coordinating: Coordinating, member_ids: list[str]) -> list[Answer]:
 @pytest.mark.parametrize("start", State)
 @pytest.mark.parametrize("end", State)
 def test_only_legal_transitions_can_be_made(start: State, end: State) -> None:
-    group = Group(GROUP, 0)
+    group = Group(GROUP, GroupConfig(), 0)
     group.state = start
     if end in LEGAL_TRANSITIONS[start]:
         group.transition_to(end, 5)
@@ -82,13 +82,13 @@ def test_later_rebalances_do_not_wait_for_more(coordinating: Coordinating) -> No
 # --------------------------------------------------------------------------------------------- joining and syncing
 
 
-def test_only_the_leader_is_told_the_members(coordinating: Coordinating) -> None:
+def test_only_the_leader_gets_the_members(coordinating: Coordinating) -> None:
     entered = [coordinating.enter(protocols={"range": b"%d" % number}) for number in range(2)]
     coordinating.pass_time(2 * DELAY_MS)
     leader, follower = (answer.response for _, answer in entered)
     assert leader.leader == follower.leader == leader.member_id
-    told = [(each.member_id, each.metadata) for each in leader.members]
-    assert told == [(entered[0][0], b"0"), (entered[1][0], b"1")]
+    members = [(each.member_id, each.metadata) for each in leader.members]
+    assert members == [(entered[0][0], b"0"), (entered[1][0], b"1")]
     assert follower.members == []
     assert (leader.protocol_type, leader.protocol_name) == ("consumer", "range")
 
@@ -105,7 +105,7 @@ def test_followers_wait_for_the_assignment(coordinating: Coordinating) -> None:
     assert coordinating.group.state is State.STABLE
 
 
-def test_the_assignment_is_committed_before_anybody_gets_it(coordinating: Coordinating) -> None:
+def test_the_assignment_is_committed_before_any_member_gets_it(coordinating: Coordinating) -> None:
     member, _ = coordinating.enter()
     coordinating.pass_time(DELAY_MS)
     coordinating.holding = True
@@ -116,7 +116,7 @@ def test_the_assignment_is_committed_before_anybody_gets_it(coordinating: Coordi
     assert answer.response.assignment == b"all"
 
 
-def test_the_record_of_a_generation_has_everything(coordinating: Coordinating) -> None:
+def test_the_record_of_a_generation_has_all_fields(coordinating: Coordinating) -> None:
     (member,) = coordinating.stable_group(client="me")
     key, value = coordinating.log[-1]
     assert read_key(key) == GroupKey(GROUP)
@@ -129,7 +129,7 @@ def test_the_record_of_a_generation_has_everything(coordinating: Coordinating) -
     assert (kept.subscription, kept.assignment) == (b"meta", b"a0")
 
 
-def test_who_was_forgotten_by_the_leader_is_assigned_nothing(coordinating: Coordinating) -> None:
+def test_a_member_without_an_assignment_gets_an_empty_one(coordinating: Coordinating) -> None:
     entered = [coordinating.enter() for _ in range(2)]
     coordinating.pass_time(2 * DELAY_MS)
     (leader, _), (follower, _) = entered
@@ -146,7 +146,7 @@ def test_members_that_sync_late_get_their_assignment(coordinating: Coordinating)
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "answered"),
     [
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
         (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
@@ -154,20 +154,20 @@ def test_members_that_sync_late_get_their_assignment(coordinating: Coordinating)
         (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_an_assignment_that_cannot_be_committed_is_asked_for_again(
-    coordinating: Coordinating, error: ErrorCode, told: ErrorCode
+def test_an_assignment_that_cannot_be_committed_begins_a_rebalance(
+    coordinating: Coordinating, error: ErrorCode, answered: ErrorCode
 ) -> None:
     member, _ = coordinating.enter()
     coordinating.pass_time(DELAY_MS)
     coordinating.failing = error
-    assert coordinating.sync(member, 1, {member: b"all"}).error == told
+    assert coordinating.sync(member, 1, {member: b"all"}).error == answered
     assert coordinating.group.state is State.PREPARING_REBALANCE
     coordinating.failing = ErrorCode.NONE
     assert coordinating.join(member).response.generation_id == 2
     assert coordinating.sync(member, 2, {member: b"all"}).response.assignment == b"all"
 
 
-def test_an_assignment_of_the_past_that_is_committed_late_changes_nothing(coordinating: Coordinating) -> None:
+def test_an_assignment_of_an_old_generation_that_is_committed_late_changes_nothing(coordinating: Coordinating) -> None:
     member, _ = coordinating.enter()
     coordinating.pass_time(DELAY_MS)
     coordinating.holding = True
@@ -188,7 +188,7 @@ def test_a_join_that_is_repeated_is_answered_in_the_same_generation(coordinating
         assert (again.generation_id, len(again.members)) == (1, 0 if number else 2)
 
 
-def test_a_join_that_replaces_a_parked_one_has_that_one_answered(coordinating: Coordinating) -> None:
+def test_a_parked_join_that_is_replaced_is_answered(coordinating: Coordinating) -> None:
     members = coordinating.stable_group(2)
     coordinating.enter()
     first = coordinating.join(members[0])
@@ -197,7 +197,7 @@ def test_a_join_that_replaces_a_parked_one_has_that_one_answered(coordinating: C
     assert second.parked
 
 
-def test_a_sync_that_replaces_a_parked_one_has_that_one_answered(coordinating: Coordinating) -> None:
+def test_a_parked_sync_that_is_replaced_is_answered(coordinating: Coordinating) -> None:
     entered = [coordinating.enter() for _ in range(2)]
     coordinating.pass_time(2 * DELAY_MS)
     follower = entered[1][0]
@@ -206,7 +206,7 @@ def test_a_sync_that_replaces_a_parked_one_has_that_one_answered(coordinating: C
     assert second.parked
 
 
-def test_the_first_assignment_that_a_leader_brings_counts(coordinating: Coordinating) -> None:
+def test_the_first_assignment_that_a_leader_sends_counts(coordinating: Coordinating) -> None:
     member, _ = coordinating.enter()
     coordinating.pass_time(DELAY_MS)
     coordinating.holding = True
@@ -224,11 +224,11 @@ def test_a_leader_that_joins_again_begins_a_rebalance_a_follower_does_not(coordi
     assert coordinating.heartbeat(follower, 1) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_follower_that_has_something_new_to_say_begins_a_rebalance(coordinating: Coordinating) -> None:
+def test_a_follower_with_new_metadata_begins_a_rebalance(coordinating: Coordinating) -> None:
     leader, follower = coordinating.stable_group(2)
     assert coordinating.join(follower, protocols={"range": b"new"}).parked
-    told = coordinating.join(leader).response.members
-    assert [each.metadata for each in told] == [b"meta", b"new"]
+    members = coordinating.join(leader).response.members
+    assert [each.metadata for each in members] == [b"meta", b"new"]
 
 
 def test_parked_syncs_are_answered_when_another_rebalance_begins(coordinating: Coordinating) -> None:
@@ -242,7 +242,7 @@ def test_parked_syncs_are_answered_when_another_rebalance_begins(coordinating: C
 # ------------------------------------------------------------------------------------------------ going, and time
 
 
-def test_who_does_not_join_in_time_is_left_behind(coordinating: Coordinating) -> None:
+def test_a_member_that_does_not_join_in_time_is_removed(coordinating: Coordinating) -> None:
     stays, goes = coordinating.stable_group(2, session_ms=100_000)
     _, new = coordinating.enter()
     answer = coordinating.join(stays)
@@ -278,15 +278,13 @@ def test_the_last_member_that_leaves_makes_the_group_empty(coordinating: Coordin
     assert not coordinating.timers
 
 
-def test_an_operator_is_told_the_reason_of_each_rebalance(
-    coordinating: Coordinating, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_log_has_the_reason_of_each_rebalance(coordinating: Coordinating, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
 
     def reasons() -> list[str]:
-        told = [each.getMessage() for each in caplog.records if each.msg.startswith("Preparing to rebalance")]
+        lines = [each.getMessage() for each in caplog.records if each.msg.startswith("Preparing to rebalance")]
         caplog.clear()
-        return [each.partition("(reason: ")[2].removesuffix(")") for each in told]
+        return [each.partition("(reason: ")[2].removesuffix(")") for each in lines]
 
     one, two = coordinating.stable_group(2, reason="I am new")
     assert reasons() == [f"Adding new member {one}; client reason: I am new"]
@@ -315,7 +313,7 @@ def test_many_members_can_leave_at_once(coordinating: Coordinating) -> None:
     assert list(coordinating.group.members) == [members[2]]
 
 
-def test_who_leaves_has_its_parked_requests_answered(coordinating: Coordinating) -> None:
+def test_parked_requests_of_a_member_that_leaves_are_answered(coordinating: Coordinating) -> None:
     entered = [coordinating.enter() for _ in range(2)]
     coordinating.leave((entered[1][0], None))
     assert (entered[1][1].error, entered[1][1].response.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
@@ -328,7 +326,7 @@ def test_who_leaves_has_its_parked_requests_answered(coordinating: Coordinating)
     assert waiting.error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_that_is_silent_for_its_session_timeout_is_dropped(coordinating: Coordinating) -> None:
+def test_a_member_that_is_silent_for_its_session_timeout_is_removed(coordinating: Coordinating) -> None:
     stays, _ = coordinating.stable_group(2)
     for _ in range(3):
         coordinating.pass_time(SESSION_MS // 3)
@@ -345,7 +343,7 @@ def test_heartbeats_keep_a_member(coordinating: Coordinating) -> None:
         assert coordinating.heartbeat(member, 1) == ErrorCode.NONE
 
 
-def test_who_waits_for_an_answer_is_not_dropped(coordinating: Coordinating) -> None:
+def test_a_member_with_a_parked_request_is_not_removed(coordinating: Coordinating) -> None:
     waits, late = coordinating.stable_group(2, session_ms=6_000)
     coordinating.enter()
     answer = coordinating.join(waits)
@@ -365,7 +363,7 @@ def test_a_new_member_does_not_wait_for_ever(coordinating: Coordinating) -> None
     assert new.error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_who_never_syncs_is_dropped(coordinating: Coordinating) -> None:
+def test_a_member_that_never_syncs_is_removed(coordinating: Coordinating) -> None:
     entered = [coordinating.enter(session_ms=100_000) for _ in range(2)]
     coordinating.pass_time(2 * DELAY_MS)
     leader, late = (member_id for member_id, _ in entered)
@@ -387,7 +385,7 @@ def test_a_group_whose_leader_never_syncs_goes_on_without_it(coordinating: Coord
     assert leader not in coordinating.group.members
 
 
-def test_all_who_sync_in_time_are_left_alone(coordinating: Coordinating) -> None:
+def test_members_that_sync_in_time_stay(coordinating: Coordinating) -> None:
     (member,) = coordinating.stable_group(session_ms=600_000)
     coordinating.pass_time(2 * REBALANCE_MS)
     assert coordinating.heartbeat(member, 1) == ErrorCode.NONE
@@ -396,7 +394,7 @@ def test_all_who_sync_in_time_are_left_alone(coordinating: Coordinating) -> None
 # ------------------------------------------------------------------------------------------------- bad requests
 
 
-def test_requests_of_strangers_are_refused(coordinating: Coordinating) -> None:
+def test_requests_of_unknown_members_are_refused(coordinating: Coordinating) -> None:
     assert coordinating.join("stranger").error == ErrorCode.UNKNOWN_MEMBER_ID
     assert coordinating.sync("stranger", 1).error == ErrorCode.UNKNOWN_MEMBER_ID
     assert coordinating.heartbeat("stranger", 1) == ErrorCode.UNKNOWN_MEMBER_ID

@@ -1,4 +1,4 @@
-"""Replaying any prefix of any history gives the same state as living through it."""
+"""Replaying any prefix of any history gives the same state as the history itself."""
 
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ TOPICS: Final = ("a", "b")
 
 
 class Client:
-    """A consumer that does what it is told to, in whatever order."""
+    """A consumer that acts in any order."""
 
     def __init__(self, instance: str | None) -> None:
         self.instance = instance
@@ -40,7 +40,7 @@ class Client:
         self.joining: Answer | None = None
 
     def read(self) -> None:
-        """Take note of the answer to its last join, if there is one."""
+        """Read the response to its last join, if there is one."""
         if self.joining is None or self.joining.parked:
             return
         answer, self.joining = self.joining, None
@@ -54,7 +54,7 @@ class Client:
 
 
 class History(Coordinating):
-    """A shard, five clients, and everything that may happen to them."""
+    """A shard, five clients, and all events that can happen to them."""
 
     def __init__(self) -> None:
         super().__init__(CONFIG)
@@ -63,7 +63,7 @@ class History(Coordinating):
         self.snapshots: dict[int, dict[str, Any]] = {}
 
     def finish(self, appended: Appended, error: ErrorCode = ErrorCode.NONE) -> None:
-        # What it would take back nobody has been told: deletions, and that a group has lost its last member.
+        # These appends do not fail, because the shard does not undo them: deletions, and the loss of the last member.
         records, _ = appended
         if any(value is None or (key[1] == 2 and not read_group_value(value).members) for key, value in records):
             error = ErrorCode.NONE
@@ -96,7 +96,7 @@ class History(Coordinating):
         return self.do_join(client, 1)
 
     def do_settle(self, _: Client, number: int) -> None:
-        """Some go by the rules for a while: mostly until the group is stable."""
+        """Let some clients follow the protocol for a while, mostly until the group is stable."""
         members = self.clients[number % 4 : number % 4 + 2]
         for _round in range(10):
             for client in members:
@@ -110,8 +110,8 @@ class History(Coordinating):
             self.pass_time(1_000)
 
     def do_sync(self, client: Client, number: int) -> Answer:
-        told = () if client.joined is None else client.joined.members
-        assignments = {each.member_id: b"%d" % (number + place) for place, each in enumerate(told)}
+        members = () if client.joined is None else client.joined.members
+        assignments = {each.member_id: b"%d" % (number + place) for place, each in enumerate(members)}
         return self.sync(client.member_id, client.generation, assignments, instance=client.instance, protocol_name=None)
 
     def do_heartbeat(self, client: Client, _: int) -> None:
@@ -156,19 +156,19 @@ class History(Coordinating):
         self.decide(self.shard.expire)
 
     def do_move(self, client: Client, number: int) -> None:
-        """Another broker takes over, by what is in the log."""
+        """Let another broker load the log."""
         self.decide(self.shard.unload)
         self.do_release(client, number)
         self.timers.clear()
-        self.shard = GroupShard(self.new_member_id)
+        self.shard = GroupShard(CONFIG, self.new_member_id)
         for key, value in self.log:
             self.shard.replay(key, value, self.now_ms)
         self.decide(self.shard.loaded)
 
-    # ------------------------------------------------------------------------------------------ what must be true
+    # ------------------------------------------------------------------------------------------ invariants
 
     def look(self) -> None:
-        """Check the groups, and remember them if all that was decided is in the log."""
+        """Check the groups, and keep a view of them if no append is pending."""
         for group in self.shard.groups.values():
             check_invariants(
                 group, {(key.kind, key.member_id) for key in self.timers if key.group_id == group.group_id}
@@ -190,19 +190,19 @@ def offsets_of(group: Group) -> dict[TopicPartition, Any]:
 
 
 def view(group: Group) -> tuple[Any, ...]:
-    """What of a group must come back: all of it, unless it is rebalancing."""
+    """The part of a group that a replay must restore: all of it, unless the group is rebalancing."""
     offsets = offsets_of(group)
     if group.state in (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE):
         return ("rebalancing", group.generation_id, offsets)
     if any(member.awaiting_join is not None for member in group.members.values()):
         return ("rebalancing", group.generation_id, offsets)
     if group.state is State.EMPTY:
-        told = (group.protocol_type, group.state_timestamp_ms) if group.generation_id else ()
-        return (State.EMPTY, group.generation_id, offsets, told)
+        more = (group.protocol_type, group.state_timestamp_ms) if group.generation_id else ()
+        return (State.EMPTY, group.generation_id, offsets, more)
     members = [
         (
             member.member_id, member.instance_id, member.client_id, member.client_host, member.session_timeout_ms,
-            member.rebalance_timeout_ms, group.said_by(member), member.assignment,
+            member.rebalance_timeout_ms, group.metadata_of(member), member.assignment,
         )
         for member in group.members.values()
     ]  # fmt: skip
@@ -231,7 +231,7 @@ def check_invariants(group: Group, timers: set[tuple[str, str]]) -> None:
 
 
 ACTIONS: Final = [name[3:] for name in dir(History) if name.startswith("do_")]
-# Those by which a group comes to life, more often than those that end it.
+# Actions that build up a group, more often than those that end it.
 LIKELY: Final = ["join", "sync", "wait", "commit", "settle", "return"] * 3
 STEP = st.tuples(st.sampled_from(ACTIONS + LIKELY), st.integers(0, len(INSTANCES) - 1), st.integers(0, 11))
 
@@ -254,7 +254,7 @@ def test_replaying_any_prefix_of_any_history_gives_the_state_of_living_through_i
     steps: list[tuple[str, int, int]],
 ) -> None:
     history = lived_through(steps)
-    replayed = GroupShard(lambda prefix: prefix)
+    replayed = GroupShard(CONFIG, lambda prefix: prefix)
     for length in range(len(history.log) + 1):
         if length:
             replayed.replay(*history.log[length - 1], now_ms=0)
@@ -270,7 +270,7 @@ def test_replaying_it_compacted_to_anywhere_gives_the_same_state(
     length = data.draw(st.sampled_from(sorted(history.snapshots)))
     dirty = data.draw(st.integers(0, length))
     last = {key: place for place, (key, _) in enumerate(history.log[:dirty])}
-    replayed = GroupShard(lambda prefix: prefix)
+    replayed = GroupShard(CONFIG, lambda prefix: prefix)
     for place, (key, value) in enumerate(history.log[:length]):
         # The cleaner keeps the last record of each key, and tombstones for a while.
         is_kept = place >= dirty or (last[key] == place and (value is not None or data.draw(st.booleans())))
@@ -283,14 +283,14 @@ def compare(lived: dict[str, Any], replayed: GroupShard) -> None:
     groups = {name: group for name, group in replayed.groups.items() if group.generation_id or group.offsets}
     for name, group in groups.items():
         assert name in lived
-        kind, generation_id, *told = lived[name]
+        kind, generation_id, *more = lived[name]
         if kind == "rebalancing":
             assert group.generation_id <= generation_id
-            assert offsets_of(group) == told[0]
+            assert offsets_of(group) == more[0]
         else:
             assert view(group) == lived[name]
     for name in lived.keys() - groups.keys():
         kind, generation_id, offsets, *_ = lived[name]
         assert not offsets
-        # A group is written when its first generation is complete, or has come to nothing.
+        # The first record of a group is written when its first generation has an assignment, or no member.
         assert kind == "rebalancing" or generation_id == 0

@@ -1,13 +1,15 @@
-"""The coordinator at work: requests, their versions, and time."""
+"""The runtime: partitions of keys, roles and loading, by groups and by a shard of another kind."""
 
-from collections.abc import Sequence
+import logging
 
 import pytest
 import trio
 from trio.testing import MockClock
 
-from ottla.coordinator.config import GROUP_CONFIG, GroupConfig, read_group_config
+from ottla.broker.loop.clock import Clock
+from ottla.coordinator.effects import Decision
 from ottla.coordinator.records import group_key, offset_key
+from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
@@ -15,15 +17,8 @@ from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
 )
-from ottla.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-)
-from tests.coordinator.serving import SESSION_MS, Broker, refused_commit
+from tests.coordinator.serving import EPOCH, SESSION_MS, Broker, Log, refused_commit
 
 
 @pytest.fixture
@@ -38,232 +33,211 @@ async def broker(nursery: trio.Nursery) -> Broker:
 
 @pytest.mark.parametrize(
     ("group", "partition"),
-    # Java's hash codes: 0, 99162322, -2147483648 (which Kafka takes for 0), -1423461112, and that of a surrogate pair.
+    # Java's hash codes: 0, 99162322, -2147483648 (Kafka takes 0), -1423461112, and that of a surrogate pair.
     [("", 0), ("hello", 22), ("polygenelubricants", 0), ("accept", 12), ("\N{GRINNING FACE}", 99)],
 )
-def test_groups_are_in_the_partitions_where_kafka_has_them(group: str, partition: int) -> None:
-    assert Broker(partitions=50 if partition != 99 else 100).coordinator.partition_for(group) == partition
+def test_a_group_is_in_the_same_partition_as_in_kafka(group: str, partition: int) -> None:
+    assert Broker(partitions=50 if partition != 99 else 100).coordinator.runtime.partition_for(group) == partition
 
 
 def test_without_the_topic_a_group_is_in_no_partition() -> None:
     broker = Broker()
     broker.partitions = None
-    assert broker.coordinator.partition_for("g") is None
+    assert broker.coordinator.runtime.partition_for("g") is None
     assert broker.join().error == ErrorCode.NOT_COORDINATOR
 
 
-# ------------------------------------------------------------------------------------------------ requests and time
+# ---------------------------------------------------------------------------------------------- roles and loading
 
 
-async def test_a_join_is_answered_when_the_first_rebalance_is_over(
-    nursery: trio.Nursery, autojump_clock: MockClock
+async def test_requests_for_partitions_that_are_not_led_here_are_refused(
+    broker: Broker, autojump_clock: MockClock
 ) -> None:
-    broker = Broker(GroupConfig())
-    await broker.start(nursery)
+    assert broker.join().error == ErrorCode.NOT_COORDINATOR
+    assert broker.sync("m", 1).error == ErrorCode.NOT_COORDINATOR
+    assert broker.heartbeat("m", 1) == ErrorCode.NOT_COORDINATOR
+    assert refused_commit(broker.commit(5)) == ErrorCode.NOT_COORDINATOR
+    leave = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="m")])
+    assert broker.coordinator.leave_group(leave, 5).error_code == ErrorCode.NOT_COORDINATOR
+    described = broker.coordinator.describe_groups(DescribeGroupsRequest(groups=["g"])).groups[0]
+    assert (described.error_code, described.group_state) == (ErrorCode.NOT_COORDINATOR, "")
+    deleted = broker.ask(broker.coordinator.delete_groups, DeleteGroupsRequest(groups_names=["g"])).response.results
+    assert deleted[0].error_code == ErrorCode.NOT_COORDINATOR
+    delete = OffsetDeleteRequest(group_id="g", topics=())
+    assert broker.ask(broker.coordinator.offset_delete, delete).error == ErrorCode.NOT_COORDINATOR
+
+
+async def test_requests_are_refused_while_groups_are_loading(broker: Broker, autojump_clock: MockClock) -> None:
+    broker.coordinator.runtime.begin_loading(0, EPOCH)
+    assert broker.join().error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert refused_commit(broker.commit(5)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    # Old clients do not know the error in these two responses.
+    assert broker.heartbeat("m", 1) == ErrorCode.NONE
+    assert broker.sync("m", 1).error == ErrorCode.REBALANCE_IN_PROGRESS
+    listed = broker.coordinator.list_groups(ListGroupsRequest())
+    assert listed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert not broker.serves()
+    broker.coordinator.runtime.loaded(0, EPOCH)
+    assert broker.serves()
+    assert broker.coordinator.list_groups(ListGroupsRequest()).error_code == ErrorCode.NONE
+
+
+async def test_a_group_without_a_name_only_keeps_offsets(broker: Broker, autojump_clock: MockClock) -> None:
     broker.lead()
-    answer = broker.join(broker.join().response.member_id)
-    await trio.sleep(2.999)
-    assert answer.parked
-    await trio.sleep(0.002)
-    assert answer.response.generation_id == 1
+    assert broker.join(group="").error == ErrorCode.INVALID_GROUP_ID
+    assert broker.sync("m", 1, group="").error == ErrorCode.INVALID_GROUP_ID
+    assert broker.heartbeat("m", 1, group="") == ErrorCode.INVALID_GROUP_ID
+    assert refused_commit(broker.commit(5, group="")) == ErrorCode.NONE
+    assert broker.committed(group="") == 5
 
 
-async def test_a_member_that_is_silent_is_dropped(broker: Broker, autojump_clock: MockClock) -> None:
+async def test_a_loaded_group_goes_on_and_the_sessions_of_its_members_start(
+    broker: Broker, autojump_clock: MockClock
+) -> None:
     broker.lead()
     member = await broker.member()
-    for _ in range(5):
-        await trio.sleep(SESSION_MS / 1000 - 0.1)
-        assert broker.heartbeat(member, 1) == ErrorCode.NONE
+    broker.commit(7, member=(member, 1))
+    broker.coordinator.runtime.unload(0, EPOCH)
+    broker.lead(epoch=EPOCH + 1, records=list(broker.log.records))
+    assert broker.committed() == 7
+    assert broker.heartbeat(member, 1) == ErrorCode.NONE
+    assert broker.sync(member, 1).response.assignment == b"all"
     await trio.sleep(SESSION_MS / 1000 + 0.1)
-    assert broker.heartbeat(member, 1) == ErrorCode.UNKNOWN_MEMBER_ID
     assert broker.state() == "Empty"
 
 
-async def test_a_commit_is_answered_when_it_is_committed(broker: Broker, autojump_clock: MockClock) -> None:
-    broker.lead()
-    broker.log.held = []
-    answer = broker.commit(5)
-    assert answer.parked
-    assert broker.committed() == -1
-    for finish in broker.log.held:
-        finish()
-    assert refused_commit(answer) == ErrorCode.NONE
-    assert broker.committed() == 5
-
-
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [
-        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
-        (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
-        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT),
-    ],
-)
-async def test_a_commit_that_fails_is_answered_in_the_words_of_clients(
-    broker: Broker, autojump_clock: MockClock, error: ErrorCode, told: ErrorCode
-) -> None:
-    broker.lead()
-    broker.log.error = error
-    assert refused_commit(broker.commit(5)) == told
-    assert broker.committed() == -1
-
-
-async def test_replies_that_fail_do_not_keep_others_from_theirs(
+async def test_records_that_cannot_be_read_are_ignored(
     broker: Broker, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broker.lead()
-
-    def fail(_: object) -> None:
-        raise RuntimeError("no connection")
-
-    member = await broker.member()
-    waiting = broker.join(broker.join().response.member_id)
-    request = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=member)])
-    broker.coordinator._decide((0, broker.coordinator._partitions[0].shard), lambda decision: decision.reply(fail, 0))
-    broker.ask(broker.coordinator.leave_group, request, 5)
-    assert waiting.error == ErrorCode.NONE
-    assert "no connection" in caplog.text
+    broker.lead(records=[(b"\0\x09", b""), (b"", None), (group_key("g"), b"\0\3"), (offset_key("g", "t", 0), b"\0")])
+    assert broker.state() == "Dead"
+    assert caplog.text.count("Ignoring a record") == 4
 
 
-# ---------------------------------------------------------------------------------------------- versions of requests
-
-
-async def test_a_join_of_an_old_version_has_no_null_protocol(broker: Broker, autojump_clock: MockClock) -> None:
-    broker.lead()
-    assert broker.join("nobody", version=6).response.protocol_name == ""
-    assert broker.join("nobody", version=7).response.protocol_name is None
-
-
-async def test_a_leave_of_an_old_version_has_one_error(broker: Broker, autojump_clock: MockClock) -> None:
+async def test_parked_requests_are_answered_when_their_group_is_unloaded(
+    broker: Broker, autojump_clock: MockClock
+) -> None:
     broker.lead()
     member = await broker.member()
-    for expected in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID):
-        answer = broker.ask(broker.coordinator.leave_group, LeaveGroupRequest(group_id="g", member_id=member), 2)
-        assert (answer.error, list(answer.response.members)) == (expected, [])
-
-
-async def test_errors_of_a_fetch_are_where_its_version_has_them(broker: Broker, autojump_clock: MockClock) -> None:
-    one = OffsetFetchRequest(group_id="g", topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])])
-    first = broker.ask(broker.coordinator.offset_fetch, one, 1).response
-    assert [each.error_code for each in first.topics[0].partitions] == [ErrorCode.NOT_COORDINATOR] * 2
-    second = broker.ask(broker.coordinator.offset_fetch, one, 2).response
-    assert (second.error_code, list(second.topics)) == (ErrorCode.NOT_COORDINATOR, [])
-    many = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=each, topics=None) for each in ("g", "h")])
-    eighth = broker.ask(broker.coordinator.offset_fetch, many, 8).response
-    assert [(each.group_id, each.error_code) for each in eighth.groups] == [
-        ("g", ErrorCode.NOT_COORDINATOR),
-        ("h", ErrorCode.NOT_COORDINATOR),
-    ]
-
-
-async def test_an_offset_is_told_in_every_version(broker: Broker, autojump_clock: MockClock) -> None:
-    broker.lead()
-    broker.commit(5)
-    one = OffsetFetchRequest(group_id="g", topics=None)
-    (old,) = broker.ask(broker.coordinator.offset_fetch, one, 7).response.topics
-    many = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
-    (new,) = broker.ask(broker.coordinator.offset_fetch, many, 8).response.groups[0].topics
-    for topic in (old, new):
-        (told,) = topic.partitions
-        assert (topic.name, told.committed_offset, told.committed_leader_epoch, told.metadata) == ("t", 5, 4, "")
-
-
-# ------------------------------------------------------------------------------------------------ for administrators
-
-
-async def test_groups_are_listed_by_state_and_type(broker: Broker, autojump_clock: MockClock) -> None:
-    broker.lead()
-    await broker.member("busy")
-    broker.commit(1, "simple")
-
-    def listed(*states: str, types: Sequence[str] = ()) -> set[tuple[str, str, str, str]]:
-        request = ListGroupsRequest(states_filter=states, types_filter=types)
-        groups = broker.ask(broker.coordinator.list_groups, request, 5).response.groups
-        return {(each.group_id, each.protocol_type, each.group_state, each.group_type) for each in groups}
-
-    busy, simple = ("busy", "consumer", "Stable", "classic"), ("simple", "", "Empty", "classic")
-    assert listed() == {busy, simple}
-    assert listed("STABLE") == {busy}
-    assert listed("empty", "stable") == {busy, simple}
-    assert listed("nonsense") == set()
-    assert listed(types=["Classic", "consumer"]) == {busy, simple}
-    assert listed(types=["consumer"]) == set()
-
-
-async def test_groups_are_described(broker: Broker, autojump_clock: MockClock) -> None:
-    broker.lead()
-    member = await broker.member()
-    request = DescribeGroupsRequest(groups=["g", "nobody"])
-    group, dead = broker.ask(broker.coordinator.describe_groups, request, 5).response.groups
-    assert (group.group_state, group.protocol_type, group.protocol_data) == ("Stable", "consumer", "range")
-    (told,) = group.members
-    assert (told.member_id, told.client_id, told.client_host) == (member, "client", "/127.0.0.1")
-    assert (told.member_metadata, told.member_assignment) == (b"meta", b"all")
-    assert (dead.error_code, dead.group_state, list(dead.members)) == (ErrorCode.NONE, "Dead", [])
-    broker.join(member)
-    (group,) = broker.ask(broker.coordinator.describe_groups, DescribeGroupsRequest(groups=["g"]), 5).response.groups
-    assert (group.group_state, group.protocol_data) == ("CompletingRebalance", "")
-    assert (group.members[0].member_metadata, group.members[0].member_assignment) == (b"", b"")
-
-
-async def test_groups_are_deleted_when_that_is_committed(broker: Broker, autojump_clock: MockClock) -> None:
-    broker.lead()
-    member = await broker.member("busy")
-    await broker.member("left")
-    leaving = [MemberIdentity(member_id="client-2")]
-    broker.ask(broker.coordinator.leave_group, LeaveGroupRequest(group_id="left", members=leaving), 5)
-    broker.commit(1, "simple")
+    joining = broker.join(broker.join().response.member_id)
     broker.log.held = []
-    request = DeleteGroupsRequest(groups_names=["left", "busy", "nobody", "simple", "left", ""])
-    answer = broker.ask(broker.coordinator.delete_groups, request, 2)
-    assert answer.parked
+    committing = broker.commit(5, member=(member, 1))
+    broker.coordinator.runtime.unload(0, EPOCH)
+    assert joining.error == ErrorCode.NOT_COORDINATOR
+    assert committing.parked
+    broker.log.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     for finish in broker.log.held:
         finish()
-    assert {each.group_id: each.error_code for each in answer.response.results} == {
-        "left": ErrorCode.NONE,
-        "busy": ErrorCode.NON_EMPTY_GROUP,
-        "nobody": ErrorCode.GROUP_ID_NOT_FOUND,
-        "simple": ErrorCode.NONE,
-        "": ErrorCode.GROUP_ID_NOT_FOUND,
-    }
-    assert broker.log.records[-2:] == [(group_key("left"), None), (offset_key("simple", "t", 0), None)]
-    assert broker.heartbeat(member, 1, "busy") == ErrorCode.NONE
-    empty = broker.ask(broker.coordinator.delete_groups, DeleteGroupsRequest(groups_names=[]), 2)
-    assert list(empty.response.results) == []
+    assert refused_commit(committing) == ErrorCode.NOT_COORDINATOR
+    assert not len(broker.coordinator.runtime._timers)
 
 
-async def test_offsets_are_deleted(broker: Broker, autojump_clock: MockClock) -> None:
+async def test_a_parked_sync_is_answered_when_its_group_is_unloaded(broker: Broker, autojump_clock: MockClock) -> None:
     broker.lead()
-    broker.commit(1)
-    topic = OffsetDeleteRequestTopic(name="t", partitions=[OffsetDeleteRequestPartition(partition_index=0)])
-    request = OffsetDeleteRequest(group_id="g", topics=[topic])
-    answer = broker.ask(broker.coordinator.offset_delete, request, 0)
-    assert (answer.error, answer.response.topics[0].partitions[0].error_code) == (ErrorCode.NONE, ErrorCode.NONE)
-    assert broker.state() == "Dead"
-    assert broker.ask(broker.coordinator.offset_delete, request, 0).error == ErrorCode.GROUP_ID_NOT_FOUND
+    answers = [broker.join(version=3) for _ in range(2)]
+    await trio.sleep(0.001)
+    follower = next(each.response for each in answers if each.response.leader != each.response.member_id)
+    waiting = broker.sync(follower.member_id, follower.generation_id, leads=False)
+    broker.coordinator.runtime.unload(0, EPOCH)
+    assert waiting.error == ErrorCode.NOT_COORDINATOR
 
 
-async def test_offsets_of_deleted_topics_are_forgotten(broker: Broker, autojump_clock: MockClock) -> None:
+async def test_an_assignment_that_is_committed_after_its_group_was_unloaded_changes_nothing(
+    broker: Broker, autojump_clock: MockClock
+) -> None:
     broker.lead()
-    broker.commit(1, topic="gone")
-    broker.commit(2, topic="stays")
-    broker.coordinator.topics_deleted(["gone"])
-    assert (broker.committed(topic="gone"), broker.committed(topic="stays")) == (-1, 2)
-    assert broker.log.records[-1] == (offset_key("g", "gone", 0), None)
+    answer = broker.join(broker.join().response.member_id)
+    await trio.sleep(0.001)
+    broker.log.held = []
+    syncing = broker.sync(answer.response.member_id, 1)
+    broker.coordinator.runtime.unload(0, EPOCH)
+    assert syncing.error == ErrorCode.NOT_COORDINATOR
+    for finish in broker.log.held:
+        finish()
+    assert len(syncing.responses) == 1
+    assert not len(broker.coordinator.runtime._timers)
 
 
-async def test_offsets_expire(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
-    broker = Broker(GroupConfig(retention_ms=60_000, retention_check_interval_ms=10_000))
-    await broker.start(nursery)
+async def test_leader_epochs_fence_late_role_changes(broker: Broker, autojump_clock: MockClock) -> None:
+    runtime = broker.coordinator.runtime
+    assert runtime.begin_loading(0, 5)
+    assert not runtime.begin_loading(0, 5)
+    assert not runtime.begin_loading(0, 4)
+    runtime.loaded(0, 4)
+    assert not broker.serves()
+    assert runtime.begin_loading(0, 6)
+    assert runtime.is_loading(0, 6)
+    assert not runtime.is_loading(0, 5)
+    runtime.replay(0, 5, group_key("g"), None)
+    runtime.loaded(0, 6)
+    assert not runtime.begin_loading(0, 7)
+    runtime.unload(0, 6)
+    assert broker.serves()
+    runtime.unload(0, 7)
+    assert not broker.serves()
+    runtime.unload(0, 8)
+
+
+async def test_all_requests_are_refused_after_the_shutdown(broker: Broker, autojump_clock: MockClock) -> None:
     broker.lead()
-    broker.commit(5)
-    await trio.sleep(59)
-    assert broker.committed() == 5
-    await trio.sleep(12)
-    assert broker.state() == "Dead"
-    assert broker.log.records[-1] == (offset_key("g", "t", 0), None)
+    await broker.member()
+    joining = broker.join(broker.join().response.member_id)
+    broker.coordinator.runtime.shut_down()
+    assert joining.error == ErrorCode.NOT_COORDINATOR
+    assert broker.join().error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    listed = broker.coordinator.list_groups(ListGroupsRequest())
+    assert listed.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_the_configuration_has_kafkas_defaults() -> None:
-    assert read_group_config(GROUP_CONFIG.parse_all({})) == GroupConfig()
+# ------------------------------------------------------------------------------------------- a shard of another kind
+
+
+class Kept:
+    """A shard that keeps the last value of each key, with a timer for each."""
+
+    def __init__(self) -> None:
+        self.values: dict[bytes, bytes | None] = {}
+        self.fired: list[str] = []
+
+    def replay(self, key: bytes, value: bytes | None, now_ms: int) -> None:
+        self.values[key] = value
+
+    def loaded(self, decision: Decision) -> int:
+        for key in self.values:
+            decision.set_timer(key.decode(), 1_000)
+        return len(self.values)
+
+    def unload(self, decision: Decision) -> None:
+        self.values.clear()
+
+    def timer_fired(self, decision: Decision, key: str) -> None:
+        self.fired.append(key)
+
+    def tick(self, decision: Decision) -> None:
+        self.fired.append("tick")
+        raise RuntimeError("a bug")
+
+
+async def test_a_runtime_knows_nothing_of_what_its_shards_keep(
+    nursery: trio.Nursery, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    clock = Clock()
+    nursery.start_soon(clock.run)
+    runtime: CoordinatorRuntime[Kept] = CoordinatorRuntime(
+        "__kept", "values", logging.getLogger("kept"), Log(), Kept,
+        now_ms=lambda: 0, call_later=clock.call_later, partition_count=lambda: 2,
+    )  # fmt: skip
+    nursery.start_soon(runtime.run, 2_000, Kept.tick)
+    runtime.begin_loading(1, EPOCH)
+    assert runtime.status() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    runtime.replay(1, EPOCH, b"a", b"1")
+    runtime.loaded(1, EPOCH)
+    (led,) = runtime.served()
+    assert (runtime.find("a"), runtime.find("b"), runtime.status()) == (led, ErrorCode.NOT_COORDINATOR, ErrorCode.NONE)
+    await trio.sleep(4.5)
+    assert led.shard.fired == ["a", "tick", "tick"]
+    assert [each.getMessage() for each in caplog.records] == [
+        "Loaded 1 values of __kept-1",
+        *["A bug: the periodic work on __kept-1 failed. It is tried again in 2000 ms"] * 2,
+    ]

@@ -1,4 +1,4 @@
-"""Timers that are set, moved and cancelled by name."""
+"""Timers that are set, moved and cancelled by key."""
 
 import pytest
 import trio
@@ -10,7 +10,7 @@ from ottla.coordinator.timers import Timers
 
 
 class Watched:
-    """Timers, and when each of them fired."""
+    """Timers, and the times at which they fired."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -78,7 +78,7 @@ async def test_a_cancelled_timer_can_be_set_again(watched: Watched, autojump_clo
     assert watched.fired == [("a", 2)]
 
 
-async def test_many_can_be_cancelled_at_once(watched: Watched, autojump_clock: MockClock) -> None:
+async def test_many_timers_can_be_cancelled_at_once(watched: Watched, autojump_clock: MockClock) -> None:
     for key in ("a1", "a2", "b1"):
         watched.timers.set(key, 1_000)
     watched.timers.cancel_all(lambda key: key.startswith("a"))
@@ -104,8 +104,8 @@ async def test_a_timer_that_is_set_again_when_it_fires_fires_again(
     assert len(fired) == 3
 
 
-async def test_what_happened_during_a_stall_comes_before_the_timers(nursery: trio.Nursery) -> None:
-    """Real time: a loop that was blocked hears of its sockets before it says that somebody was silent."""
+async def test_input_that_arrived_in_a_stall_is_handled_before_the_timers(nursery: trio.Nursery) -> None:
+    """In real time: a blocked loop reads its sockets before it ends a session."""
     watched = Watched()
     nursery.start_soon(watched.clock.run)
     ours, theirs = trio.socket.socketpair()

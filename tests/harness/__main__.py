@@ -1,4 +1,4 @@
-"""`make test`: every test. `make steady`: the same three times, with a process on each core that does nothing else."""
+"""`make test`: every test. `make steady`: the same three times, with a busy process on each core."""
 
 import argparse
 import contextlib
@@ -14,10 +14,10 @@ from tests.harness.whole_run import Outcome, Part, run_whole
 
 BUILD = Path("build")
 CORES = len(os.sched_getaffinity(0))
-# What has many seconds to run mostly waits: for sessions, for rebalances, for JVMs. Each may have JVMs of 1 GB.
+# Slow tests mostly wait for sessions, rebalances and JVMs. Each may start JVMs of 1 GB.
 AT_ONCE = min(2 * CORES, 8)
-# Images for containers often forbid Python to keep bytecode. Each of a thousand processes would compile its modules,
-# and each worker of pytest would rewrite the assertions of all tests.
+# Container images often disable bytecode files. Then each of a thousand processes would compile its modules, and each
+# worker of pytest would rewrite the assertions of all tests.
 BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
 ROUNDS = 3
 MOST_UNSTEADY_IN_ALL_ROUNDS = 2
@@ -45,12 +45,12 @@ def busy_cores() -> Iterator[None]:
 
 
 def main() -> int:
-    """Run all tests, once or several times; return 0 if all is well."""
+    """Run all tests, once or several times; return 0 if no run failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.harness", description=__doc__)
     parser.add_argument("--steady", action="store_true", help=f"{ROUNDS} times, on a busy machine")
     parser.add_argument("--seed", type=int, help="the seed of all random input (default: a fresh one, printed)")
     arguments = parser.parse_args()
-    # A shell that runs this in the background has it ignore Ctrl-C, and so all processes that tests interrupt.
+    # A background process ignores Ctrl-C, and so would all processes that tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     seed = random.SystemRandom().randrange(2**32) if arguments.seed is None else arguments.seed
     if not arguments.steady:

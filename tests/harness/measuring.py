@@ -1,11 +1,10 @@
-"""Tests that `make test` leaves out: those of seconds, and those that compare with more than one Kafka.
+"""Tests that `make test` leaves out: tests of seconds, and comparisons with more than one Kafka.
 
-`make compat` gives `--compat`, and runs what is marked `compat` beside all other compat tests.
+`make compat` passes `--compat`, which adds the tests marked `compat`. `make bench` passes `--measure`, which asserts
+seconds, because nothing else runs there.
 
-Seconds are asserted where there is nothing else to do, in `make bench`, which gives `--measure`.
-
-A test that asserts only how long something takes is marked `measured`, and runs nowhere else. One that asserts more
-than that takes the fixture `at_most`: it runs in either place, and its seconds count in one.
+A test that asserts only seconds is marked `measured`, and runs only with `--measure`. A test that asserts more takes
+the fixture `at_most`: it always runs, and asserts seconds only with `--measure`.
 """
 
 from collections.abc import Callable
@@ -17,14 +16,12 @@ AtMost = Callable[[float, float], None]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ottla tests")
-    group.addoption(
-        "--measure", action="store_true", help="run the tests that assert seconds, and have them assert these"
-    )
-    group.addoption("--compat", action="store_true", help="run the tests that `make compat` alone runs, too")
+    group.addoption("--measure", action="store_true", help="run the tests that assert seconds, and assert them")
+    group.addoption("--compat", action="store_true", help="run the tests marked `compat`, too")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Choose what is measured, or leave out what is only measured."""
+    """Keep the tests of seconds with `--measure`; without, leave out the measured tests."""
     kept = [each for each in items if (_has_seconds(each) if config.option.measure else not _is_measured(each))]
     if not config.option.compat:
         kept = [each for each in kept if each.get_closest_marker("compat") is None]
@@ -43,7 +40,7 @@ def _has_seconds(item: pytest.Item) -> bool:
 
 @pytest.fixture
 def at_most(pytestconfig: pytest.Config) -> AtMost:
-    """Assert that something took less than so many seconds, where seconds are asserted."""
+    """Return a function that asserts seconds below a bound, if `--measure` is given."""
 
     def check(seconds: float, bound: float) -> None:
         assert not pytestconfig.option.measure or seconds < bound

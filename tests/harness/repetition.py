@@ -1,7 +1,7 @@
 """Options and fixtures of tests with random input.
 
-A test that repeats itself declares how often, `@pytest.mark.trials(few=3, soak=50)`, and takes the number from the
-fixture `trials`: few, unless `--soak` is given; `--trials N` overrides both. `--soak` leaves out what repeats nothing.
+A test that repeats itself is marked `@pytest.mark.trials(few=3, soak=50)`, and takes the number from the fixture
+`trials`: few, or with `--soak` soak; `--trials N` overrides both. `--soak` leaves out tests without trials.
 """
 
 import random
@@ -20,8 +20,8 @@ _findings = pytest.StashKey[list[str]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ottla tests")
-    group.addoption("--soak", action="store_true", help="run what repeats itself, as often as it declares for a soak")
-    group.addoption("--trials", type=int, default=None, help="how often each of these repeats itself instead")
+    group.addoption("--soak", action="store_true", help="run only tests with trials, as often as their soak says")
+    group.addoption("--trials", type=int, default=None, help="how often each test with trials repeats itself")
     group.addoption(
         "--seed", type=int, default=None, help="the seed of all random input (default: a fresh one, printed)"
     )
@@ -34,14 +34,14 @@ def pytest_configure(config: pytest.Config) -> None:
     examples = EXAMPLES_IN_A_SOAK if config.option.soak else EXAMPLES
     if config.option.trials is not None:
         examples = EXAMPLES_A_TRIAL * config.option.trials
-    # No deadline: how long an example takes depends on what else the machine does.
+    # No deadline, because other work slows the machine down.
     hypothesis.settings.register_profile("ottla", deadline=None, max_examples=examples)
     hypothesis.settings.load_profile("ottla")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Hand the seed to a worker of pytest-xdist."""
+    """Pass the seed to a worker of pytest-xdist."""
     node.workerinput["seed"] = node.config.option.seed
 
 
@@ -51,7 +51,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse tests that repeat themselves without saying how often; in a soak, leave out all others."""
+    """Raise UsageError for tests with trials and no marker, or the reverse; in a soak, keep only tests with trials."""
     for item in items:
         marker = item.get_closest_marker("trials")
         if (marker is not None) != _takes_trials(item):
@@ -76,7 +76,7 @@ def _is_of_hypothesis(item: pytest.Item) -> bool:
 
 @pytest.fixture
 def trials(request: pytest.FixtureRequest) -> int:
-    """How often a test with random input repeats itself: what it declares, or what the command line says."""
+    """How often a test repeats itself: the number of its marker or of the command line."""
     if request.config.option.trials is not None:
         return int(request.config.option.trials)
     counts = request.node.get_closest_marker("trials").kwargs
@@ -85,13 +85,13 @@ def trials(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="session")
 def seed(pytestconfig: pytest.Config) -> int:
-    """The seed of all random input; printed in the header, so that a failure can be repeated."""
+    """The seed of all random input; the header shows it, so that a failure can be repeated."""
     return int(pytestconfig.option.seed)
 
 
 @pytest.fixture
 def tell(pytestconfig: pytest.Config) -> Callable[[str], None]:
-    """Says what a trial has found, at the end of the run: what a soak leaves for the record."""
+    """Print a line at the end of the run."""
     return pytestconfig.stash.setdefault(_findings, []).append
 
 

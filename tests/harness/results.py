@@ -1,4 +1,4 @@
-"""What became of each test, a line of JSON for each, in the file that `--results` names."""
+"""The outcome of each test, as a line of JSON in the file of `--results`."""
 
 import json
 import os
@@ -15,22 +15,22 @@ PASSED, SKIPPED, FAILED = "passed", "skipped", "failed"
 
 
 class Result(NamedTuple):
-    """What became of a test."""
+    """The outcome of a test."""
 
     name: str
     group: str
-    """What it was run in one process with: its file, or all that uses Spark."""
+    """The group that one process runs: the tests of a file, or all tests of Spark."""
     outcome: str
     seconds: float
     cpu_seconds: float
-    """Processor time of its process, and of those that it started and waited for."""
+    """Processor time of its process and of finished child processes."""
     output: str
     is_once: bool
-    """Whether it is not to be run again when it has failed."""
+    """Whether a failure is final and the test is not run again."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.getgroup("ottla tests").addoption("--results", type=Path, help="a file for what became of each test")
+    parser.getgroup("ottla tests").addoption("--results", type=Path, help="a file for the outcome of each test")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Note the processor time since the report before; a report's attributes reach the process that records."""
+    """Add the processor time since the last report; the recording process gets the attributes of a report."""
     report = yield
     now = _cpu_seconds()
     vars(report)["cpu_seconds"] = now - item.config.stash.get(_cpu, now)
@@ -55,7 +55,7 @@ def _cpu_seconds() -> float:
 
 
 class Recorder:
-    """Puts the three phases of each test together; lines are written at once, whatever becomes of this process."""
+    """Writes a line for each phase of each test, at once, because this process may crash."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -85,7 +85,7 @@ class Recorder:
             print(json.dumps({**line, "output": _output(report), "is_once": True}), file=self.file, flush=True)
 
     def pytest_sessionfinish(self) -> None:
-        """A test that was chosen and never run has failed."""
+        """Record chosen tests that never ran as failed."""
         for name in tests_marked(self.config, ALL):
             if name not in self.seen:
                 line = {"name": name, "when": "call", "outcome": FAILED, "seconds": 0.0, "group": name}
@@ -100,7 +100,7 @@ def _output(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 
 def read_results(path: Path) -> Iterator[Result]:
-    """Return what became of each test: its worst phase counts, and the time of all."""
+    """Return the outcome of each test: the worst of its phases, and the time of all phases."""
     phases: dict[str, list[dict[str, Any]]] = {}
     for line in path.read_text().splitlines() if path.exists() else ():
         phase = json.loads(line)

@@ -1,8 +1,8 @@
-"""Which tests run in one process, and which come first, where several processes run them (`--dist loadfile`).
+"""Which tests run in one process, and which run first, if several processes run tests (`--dist loadfile`).
 
-The tests of a file run in one process, and so do all that are marked `spark`, because a Spark takes long to start. The
-longest groups come first, so that no process is left alone with one at the end; `seconds.txt` holds what each took in
-one run. `--where-compiled` leaves out the fast tests of files that import no compiled module, directly or indirectly.
+The tests of a file run in one process, and so do all tests marked `spark`, because Spark takes long to start. The
+longest groups run first, so that all processes end together; `seconds.txt` holds the seconds of each group in one run.
+`--where-compiled` leaves out the fast tests of files that import no compiled module, directly or indirectly.
 """
 
 import json
@@ -15,7 +15,7 @@ import pytest
 
 SECONDS = Path(__file__).parent / "seconds.txt"
 NOTES = "harness_notes"
-"""Where a worker is told the file for its notes: names of tests, for the process that schedules them."""
+"""The key of the file with names of tests that a worker writes for the scheduling process."""
 SPARK, ONCE, ALL = "spark", "once", "all"
 
 _notes = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Apply `--where-compiled`; in a worker, sort the groups by the seconds that they took."""
+    """Apply `--where-compiled`; in a worker, sort the groups by their seconds."""
     if config.option.where_compiled:
         compiled = importers_of_compiled_modules()
         kept = [each for each in items if each.get_closest_marker("slow") or _module_of(each) in compiled]
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = kept
     if hasattr(config, "workerinput"):
         seconds = read_seconds(SECONDS)
-        # Sorting keeps the order within a file, and the files next to each other.
+        # Sorting keeps the order within a file, and the tests of a file together.
         items.sort(key=lambda each: (-seconds.get(_group_of(each), 0.0), _group_of(each)))
 
 
@@ -51,7 +51,7 @@ def _group_of(item: pytest.Item) -> str:
 
 
 def importers_of_compiled_modules() -> set[str]:
-    """Return the test modules that reach compiled modules by their imports, or by those of their conftests."""
+    """Return the test modules that import compiled modules, directly, indirectly or by their conftests."""
     import grimp
 
     from ottla.native import MODULES
@@ -63,12 +63,12 @@ def importers_of_compiled_modules() -> set[str]:
 
 
 def read_seconds(path: Path) -> dict[str, float]:
-    """Return how long a group of tests took, as its lines say: seconds, then the group."""
+    """Return the seconds of each group of tests. A line holds seconds, then the group."""
     lines = path.read_text().splitlines() if path.exists() else []
     return {group: float(seconds) for seconds, group in (line.split(maxsplit=1) for line in lines)}
 
 
-# From the processes that collect to the one that hands out
+# From the collecting processes to the scheduling one
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -83,7 +83,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell each worker of pytest-xdist where its notes go."""
+    """Pass the path for notes to each worker of pytest-xdist."""
     node.workerinput[NOTES] = str(_path_of_notes(node.config))
 
 
@@ -93,7 +93,7 @@ def _path_of_notes(config: pytest.Config) -> Path:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Leave the names of the tests with markers that matter; all workers know the same of them."""
+    """Write the names of tests with the markers ONCE and SPARK; all workers write the same."""
     given = getattr(session.config, "workerinput", {}).get(NOTES)
     path = Path(given) if given else _path_of_notes(session.config)
     marked = {
@@ -106,7 +106,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def tests_marked(config: pytest.Config, marker: str) -> Sequence[str]:
-    """Return the names of the tests with a marker, SPARK or ONCE, or of ALL; for the process that hands out tests."""
+    """Return the names of the tests with a marker, SPARK or ONCE, or of ALL tests, for the scheduling process."""
     path = _path_of_notes(config)
     found: dict[str, list[str]] = json.loads(path.read_text()) if path.exists() else {}
     return found.get(marker, ())
@@ -114,12 +114,12 @@ def tests_marked(config: pytest.Config, marker: str) -> Sequence[str]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Where several processes run whole files, have all that use Spark in one of them."""
+    """With `--dist loadfile`, run all tests of Spark in one process."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
-    # Files come in the order in which they were collected, not by how many tests are in them.
+    # Files run in the order of collection, not by their number of tests.
     config.option.loadscopereorder = False
 
     class OneSpark(LoadFileScheduling):  # type: ignore[misc]

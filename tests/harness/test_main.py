@@ -1,4 +1,4 @@
-"""Runs of all tests, one after the other, and the machine that they run on."""
+"""Several runs of all tests, and the busy machine they run on."""
 
 import os
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_a_busy_machine_has_a_process_on_each_core_until_the_end_of_the_block() 
     with busy_cores():
         busy = children() - before
         assert len(busy) == CORES
-        # They compute: none of them ever waits for anything of its own accord.
+        # They compute and never wait.
         used = [Path(f"/proc/{each}/stat") for each in busy]
         while any(sum(map(int, path.read_text().split()[13:15])) < 2 for path in used):
             os.sched_yield()

@@ -1,4 +1,4 @@
-"""Where seconds count, and where they do not."""
+"""Seconds are asserted only with `--measure`."""
 
 import pytest
 
@@ -19,9 +19,7 @@ SOURCE = """
 """
 
 
-def test_seconds_are_asserted_only_where_it_is_asked_for(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_seconds_are_asserted_only_with_measure(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyfile(SOURCE)
     pytester.makeini("[pytest]\nmarkers =\n    measured\n")

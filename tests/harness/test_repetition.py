@@ -1,4 +1,4 @@
-"""Tests that repeat themselves, and how often: each case is a run of pytest of its own."""
+"""How often tests repeat themselves. Each case is a run of pytest of its own."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def run(pytester: pytest.Pytester, source: str, *arguments: str) -> pytest.RunRe
     [((), 3, True), (("--soak",), 50, False), (("--trials", "7"), 7, True), (("--soak", "--trials", "8"), 8, False)],
     ids=["few", "soak", "given", "given in a soak"],
 )
-def test_a_test_repeats_itself_as_often_as_it_declares_or_the_command_line_says(
+def test_a_test_repeats_as_often_as_its_marker_or_the_command_line_says(
     pytester: pytest.Pytester, options: tuple[str, ...], times: int, others: bool
 ) -> None:
     done = run(pytester, REPEATED, *options)
@@ -58,7 +58,7 @@ def test_counts_that_are_missing_or_unused_are_refused(pytester: pytest.Pytester
     done.stderr.fnmatch_lines(["*test_it*trials*few*soak*"])
 
 
-def test_hypothesis_tries_more_in_a_soak(pytester: pytest.Pytester) -> None:
+def test_hypothesis_runs_more_examples_in_a_soak(pytester: pytest.Pytester) -> None:
     source = """
         from hypothesis import given, strategies, settings
 

@@ -1,4 +1,4 @@
-"""How a run of all tests ends: what failed is run again, alone, and the last line says how it went."""
+"""The end of a run of all tests: failed tests are run again alone, and the last line counts the outcomes."""
 
 import json
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     pytester.makeini(INI)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
-    # They are started often.
+    # These processes are started often.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     return pytester
 
@@ -47,7 +47,7 @@ def names(failures: Sequence[object]) -> list[str]:
 
 
 @pytest.mark.parametrize("options", [(), ("-n", "2", "--dist=loadfile")], ids=["one process", "two workers"])
-def test_what_fails_is_run_again_alone_and_listed_when_it_passes(
+def test_a_failed_test_is_run_again_alone_and_listed_if_it_passes(
     project: pytest.Pytester, capfd: pytest.CaptureFixture[str], options: tuple[str, ...]
 ) -> None:
     source = """
@@ -64,7 +64,7 @@ def test_what_fails_is_run_again_alone_and_listed_when_it_passes(
     assert (outcome.passed, outcome.skipped, outcome.is_good) == (2, 1, False)
     assert (names(outcome.failed), names(outcome.unsteady)) == (["test_bad"], ["test_unsteady"])
     assert said.splitlines()[-1] == "2 passed, 1 failed"
-    # Both outputs: of the failure, and of the second time.
+    # The output of the failure, and of the second run.
     of_unsteady = said.partition("UNSTEADY all: ")[2].partition("FAILED")[0]
     assert "nobody answered" in of_unsteady
     assert "once more, alone: passed" in of_unsteady
@@ -100,7 +100,7 @@ def test_a_test_of_loss_is_never_run_again(project: pytest.Pytester) -> None:
     assert not outcome.unsteady
 
 
-def test_a_worker_that_crashes_costs_one_test_which_is_run_again(project: pytest.Pytester) -> None:
+def test_a_crashed_worker_fails_one_test_which_is_run_again(project: pytest.Pytester) -> None:
     source = """
         import os
         def test_before(): pass
@@ -133,14 +133,14 @@ def test_a_run_that_breaks_off_has_failed(project: pytest.Pytester, source: str,
     assert any(reason in each.output for each in outcome.failed)
 
 
-def test_a_test_that_was_chosen_and_never_run_has_failed(project: pytest.Pytester) -> None:
+def test_a_chosen_test_that_never_ran_has_failed(project: pytest.Pytester) -> None:
     project.makepyfile("def test_first(): assert 0\ndef test_second(): pass\n")
     outcome = run(project, "-x")
     assert sorted(names(outcome.failed)) == ["test_first", "test_second"]
     assert any(each.output == "it was never run" for each in outcome.failed)
 
 
-def test_the_slowest_tests_are_listed_and_groups_by_what_they_took(project: pytest.Pytester) -> None:
+def test_the_slowest_tests_and_the_seconds_of_groups_are_listed(project: pytest.Pytester) -> None:
     project.makepyfile("import time\ndef test_quick(): pass\ndef test_long(): time.sleep(0.2)")
     run(project)
     seconds, _, name = (project.path / "build" / "slowest.txt").read_text().splitlines()[0].split()
@@ -148,7 +148,7 @@ def test_the_slowest_tests_are_listed_and_groups_by_what_they_took(project: pyte
     assert float(seconds) >= 0.2
 
 
-def test_what_a_test_and_its_children_take_of_the_processors_is_listed(project: pytest.Pytester) -> None:
+def test_the_processor_time_of_a_test_and_its_children_is_listed(project: pytest.Pytester) -> None:
     project.makepyfile(test_idle="def test(): pass")
     project.makepyfile(
         test_busy="""

@@ -1,8 +1,8 @@
-"""A run of all tests: its parts one after the other, what failed once more, alone, and a line that says how it went.
+"""A run of all tests: its parts one after the other, failed tests once more alone, and a line with the counts.
 
 A test that fails, and then passes when it is run alone, is unsteady. The run lists it and does not fail, unless more
 than `MOST_UNSTEADY` are. A test of loss, duplicates or order is marked `once` and never run again. The slowest tests
-go into `build/slowest.txt`, the groups of tests that take most of the processors into `build/heaviest.txt`, and the
+go into `build/slowest.txt`, the groups that take most processor time into `build/heaviest.txt`, and the
 seconds of each group into `build/seconds.txt`, in the form of the file `seconds.txt` here.
 """
 
@@ -18,7 +18,7 @@ from tests.harness.results import FAILED, PASSED, SKIPPED, Result, read_results
 
 MOST_UNSTEADY = 3
 MOST_RUN_AGAIN = 10
-"""More failures than these have one cause, and running them again tells nothing."""
+"""Beyond this number failures have one cause, and are not run again."""
 SLOWEST = 50
 LONG_S = 5.0
 PYTEST = (sys.executable, "-m", "pytest")
@@ -26,7 +26,7 @@ NO_TESTS_FAILED, TESTS_FAILED = 0, 1
 
 
 class Part(NamedTuple):
-    """A run of pytest that is a part of the whole."""
+    """One run of pytest, a part of a whole run."""
 
     name: str
     arguments: Sequence[str]
@@ -34,7 +34,7 @@ class Part(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A test that failed, or a part that broke off; with what it printed when it was run again, if it was."""
+    """A test that failed, or a part that broke off, with the output of its second run, if there was one."""
 
     part: str
     name: str
@@ -44,7 +44,7 @@ class Failure(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of all tests of a whole run."""
+    """The outcome of a whole run."""
 
     passed: int
     skipped: int
@@ -53,12 +53,12 @@ class Outcome(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        """Whether the run does not fail."""
+        """Whether no test failed."""
         return not self.failed and self.passed > 0
 
 
 def run_whole(parts: Iterable[Part], build: Path) -> Outcome:
-    """Run all parts, run what failed again, alone, and print the outcome."""
+    """Run all parts, run failed tests again alone, print and return the outcome."""
     build.mkdir(exist_ok=True)
     results: list[Result] = []
     failures: list[Failure] = []
@@ -74,7 +74,7 @@ def run_whole(parts: Iterable[Part], build: Path) -> Outcome:
 
 
 def judge(results: Sequence[Result], failures: Sequence[Failure]) -> Outcome:
-    """Return the outcome. Tests that passed the second time are excused, up to `MOST_UNSTEADY`."""
+    """Return the outcome. Up to `MOST_UNSTEADY` tests that passed the second time do not count as failed."""
     unsteady = [each for each in failures if each.passed_again]
     excused = unsteady if len(unsteady) <= MOST_UNSTEADY else []
     return Outcome(
@@ -86,7 +86,7 @@ def judge(results: Sequence[Result], failures: Sequence[Failure]) -> Outcome:
 
 
 def _again(part: Part, failed: Sequence[Result], build: Path) -> list[Failure]:
-    """Run failed tests again, alone. Those marked `once` stay failed, and so do all of more than `MOST_RUN_AGAIN`."""
+    """Run failed tests again alone, unless marked `once`, and unless more than `MOST_RUN_AGAIN` failed."""
     are_few = len(failed) <= MOST_RUN_AGAIN
     return [
         _run_again(part, each, build) if are_few and not each.is_once else Failure(part.name, each.name, each.output)
@@ -95,7 +95,7 @@ def _again(part: Part, failed: Sequence[Result], build: Path) -> list[Failure]:
 
 
 def _run(part: Part, path: Path) -> tuple[list[Result], list[str]]:
-    """Run a part; return its results, and a complaint if pytest did not end as the results say."""
+    """Run a part; return its results, and a complaint if pytest ended with another exit code than the results."""
     path.unlink(missing_ok=True)
     command = [*PYTEST, *part.arguments, f"--results={path}"]
     print("$", *command[1:], flush=True)
@@ -143,7 +143,7 @@ def _write_seconds(results: Iterable[Result], build: Path) -> None:
 
 
 def report(outcome: Outcome) -> None:
-    """Print what failed, with its outputs; the last line says how many passed and failed."""
+    """Print failed tests with their outputs; the last line counts passed and failed tests."""
     for each in outcome.unsteady:
         _show("UNSTEADY", each)
     for each in outcome.failed:

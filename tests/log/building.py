@@ -35,7 +35,7 @@ def produced(
     sequence: int = 0,
     transactional: bool = False,
 ) -> ProducedBatch:
-    """A batch as validation hands it over."""
+    """A validated batch."""
     times = timestamps or [timestamp] * count
     records = [NewRecord(b"key", value, time) for time in times]
     known = producer_id >= 0
@@ -54,7 +54,7 @@ def produced(
 def open_log(
     directory: Path, *, clean: bool = True, recovery_point: int = 0, start: int = 0, **config: Any
 ) -> PartitionLog:
-    """The log in `directory`, with Kafka's keys in snake_case for what is not default."""
+    """Return the log in `directory`; `config` takes Kafka's keys in snake_case."""
     directory.mkdir(exist_ok=True)
     options = LoadOptions(
         LogConfig(**config), NOW_MS, log_start_offset=start, recovery_point=recovery_point, clean=clean
@@ -63,7 +63,7 @@ def open_log(
 
 
 def checked(log: PartitionLog) -> PartitionLog:
-    """The log, all of whose segments may be read: those that were found on the disk are gone through."""
+    """Return the log after checking all segments that were found on the disk."""
     for segment in log.segments:
         if not segment.is_checked:
             job = log.segments.check_job(segment)
@@ -72,18 +72,18 @@ def checked(log: PartitionLog) -> PartitionLog:
 
 
 def append(log: PartitionLog, *batches: ProducedBatch, epoch: int = 0, now_ms: int = NOW_MS) -> LogAppendInfo:
-    """Append as leader of `epoch`, one after the other; return what became of the last one."""
+    """Append the batches as leader of `epoch`; return the info of the last one."""
     infos = [log.append_as_leader(batch, epoch, now_ms) for batch in batches or (produced(),)]
     return infos[-1]
 
 
 def content(region: FileRegion | bytes | bytearray) -> bytes:
-    """The bytes that a read stands for."""
+    """Return the bytes of a read."""
     return region.read() if isinstance(region, FileRegion) else bytes(region)
 
 
 def records_from(log: PartitionLog, offset: int = 0, end: int | None = None, max_bytes: int = 1 << 20) -> list[Record]:
-    """All records from an offset on, fetched as a consumer does."""
+    """Return all records from `offset` on, read as a consumer does."""
     end = log.log_end_offset if end is None else end
     found: list[Record] = []
     while offset < end:
@@ -98,5 +98,5 @@ def records_from(log: PartitionLog, offset: int = 0, end: int | None = None, max
 
 
 def values_from(log: PartitionLog, offset: int = 0, end: int | None = None) -> list[bytes | None]:
-    """Their values."""
+    """Return the values of `records_from`."""
     return [record.value for record in records_from(log, offset, end)]

@@ -1,4 +1,4 @@
-"""Our log against Kafka's own: the same appends leave the same files, and each goes on where the other stopped."""
+"""Our log against Kafka's: the same appends leave the same files, and each can continue the log of the other."""
 
 import random
 import shutil
@@ -54,7 +54,7 @@ def _state(log: PartitionLog) -> str:
 
 
 def _files(directory: Path) -> dict[str, object]:
-    """What is in a directory; a snapshot's producers in no order. Kafka does not always create an index at once."""
+    """Return the content of a directory, with sorted snapshots. Kafka does not always create an index at once."""
     return {
         path.name: sorted(decode_snapshot(path.read_bytes())) if path.suffix == ".snapshot" else path.read_bytes()
         for path in directory.iterdir()
@@ -63,7 +63,7 @@ def _files(directory: Path) -> dict[str, object]:
 
 
 class Both:
-    """The same log twice, ours and Kafka's."""
+    """One log twice: ours and Kafka's."""
 
     def __init__(self, ours: Path, theirs: Path, kafka: KafkaLog, choose: random.Random) -> None:
         self.ours = ours / str(TOPIC_PARTITION)
@@ -72,7 +72,7 @@ class Both:
         self.choose = choose
         self.epoch = 0
         self.sequences: dict[int, tuple[int, int]] = {}
-        self.clock = self.start_ms = int(time.time() * 1000) - 3_600_000  # Kafka forgets producers of older times
+        self.clock = self.start_ms = int(time.time() * 1000) - 3_600_000  # Kafka expires older producers
         for directory in (self.ours, self.theirs):
             directory.mkdir(parents=True, exist_ok=True)
 
@@ -82,7 +82,7 @@ class Both:
         assert _state(self.log) == state
 
     def recover(self, recovery_point: int) -> bool:
-        """An offset beyond what a segment holds, which lies outside the checksum, keeps Kafka from starting, not us."""
+        """An offset beyond the range of its segment, which no checksum covers, stops Kafka's start but not ours."""
         try:
             self.open(clean=False, recovery_point=recovery_point)
         except KafkaRefused as refused:
@@ -135,7 +135,7 @@ class Both:
             ours = refused.code
         assert ours == theirs
         if _state(self.log) != self.kafka.ask("state"):
-            # Kafka notes the epoch and begins a segment before it looks at sequences; here only what is appended does.
+            # Kafka assigns the epoch and rolls before it checks sequences; our log does so only for appended batches.
             assert ours != f"{self.log.log_end_offset - batch.header.record_count} {self.log.log_end_offset - 1}"
             self.log.assign_epoch(self.epoch)
             if _state(self.log) != self.kafka.ask("state"):
@@ -145,7 +145,7 @@ class Both:
     def truncate(self) -> None:
         end = self.log.log_end_offset
         offset = self.choose.randrange(max(0, end - 12), end + 2)
-        self.kafka.ask("time", -3)  # Kafka looks for the largest timestamp left only where it knew the one before
+        self.kafka.ask("time", -3)  # Kafka searches the largest remaining timestamp only if it knew the one before
         state = self.kafka.ask("truncate", offset)
         self.log.truncate_to(offset)
         assert _state(self.log) == state
@@ -207,8 +207,10 @@ def test_the_same_appends_leave_the_same_files(tmp_path: Path, kafka: KafkaLog, 
 
 
 @pytest.mark.trials(few=10, soak=50)
-def test_after_a_crash_both_keep_the_same(tmp_path: Path, kafka: KafkaLog, trials: int, seed: int) -> None:
-    """The files are those of one of the two; the last of them is torn or damaged, and both recover from that."""
+def test_after_a_crash_ours_and_kafkas_log_keep_the_same(
+    tmp_path: Path, kafka: KafkaLog, trials: int, seed: int
+) -> None:
+    """Tear or damage the last file of one log; both recover from a copy."""
     for trial in range(trials):
         choose = random.Random(f"{seed} {trial}")
         both = Both(tmp_path / f"{trial}-ours", tmp_path / f"{trial}-kafka", kafka, choose)
@@ -229,9 +231,9 @@ def test_after_a_crash_both_keep_the_same(tmp_path: Path, kafka: KafkaLog, trial
 
 
 def _damage(path: Path, choose: random.Random) -> None:
-    """Tear the last batch, or flip a bit under its checksum; then maybe leave more behind it.
+    """Tear the last batch, or flip a bit under its checksum; then maybe append noise.
 
-    What no checksum covers, a base offset say, is not touched: each of the two makes of that what it will.
+    Fields without a checksum, as the base offset, stay, because the two logs treat them differently.
     """
     data = bytearray(path.read_bytes())
     if data and choose.random() < 0.5:
@@ -242,7 +244,9 @@ def _damage(path: Path, choose: random.Random) -> None:
 
 
 @pytest.mark.trials(few=10, soak=50)
-def test_each_goes_on_in_the_directory_of_the_other(tmp_path: Path, kafka: KafkaLog, trials: int, seed: int) -> None:
+def test_ours_and_kafkas_log_go_on_in_each_others_directory(
+    tmp_path: Path, kafka: KafkaLog, trials: int, seed: int
+) -> None:
     for trial in range(trials):
         both = Both(tmp_path / str(trial), tmp_path / str(trial), kafka, random.Random(f"{seed} {trial}"))
         state = "0 0 [] []"
@@ -269,7 +273,7 @@ def _dump(*arguments: str) -> str:
 
 
 def _complaints(printed: str) -> list[str]:
-    """What the tool says besides what it shows. That a file does not start at offset 0 is none: it always says so."""
+    """Return the complaints of the tool, without the one about a file that does not start at offset 0."""
     shown = ("baseOffset:", "| offset:", "Dumping ", "Log starting offset:", "producerId:", "offset:", "timestamp:")
     lines = [line for line in printed.splitlines() if line and not line.startswith(shown)]
     return [line for line in lines if not line.startswith(("Non-consecutive offsets in", "  -1 is followed by"))]

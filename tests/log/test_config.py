@@ -39,12 +39,12 @@ def test_a_topic_inherits_from_its_broker(texts: dict[str, str], key: str, value
 
 
 @pytest.mark.parametrize("text", ["", "*", "0:1", "0:1,12:345"])
-def test_throttled_replicas_are_pairs_or_all(text: str) -> None:
+def test_throttled_replicas_are_a_list_of_pairs_or_a_star(text: str) -> None:
     config = LogConfig.from_topic({"leader.replication.throttled.replicas": text}, _defaults())
     assert ",".join(config.values["leader.replication.throttled.replicas"]) == text
 
 
-def test_a_topics_own_value_stands() -> None:
+def test_a_topics_own_value_overrides_the_brokers() -> None:
     config = LogConfig.from_topic(
         {"segment.bytes": "500", "cleanup.policy": "compact"}, _defaults(log_segment_bytes="900")
     )
@@ -71,17 +71,17 @@ def test_a_topics_own_value_stands() -> None:
         ({"message.timestamp.type": "Yesterday"}, "message.timestamp.type"),
     ],
 )
-def test_what_cannot_stand_is_refused_by_name(overrides: dict[str, str], said: str) -> None:
+def test_an_invalid_value_is_refused_by_its_key(overrides: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         LogConfig.from_topic(overrides)
 
 
-def test_the_old_limit_of_timestamps_counts_where_the_new_ones_are_not_set() -> None:
+def test_the_old_limit_of_timestamps_counts_if_the_new_limits_are_unset() -> None:
     config = LogConfig.from_topic({"message.timestamp.difference.max.ms": "10", "message.timestamp.after.max.ms": "3"})
     assert (config.timestamp_before_max_ms, config.timestamp_after_max_ms) == (10, 3)
 
 
-def test_a_segment_that_is_to_be_compacted_ends_in_time_for_that() -> None:
+def test_a_segment_of_a_compacted_topic_ends_within_the_maximal_lag() -> None:
     times = {"segment.ms": "1000", "max.compaction.lag.ms": "700"}
     assert LogConfig.from_topic(times).max_segment_ms == 1000
     assert LogConfig.from_topic(times | {"cleanup.policy": "compact"}).max_segment_ms == 700

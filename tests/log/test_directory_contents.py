@@ -25,7 +25,7 @@ KRAFT = "version=1\nnode.id=7\ncluster.id=c\ndirectory.id=d\n"
 
 
 def filled(directory: Path) -> LogManager:
-    """A directory with a partition that two producers wrote to, in segments of one batch, and one that is empty."""
+    """Return a directory with a partition of two producers, in segments of one batch, and an empty partition."""
     logs = LogManager([directory], broker_id=3, cluster_id="c")
     config = LogConfig(segment_bytes=200)
     log = logs.get_or_create(TopicPartition("t", 0), ID, config, NOW_MS)
@@ -38,7 +38,7 @@ def filled(directory: Path) -> LogManager:
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_a_directory_tells_its_partitions(tmp_path: Path, is_clean: bool) -> None:
+def test_a_directory_lists_its_partitions(tmp_path: Path, is_clean: bool) -> None:
     logs = filled(tmp_path)
     if is_clean:
         logs.shutdown()
@@ -55,7 +55,7 @@ def test_a_directory_tells_its_partitions(tmp_path: Path, is_clean: bool) -> Non
     assert sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*")) == before
 
 
-def test_producers_that_only_the_batches_know_are_found(tmp_path: Path) -> None:
+def test_producers_are_found_in_the_batches_too(tmp_path: Path) -> None:
     filled(tmp_path).abandon()
     for path in tmp_path.rglob("*.snapshot"):
         path.write_bytes(b"damaged")
@@ -65,14 +65,14 @@ def test_producers_that_only_the_batches_know_are_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("properties", [None, "", "version=0\nbroker.id=x\ncluster.id=c\n", "version=0\nbroker.id=1\n"])
-def test_what_is_no_log_directory_is_refused(tmp_path: Path, properties: str | None) -> None:
+def test_a_directory_without_valid_meta_properties_is_refused(tmp_path: Path, properties: str | None) -> None:
     if properties is not None:
         (tmp_path / "meta.properties").write_text(properties)
     with pytest.raises(UnreadableDirectoryError):
         identify(tmp_path)
 
 
-def test_a_partition_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_partition_is_named(tmp_path: Path) -> None:
     filled(tmp_path).shutdown()
     (tmp_path / "t-0" / "partition.metadata").write_text("version: 9\n")
     with pytest.raises(UnreadableDirectoryError, match=r"t-0/partition\.metadata"):
@@ -133,13 +133,13 @@ LATER = "00000000000000000004.log"
         ),
         ({SNAPSHOT: [batch(0, b"s")]}, [b"s"]),
         ({SNAPSHOT: [batch(0, b"s")], "00000000000000000001-0000000001.checkpoint": [b"old"]}, [b"s"]),
-        # The end is what a crash has left.
+        # A crash left the end.
         ({LOG: [batch(0, b"a"), batch(1, b"b")[:-1]]}, [b"a"]),
         ({LOG: [batch(0, b"a"), batch(1, b"b").replace(b"b", b"?")]}, [b"a"]),
         ({LOG: [batch(0, b"a"), bytes(100)]}, [b"a"]),
     ],
 )
-def test_metadata_is_a_snapshot_and_what_follows_it(
+def test_the_metadata_is_the_snapshot_and_the_records_behind_it(
     tmp_path: Path, files: dict[str, Sequence[bytes]], expected: list[bytes]
 ) -> None:
     assert not has_kraft_metadata(tmp_path)

@@ -7,10 +7,8 @@ from ottla.log.flushing import FlushJob
 from tests.log.building import NOW_MS, append, open_log, produced
 
 
-def test_a_file_that_was_deleted_meanwhile_keeps_no_other_from_being_synced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the snapshot of producers at the start of a segment that retention took."""
+def test_a_file_deleted_meanwhile_does_not_stop_a_flush(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An example is the producer snapshot at the start of a segment that retention deleted."""
     left = tmp_path / "left"
     left.touch()
     synced: list[Path] = []
@@ -20,7 +18,7 @@ def test_a_file_that_was_deleted_meanwhile_keeps_no_other_from_being_synced(
     assert synced == [left, tmp_path]
 
 
-def test_the_indexes_of_a_rolled_segment_are_synced_even_if_its_records_were_before(tmp_path: Path) -> None:
+def test_the_indexes_of_a_rolled_segment_are_synced_after_its_records(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=80)
     append(log)
     log.flush()
@@ -31,8 +29,8 @@ def test_the_indexes_of_a_rolled_segment_are_synced_even_if_its_records_were_bef
     log.close()
 
 
-def test_a_time_index_of_zeros_makes_no_segment_old(tmp_path: Path) -> None:
-    """What a power cut leaves of it where its bytes did not reach the disk."""
+def test_a_time_index_of_zeros_does_not_make_its_segment_old(tmp_path: Path) -> None:
+    """A power cut leaves zeros if the bytes did not reach the disk."""
     log = open_log(tmp_path, segment_bytes=80)
     append(log, produced(timestamp=NOW_MS))
     append(log, produced(timestamp=NOW_MS))

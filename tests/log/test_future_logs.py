@@ -13,7 +13,7 @@ from ottla.log.manager import DuplicateLogError, LogManager
 from ottla.log.new_log import make_logs
 from ottla.log.segments.open_files import FileRegion
 from ottla.log.segments.transaction_index import AbortedTransaction
-from ottla.log.state.checkpoint import EpochEntry
+from ottla.log.state.checkpoint import EpochEntry, write_checkpoints
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.types import TopicPartition
 from tests.log.building import NOW_MS, append, content, produced, values_from
@@ -35,7 +35,7 @@ def two(tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.fixture
 def manager(two: tuple[Path, Path]) -> Iterator[LogManager]:
-    """With a log in `a`: two leader epochs, two producers, one of which wrote below the start of the log."""
+    """A manager with a log in `a`: two leader epochs, and two producers, one of them below the log start."""
     manager = manager_of(*two)
     log = manager.get_or_create(ORDERS, TOPIC_ID, LogConfig(segment_bytes=400), NOW_MS)
     assert make_logs(manager.take_unmade()) == [None]
@@ -56,7 +56,7 @@ def copy(source: PartitionLog, future: PartitionLog) -> None:
         future.append_as_follower(memoryview(content(region)), NOW_MS)
 
 
-def test_a_future_log_becomes_the_log_with_all_that_the_old_one_knew(
+def test_a_future_log_replaces_the_current_log_and_keeps_all_its_state(
     manager: LogManager, two: tuple[Path, Path]
 ) -> None:
     old = manager.logs[ORDERS]
@@ -75,7 +75,7 @@ def test_a_future_log_becomes_the_log_with_all_that_the_old_one_knew(
     assert log.leader_epochs.entries == (EpochEntry(2, 2), EpochEntry(5, 4))
     assert set(log.producers.entries) == {7, 8}
     assert append(log, produced(producer_id=7)).is_duplicate
-    # Who reads from the old one may go on; the new one's files are found under their new names.
+    # Regions of the old log stay readable; reads of the new log use the new names.
     assert isinstance(held, FileRegion)
     assert b"two" * 40 in held.read()
     for segment in log.segments:
@@ -100,11 +100,13 @@ def test_a_future_log_becomes_the_log_with_all_that_the_old_one_knew(
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_future_log_is_found_again_and_goes_on(manager: LogManager, two: tuple[Path, Path], clean: bool) -> None:
+def test_a_future_log_is_found_by_the_next_start_and_goes_on(
+    manager: LogManager, two: tuple[Path, Path], clean: bool
+) -> None:
     future = create_future(manager, ORDERS, two[1], NOW_MS)
     copy(manager.logs[ORDERS], future)
     future.flush()
-    manager.checkpoint_recovery_points()
+    write_checkpoints(manager.recovery_points())
     if clean:
         manager.shutdown()
     else:
@@ -119,13 +121,13 @@ def test_a_future_log_is_found_again_and_goes_on(manager: LogManager, two: tuple
 
 
 @pytest.mark.parametrize("renamings", range(3))
-def test_wherever_a_crash_comes_there_is_one_log_with_all_records(
+def test_a_crash_at_any_point_leaves_one_log_with_all_records(
     manager: LogManager, two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, renamings: int
 ) -> None:
     future = create_future(manager, ORDERS, two[1], NOW_MS)
     copy(manager.logs[ORDERS], future)
     future.flush()
-    manager.checkpoint_log_start_offsets()
+    write_checkpoints(manager.log_start_offsets())
     rename = Path.rename
     done: list[Path] = []
 
@@ -151,7 +153,7 @@ def test_wherever_a_crash_comes_there_is_one_log_with_all_records(
 
 
 @pytest.mark.parametrize("failing", [0, 1])
-def test_a_directory_that_cannot_be_renamed_fails_and_leaves_the_old_log(
+def test_a_directory_that_cannot_be_renamed_fails_and_leaves_the_current_log(
     manager: LogManager, two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
     future = create_future(manager, ORDERS, two[1], NOW_MS)
@@ -193,7 +195,7 @@ def test_no_future_log_is_made_while_a_directory_is_offline(manager: LogManager,
         create_future(manager, ORDERS, two[0], NOW_MS)
 
 
-def test_a_copy_that_was_under_way_is_no_log(manager: LogManager, two: tuple[Path, Path]) -> None:
+def test_an_unfinished_future_log_does_not_become_the_log(manager: LogManager, two: tuple[Path, Path]) -> None:
     create_future(manager, ORDERS, two[1], NOW_MS)
     manager.shutdown()
     again = manager_of(two[1])
@@ -201,7 +203,7 @@ def test_a_copy_that_was_under_way_is_no_log(manager: LogManager, two: tuple[Pat
     again.abandon()
 
 
-def test_a_future_log_is_given_up_and_its_name_tells_that(manager: LogManager, two: tuple[Path, Path]) -> None:
+def test_a_deleted_future_log_gets_the_name_of_a_deleted_log(manager: LogManager, two: tuple[Path, Path]) -> None:
     future = create_future(manager, ORDERS, two[1], NOW_MS)
     renaming = delete_future(manager, ORDERS)
     assert renaming is not None
@@ -217,7 +219,7 @@ def test_two_future_logs_of_a_partition_are_refused(manager: LogManager, two: tu
         manager_of(*two)
 
 
-def test_a_name_that_would_be_too_long_is_refused() -> None:
+def test_a_topic_name_too_long_for_a_future_log_is_refused() -> None:
     longest = 255 - len("-0.-future") - 32
     assert len(future_name(TopicPartition("t" * longest, 0))) == 255
     with pytest.raises(KafkaError, match="too long"):

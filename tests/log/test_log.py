@@ -21,7 +21,7 @@ def _refusal(log: PartitionLog, offset: int) -> ErrorCode:
 
 @contextmanager
 def _largest_file(size: int) -> Iterator[None]:
-    """A disk on which no file grows beyond `size`: a write across it falls short, one behind it fails."""
+    """Limit files to `size` bytes: a write across the limit is short, a write behind it fails."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
@@ -46,7 +46,7 @@ def test_batches_get_offsets_and_epoch_and_are_read_back(tmp_path: Path) -> None
     assert log.size == first.size + second.size == (tmp_path / "00000000000000000000.log").stat().st_size
 
 
-def test_a_batch_sent_again_is_answered_with_its_first_offset(tmp_path: Path) -> None:
+def test_a_duplicate_batch_returns_its_first_offset(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, produced(4))
     append(log, produced(2, producer_id=5))
@@ -56,7 +56,7 @@ def test_a_batch_sent_again_is_answered_with_its_first_offset(tmp_path: Path) ->
     assert log.log_end_offset == 6
 
 
-def test_a_gap_changes_nothing(tmp_path: Path) -> None:
+def test_a_batch_out_of_sequence_changes_nothing(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, produced(2, producer_id=5))
     with pytest.raises(KafkaError) as refused:
@@ -67,7 +67,7 @@ def test_a_gap_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("segment_bytes", [1 << 20, 250])
-def test_after_a_start_the_last_five_batches_are_known_still(tmp_path: Path, segment_bytes: int) -> None:
+def test_after_a_restart_the_last_five_batches_are_recognised(tmp_path: Path, segment_bytes: int) -> None:
     log = open_log(tmp_path, segment_bytes=segment_bytes)
     sent = [produced(2, producer_id=5, sequence=2 * number) for number in range(7)]
     for number, batch in enumerate(sent):
@@ -85,7 +85,7 @@ def test_after_a_start_the_last_five_batches_are_known_still(tmp_path: Path, seg
     assert append(log, produced(producer_id=5, sequence=14)).first_offset == 21
 
 
-def test_batches_of_an_older_epoch_are_not_known_again(tmp_path: Path) -> None:
+def test_after_a_restart_batches_of_an_older_epoch_are_refused(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, produced(producer_id=5, sequence=0))
     append(log, produced(producer_id=5, epoch=1, sequence=0), produced(producer_id=5, epoch=1, sequence=1))
@@ -97,7 +97,7 @@ def test_batches_of_an_older_epoch_are_not_known_again(tmp_path: Path) -> None:
     assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_what_was_sent_before_a_truncation_is_known_behind_it(tmp_path: Path) -> None:
+def test_batches_before_a_truncation_are_recognised_after_it(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for number in range(4):
         append(log, produced(producer_id=5, sequence=number))
@@ -124,7 +124,7 @@ def test_a_batch_larger_than_a_segment_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("room", range(0, 200, 7))
-def test_a_write_that_falls_short_or_fails_leaves_the_log_as_it_was(tmp_path: Path, room: int) -> None:
+def test_a_short_or_failed_write_leaves_the_log_unchanged(tmp_path: Path, room: int) -> None:
     log = open_log(tmp_path)
     append(log, produced(2, producer_id=9))
     size = log.size
@@ -158,7 +158,7 @@ def test_a_new_leader_epoch_is_kept_with_its_first_offset(tmp_path: Path) -> Non
     assert (tmp_path / "leader-epoch-checkpoint").read_bytes() == b"0\n2\n3 0\n4 5\n"
 
 
-def test_an_epoch_is_on_file_from_its_first_batch_on(tmp_path: Path) -> None:
+def test_an_epoch_is_in_the_file_from_its_first_batch_on(tmp_path: Path) -> None:
     path = tmp_path / "leader-epoch-checkpoint"
     log = open_log(tmp_path)
     log.assign_epoch(3)
@@ -202,7 +202,7 @@ def test_the_first_flush_syncs_what_was_written_before_the_log_was_opened(tmp_pa
     assert {path.name for path in job.paths} == {"partition.metadata", "leader-epoch-checkpoint"}
 
 
-def test_log_append_time_is_answered(tmp_path: Path) -> None:
+def test_an_append_returns_the_log_append_time(tmp_path: Path) -> None:
     log = open_log(tmp_path, message_timestamp_type="LogAppendTime")
     assert append(log, produced(timestamp=NOW_MS + 5), now_ms=NOW_MS + 5).log_append_time_ms == NOW_MS + 5
 
@@ -248,7 +248,7 @@ def test_a_segment_of_a_compacted_topic_ends_before_its_records_have_to_be_compa
     assert len(log.segments) == 2
 
 
-def test_an_empty_segment_is_not_ended_by_time(tmp_path: Path) -> None:
+def test_time_does_not_end_an_empty_segment(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_ms=1)
     append(log, now_ms=NOW_MS + 10**6)
     assert len(log.segments) == 1
@@ -305,7 +305,7 @@ def test_index_entries_lie_an_interval_apart(tmp_path: Path) -> None:
     assert len(entries) > 5
 
 
-# Appending what a leader sent
+# Appending as a follower
 
 
 def _replicated(*batches: bytearray) -> memoryview:
@@ -373,7 +373,7 @@ def test_truncating_behind_the_end_only_forgets_an_epoch_without_records(tmp_pat
     assert log.leader_epochs.latest == 0
 
 
-def test_truncating_before_the_first_segment_starts_anew(tmp_path: Path) -> None:
+def test_truncating_below_the_first_segment_restarts_the_log(tmp_path: Path) -> None:
     log = open_log(tmp_path, start=100)
     append(log, produced(5))
     log.truncate_to(50)
@@ -414,7 +414,7 @@ def test_a_flush_that_overtakes_an_earlier_one_does_not_move_the_recovery_point(
     assert log.recovery_point == 2
 
 
-def test_flushes_of_bytes_that_were_truncated_do_not_count(tmp_path: Path) -> None:
+def test_flushes_of_truncated_bytes_do_not_count(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, produced(5))
     job = log.flush_job()
@@ -444,7 +444,7 @@ def test_after_a_failed_flush_everything_is_synced_again(tmp_path: Path) -> None
     assert again.directories
 
 
-def test_a_job_keeps_descriptors_of_its_own(tmp_path: Path) -> None:
+def test_a_flush_job_has_descriptors_of_its_own(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log)
     job = log.flush_job()
@@ -458,7 +458,7 @@ def test_a_job_keeps_descriptors_of_its_own(tmp_path: Path) -> None:
 # Identity
 
 
-def test_the_topic_id_is_kept_and_another_one_refused(tmp_path: Path) -> None:
+def test_the_topic_id_is_kept_and_another_id_is_refused(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     assert log.topic_id is None
     log.set_topic_id(bytes(range(16)))
@@ -470,7 +470,7 @@ def test_the_topic_id_is_kept_and_another_one_refused(tmp_path: Path) -> None:
     assert open_log(tmp_path).topic_id == bytes(range(16))
 
 
-def test_values_come_back_after_a_clean_stop(tmp_path: Path) -> None:
+def test_records_are_read_back_after_a_clean_shutdown(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=1000)
     expected = []
     for number in range(40):

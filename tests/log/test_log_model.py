@@ -1,4 +1,4 @@
-"""The log against a plain list, through appends, truncations, rolls, clean stops, kills and torn writes."""
+"""The log against a plain list, with appends, truncations, rolls, clean shutdowns, kills and torn writes."""
 
 import shutil
 import tempfile
@@ -145,7 +145,7 @@ class LogAgainstList(RuleBasedStateMachine):
     @precondition(lambda self: self.batches and self.log.recovery_point < self.batches[-1].next_offset)
     @rule(cut=st.integers(1, 400), noise=st.binary(max_size=200))
     def tear_and_start(self, cut: int, noise: bytes) -> None:
-        """The last write did not reach the disk as a whole; noise may stand in its place."""
+        """Cut the last write, and maybe replace it by noise."""
         last = self.log.segments[-1]
         if not last.size or self._lost_from() is not None:
             return
@@ -162,7 +162,7 @@ class LogAgainstList(RuleBasedStateMachine):
             self._cut(self._end_on_disk())
 
     def _lost_from(self) -> int | None:
-        """Where a truncation left a segment empty before it was rolled: as if a power cut had taken what was in it."""
+        """Return the offset of the first empty segment: a truncation left it, but recovery takes it for a loss."""
         unflushed = self.log.segments.reaching(self.log.recovery_point)
         return next((segment.base_offset for segment in unflushed[:-1] if not segment.size), None)
 
@@ -175,7 +175,7 @@ class LogAgainstList(RuleBasedStateMachine):
             self._cut(self._end_on_disk())
 
     def _end_on_disk(self) -> int:
-        """A truncation into a batch leaves the end behind the last record; only a new segment remembers that."""
+        """Return the log end after a restart. A truncation within a batch is kept only by a new segment."""
         last = self.batches[-1].next_offset if self.batches else 0
         return max(last, self.log.segments[-1].base_offset)
 

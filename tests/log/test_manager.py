@@ -13,7 +13,7 @@ from ottla.log.manager import (
     rename_directories,
 )
 from ottla.log.new_log import make_logs
-from ottla.log.state.checkpoint import HIGH_WATERMARK_FILE, write_offsets
+from ottla.log.state.checkpoint import HIGH_WATERMARK_FILE, write_checkpoints, write_offsets
 from ottla.log.state.meta_properties import (
     DirectoryInUse,
     DirectoryLocks,
@@ -61,7 +61,7 @@ def test_a_directory_in_use_is_refused_in_this_process_and_in_another(tmp_path: 
     DirectoryLocks([tmp_path]).release()
 
 
-def test_the_lock_is_of_the_kind_that_kafka_takes(tmp_path: Path) -> None:
+def test_the_lock_excludes_kafkas_lock(tmp_path: Path) -> None:
     manager = _manager(tmp_path)
     code = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
     command = [sys.executable, "-c", code, str(tmp_path / ".lock")]
@@ -70,7 +70,7 @@ def test_the_lock_is_of_the_kind_that_kafka_takes(tmp_path: Path) -> None:
     assert subprocess.run(command, capture_output=True).returncode == 0
 
 
-def test_whether_a_broker_has_a_directory_is_told_without_taking_its_lock(tmp_path: Path) -> None:
+def test_is_locked_takes_no_lock(tmp_path: Path) -> None:
     assert not is_locked(tmp_path)
     assert list(tmp_path.iterdir()) == []
     manager = _manager(tmp_path)
@@ -94,7 +94,7 @@ def test_a_refused_directory_leaves_no_lock_on_the_others(tmp_path: Path) -> Non
     holder.release()
 
 
-def test_meta_properties_are_kafkas_of_zookeeper_mode(tmp_path: Path) -> None:
+def test_meta_properties_have_kafkas_form_of_zookeeper_mode(tmp_path: Path) -> None:
     _manager(tmp_path, broker_id=7, cluster_id="Some-Cluster_id22charsX").shutdown()
     lines = (tmp_path / "meta.properties").read_text().splitlines()
     assert [line for line in lines if not line.startswith("#")] == [
@@ -106,7 +106,7 @@ def test_meta_properties_are_kafkas_of_zookeeper_mode(tmp_path: Path) -> None:
     assert read_meta_properties(tmp_path / "elsewhere") is None
 
 
-def test_meta_properties_that_kafka_wrote_are_read_and_kept(tmp_path: Path) -> None:
+def test_meta_properties_of_kafka_are_read_and_kept(tmp_path: Path) -> None:
     text = "#\n#Tue Nov 18 13:00:00 UTC 2025\ncluster.id=a\\:b\ndirectory.id=u_xyz\nversion=0\nbroker.id=1\n"
     (tmp_path / "meta.properties").write_text(text)
     _manager(tmp_path, cluster_id="a:b").shutdown()
@@ -130,7 +130,7 @@ def test_meta_properties_that_kafka_wrote_are_read_and_kept(tmp_path: Path) -> N
         ),
     ],
 )
-def test_a_directory_of_another_broker_is_refused_in_kafkas_words_and_all_are_left_as_they_were(
+def test_a_directory_of_another_broker_is_refused_in_kafkas_words_and_no_directory_changes(
     tmp_path: Path, text: str, fault: str
 ) -> None:
     new, strange = tmp_path / "new", tmp_path / "strange"
@@ -144,7 +144,7 @@ def test_a_directory_of_another_broker_is_refused_in_kafkas_words_and_all_are_le
     DirectoryLocks([new, strange]).release()
 
 
-def test_logs_come_back_after_a_clean_stop(tmp_path: Path) -> None:
+def test_logs_are_loaded_after_a_clean_shutdown(tmp_path: Path) -> None:
     manager = _manager(tmp_path)
     _create(manager)
     append(manager.logs[ORDERS], produced(3), epoch=2)
@@ -166,7 +166,7 @@ def test_without_the_marker_logs_are_recovered_from_their_recovery_points(tmp_pa
     log = manager.logs[ORDERS]
     append(log, produced(3))
     log.flush()
-    manager.checkpoint_recovery_points()
+    write_checkpoints(manager.recovery_points())
     append(log, produced(2))
     manager.abandon()
     with open(tmp_path / "orders-0" / f"{0:020d}.log", "ab") as file:
@@ -177,9 +177,7 @@ def test_without_the_marker_logs_are_recovered_from_their_recovery_points(tmp_pa
 
 
 @pytest.mark.parametrize(("is_noted", "end"), [(True, 4), (False, 1)])
-def test_a_log_that_was_compacted_loses_nothing_behind_a_segment_that_is_empty(
-    tmp_path: Path, is_noted: bool, end: int
-) -> None:
+def test_a_compacted_log_keeps_all_segments_behind_an_empty_one(tmp_path: Path, is_noted: bool, end: int) -> None:
     manager = _manager(tmp_path)
     log = manager.get_or_create(ORDERS, TOPIC_ID, LogConfig(segment_bytes=80), NOW_MS)
     for number in range(4):
@@ -193,7 +191,7 @@ def test_a_log_that_was_compacted_loses_nothing_behind_a_segment_that_is_empty(
     manager.abandon()
 
 
-def test_new_logs_go_where_the_fewest_are(tmp_path: Path) -> None:
+def test_a_new_log_goes_into_the_directory_with_the_fewest_logs(tmp_path: Path) -> None:
     directories = [tmp_path / name for name in "abc"]
     manager = _manager(*directories)
     for partition in range(6):
@@ -208,7 +206,7 @@ def test_new_logs_go_where_the_fewest_are(tmp_path: Path) -> None:
     manager.shutdown()
 
 
-def test_a_new_log_comes_to_the_same_whoever_makes_its_files(tmp_path: Path) -> None:
+def test_make_logs_and_a_first_append_create_the_same_files(tmp_path: Path) -> None:
     other = TopicPartition("orders", 1)
     manager = _manager(tmp_path)
     for partition in (ORDERS, other):
@@ -243,7 +241,7 @@ def test_a_new_log_without_records_is_found_by_the_next_start(tmp_path: Path) ->
     manager.shutdown()
 
 
-def test_a_log_whose_files_cannot_be_made_refuses_until_they_can(tmp_path: Path) -> None:
+def test_a_log_refuses_appends_until_its_files_can_be_made(tmp_path: Path) -> None:
     manager = _manager(tmp_path)
     log = manager.get_or_create(ORDERS, TOPIC_ID, LogConfig())
     (tmp_path / "orders-0").write_text("in the way")
@@ -258,7 +256,7 @@ def test_a_log_whose_files_cannot_be_made_refuses_until_they_can(tmp_path: Path)
     manager.shutdown()
 
 
-def test_an_existing_log_is_given_and_one_of_another_topic_id_refused(tmp_path: Path) -> None:
+def test_an_existing_log_is_returned_and_another_topic_id_refused(tmp_path: Path) -> None:
     manager = _manager(tmp_path)
     _create(manager)
     assert manager.get_or_create(ORDERS, TOPIC_ID, LogConfig()) is manager.logs[ORDERS]
@@ -327,23 +325,23 @@ def test_high_watermarks_are_kept_beside_their_logs(tmp_path: Path) -> None:
     for partition in range(3):
         _create(manager, TopicPartition("t", partition))
     marks = {TopicPartition("t", partition): 10 * partition for partition in range(3)}
-    manager.write_high_watermarks(marks | {TopicPartition("gone", 0): 4})
+    write_checkpoints(manager.high_watermarks(marks | {TopicPartition("gone", 0): 4}))
     assert manager.read_high_watermarks() == marks
     assert (tmp_path / "b" / "replication-offset-checkpoint").read_text() == "0\n1\nt 1 10\n"
     manager.shutdown()
     assert (tmp_path / "b" / "replication-offset-checkpoint").exists()
 
 
-def test_a_high_watermark_from_before_a_log_was_elsewhere_is_not_read(tmp_path: Path) -> None:
+def test_a_high_watermark_in_the_directory_of_an_old_log_is_not_read(tmp_path: Path) -> None:
     manager = _manager(tmp_path / "a", tmp_path / "b")
     _create(manager)
-    manager.write_high_watermarks({ORDERS: 3})
+    write_checkpoints(manager.high_watermarks({ORDERS: 3}))
     write_offsets(tmp_path / "b" / HIGH_WATERMARK_FILE, {ORDERS: 7})
     assert manager.read_high_watermarks() == {ORDERS: 3}
     manager.shutdown()
 
 
-def test_only_log_starts_that_the_segments_do_not_tell_are_kept(tmp_path: Path) -> None:
+def test_only_log_start_offsets_above_the_first_segment_are_kept(tmp_path: Path) -> None:
     manager = _manager(tmp_path)
     for partition in range(2):
         _create(manager, TopicPartition("t", partition))
@@ -370,7 +368,7 @@ def test_damaged_checkpoints_are_taken_as_empty(tmp_path: Path) -> None:
     manager.shutdown()
 
 
-def test_a_log_that_cannot_be_closed_costs_its_directory_the_marker(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_closed_leaves_its_directory_without_the_marker(tmp_path: Path) -> None:
     manager = _manager(tmp_path / "a", tmp_path / "b")
     for partition in range(2):
         _create(manager, TopicPartition("t", partition))
@@ -383,7 +381,7 @@ def test_a_log_that_cannot_be_closed_costs_its_directory_the_marker(tmp_path: Pa
     assert (tmp_path / "b" / ".kafka_cleanshutdown").exists()
 
 
-def test_a_name_that_is_too_long_for_a_directory_is_refused_and_no_sign_of_a_broken_disk(tmp_path: Path) -> None:
+def test_a_name_too_long_for_a_directory_is_refused_and_no_directory_fails(tmp_path: Path) -> None:
     manager = _manager(tmp_path / "logs")
     for partition, is_taken in ((0, True), (99_999, True), (100_000, False), (2**31 - 1, False)):
         wanted = TopicPartition("t" * 249, partition)
@@ -398,20 +396,8 @@ def test_a_name_that_is_too_long_for_a_directory_is_refused_and_no_sign_of_a_bro
     manager.shutdown()
 
 
-def test_logs_are_opened_with_the_configuration_of_their_topic(tmp_path: Path) -> None:
-    manager = _manager(tmp_path)
-    _create(manager)
-    manager.shutdown()
-    manager = LogManager(
-        [tmp_path], broker_id=1, cluster_id="c", topic_config=lambda topic: LogConfig(segment_bytes=len(topic) + 100)
-    )
-    manager.load(NOW_MS)
-    assert manager.logs[ORDERS].config.segment_bytes == 106
-    manager.shutdown()
-
-
 @pytest.mark.parametrize("topic", ["", "/tmp/x", "../x", "a/b", "a\0b", "ä", "a b"])
-def test_no_log_is_made_where_a_name_could_lead_elsewhere(topic: str, tmp_path: Path) -> None:
+def test_a_name_that_could_lead_out_of_the_directory_is_refused(topic: str, tmp_path: Path) -> None:
     manager = _manager(tmp_path / "logs")
     with pytest.raises(KafkaError) as caught:
         manager.get_or_create(TopicPartition(topic, 0), TOPIC_ID, LogConfig(), NOW_MS)

@@ -30,7 +30,7 @@ def test_reads_outside_the_log_are_refused(tmp_path: Path) -> None:
     assert log.read(5, 100, 9, True) == b""
 
 
-def test_a_read_is_cut_at_its_limit_but_has_one_whole_batch_if_asked(tmp_path: Path) -> None:
+def test_a_read_ends_at_its_limit_but_returns_one_whole_batch_if_asked(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     sizes = [len(produced(2, value=bytes(number * 10)).data) for number in range(10)]
     for number in range(10):
@@ -46,7 +46,7 @@ def test_a_read_is_cut_at_its_limit_but_has_one_whole_batch_if_asked(tmp_path: P
                 assert optional == (whole[start : start + limit] if limit >= sizes[number] else b"")
 
 
-def test_small_reads_come_as_bytes_and_large_ones_as_regions(tmp_path: Path) -> None:
+def test_small_reads_return_bytes_and_large_reads_regions(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for _ in range(30):
         append(log, produced(1, value=bytes(10_000)))
@@ -60,8 +60,8 @@ def test_small_reads_come_as_bytes_and_large_ones_as_regions(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("limit", [300, 1000, 50_000])
-def test_reading_on_from_where_the_last_read_ended_misses_nothing(tmp_path: Path, limit: int) -> None:
-    """The position behind a read is remembered; it must not outlive a roll, a truncation or a reader that jumps."""
+def test_consecutive_reads_miss_nothing(tmp_path: Path, limit: int) -> None:
+    """Remembered positions must be forgotten at a roll or a truncation, and stay right if a reader jumps."""
     log = open_log(tmp_path, segment_bytes=2000)
     for number in range(100):
         append(log, produced(2, value=bytes(number)))
@@ -75,7 +75,7 @@ def test_reading_on_from_where_the_last_read_ended_misses_nothing(tmp_path: Path
     assert [record.offset for record in records_from(log, 0, end, max_bytes=limit)][:end] == list(range(end))
 
 
-def test_nothing_behind_the_end_that_the_reader_may_see_is_read(tmp_path: Path) -> None:
+def test_a_read_ends_before_its_end_offset(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=500)
     for _ in range(20):
         append(log, produced(3))
@@ -99,7 +99,7 @@ def test_a_read_does_not_cross_segments_and_goes_on_in_the_next(tmp_path: Path) 
         assert (headers[0].base_offset, headers[-1].next_offset) == (base, following)
 
 
-def test_a_gap_is_read_over(tmp_path: Path) -> None:
+def test_a_read_from_a_gap_starts_behind_the_gap(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=300)
     for offset in range(0, 400, 20):
         log.append_as_follower(
@@ -115,7 +115,7 @@ def test_a_gap_is_read_over(tmp_path: Path) -> None:
     assert log.read(370, 1000, 375, True) == b""
 
 
-def test_a_region_survives_truncation_of_its_segment_file_name(tmp_path: Path) -> None:
+def test_a_region_stays_readable_when_its_segment_is_truncated(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, produced(value=bytes(100_000)))
     region = log.read(0, 1 << 20, 1, True)
@@ -126,7 +126,7 @@ def test_a_region_survives_truncation_of_its_segment_file_name(tmp_path: Path) -
     assert append(log).first_offset == 100
 
 
-def test_a_closed_log_refuses(tmp_path: Path) -> None:
+def test_a_closed_log_refuses_reads_and_appends(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log)
     log.close()

@@ -1,4 +1,4 @@
-"""Segments leave a log: in memory at once, on the disk step by step, and a crash may come behind each."""
+"""Old segments are removed: from the log at once, from the disk step by step, with a crash after any step."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ SIZE = len(produced(value=b"0").data)
 
 
 def fill(log: PartitionLog, count: int, *, age_ms: int = 0, producer_id: int = -1) -> None:
-    """Batches of one record with their offset as value, each in a segment of its own."""
+    """Append batches of one record, with its offset as value, each to a segment of its own."""
     for sequence in range(count):
         append(
             log,
@@ -49,7 +49,7 @@ def files_of(*offsets: int, kinds: str = "index log timeindex") -> list[str]:
     return [f"{offset:020d}.{kind}" for offset in offsets for kind in kinds.split()]
 
 
-def test_old_segments_are_renamed_at_once_and_removed_when_their_time_is_over(tmp_path: Path) -> None:
+def test_old_segments_are_renamed_at_once_and_removed_after_the_delay(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=SIZE + 1, retention_ms=DAY_MS)
     fill(log, 2, age_ms=DAY_MS + 1)
     fill(log, 2)
@@ -66,7 +66,7 @@ def test_old_segments_are_renamed_at_once_and_removed_when_their_time_is_over(tm
     log.close()
 
 
-def test_a_consumer_below_the_start_is_told_that_its_offset_is_out_of_range(tmp_path: Path) -> None:
+def test_a_fetch_below_the_log_start_is_offset_out_of_range(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=SIZE, retention_bytes=SIZE)
     fill(log, 4)
     assert values_from(log) == [b"0", b"1", b"2", b"3"]
@@ -77,7 +77,7 @@ def test_a_consumer_below_the_start_is_told_that_its_offset_is_out_of_range(tmp_
     log.close()
 
 
-def test_who_holds_a_region_of_a_segment_reads_on(tmp_path: Path) -> None:
+def test_a_region_of_a_deleted_segment_stays_readable(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=SIZE + 1, retention_bytes=0)
     fill(log, 2)
     region = log.read(0, 100, 2, True, may_copy=False)
@@ -88,7 +88,7 @@ def test_who_holds_a_region_of_a_segment_reads_on(tmp_path: Path) -> None:
     log.close()
 
 
-def test_a_log_that_is_old_as_a_whole_goes_on_behind_its_last_record(tmp_path: Path) -> None:
+def test_a_log_of_old_segments_only_goes_on_behind_its_last_record(tmp_path: Path) -> None:
     log = open_log(tmp_path, retention_ms=DAY_MS)
     fill(log, 3, age_ms=DAY_MS + 1, producer_id=7)
     delete(log)
@@ -115,7 +115,7 @@ def test_the_epochs_of_deleted_records_are_forgotten(tmp_path: Path) -> None:
     log.close()
 
 
-def test_the_files_of_transaction_indexes_go_too(tmp_path: Path) -> None:
+def test_transaction_indexes_are_removed_too(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=SIZE, retention_bytes=SIZE)
     fill(log, 2)
     (tmp_path / f"{0:020d}.txnindex").touch()
@@ -124,7 +124,7 @@ def test_the_files_of_transaction_indexes_go_too(tmp_path: Path) -> None:
     log.close()
 
 
-def test_a_log_of_many_old_segments_gives_up_some_of_them_at_a_time(tmp_path: Path) -> None:
+def test_many_old_segments_are_deleted_a_few_at_a_time(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=SIZE + 1, retention_ms=0)
     fill(log, 25, age_ms=1)
     starts = []
@@ -134,7 +134,7 @@ def test_a_log_of_many_old_segments_gives_up_some_of_them_at_a_time(tmp_path: Pa
     log.close()
 
 
-def test_a_failing_disk_is_told_of_and_leaves_what_a_start_takes_over(
+def test_a_failing_disk_is_reported_and_leaves_a_log_that_a_start_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = open_log(tmp_path, segment_bytes=SIZE, retention_bytes=SIZE)
@@ -149,12 +149,12 @@ def test_a_failing_disk_is_told_of_and_leaves_what_a_start_takes_over(
     log.close()
 
 
-def test_directories_are_synced_unless_they_are_gone(tmp_path: Path) -> None:
+def test_directories_are_synced_unless_they_are_missing(tmp_path: Path) -> None:
     sync_directories([tmp_path, tmp_path / "gone"])
 
 
 class Steps:
-    """Counts renamings, and does something behind each."""
+    """Counts renames, and calls a function after each."""
 
     def __init__(self, fails_from: int = 1 << 30) -> None:
         self.count = 0
@@ -180,7 +180,7 @@ def steps(monkeypatch: pytest.MonkeyPatch, seen: Steps) -> Iterator[Steps]:
 
 
 class Crashes(Steps):
-    """Keeps the directory as each step leaves it."""
+    """Copies the directory after each step."""
 
     def __init__(self, directory: Path, copies: Path) -> None:
         super().__init__()
@@ -194,7 +194,7 @@ class Crashes(Steps):
 
 @pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize("keeps", [0, 1, 3])
-def test_a_crash_behind_any_step_leaves_a_log_without_a_gap(
+def test_a_crash_after_any_step_leaves_a_log_without_a_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps: int, clean: bool
 ) -> None:
     directory, copies = tmp_path / "log", tmp_path / "copies"
@@ -230,7 +230,7 @@ def test_a_crash_behind_any_step_leaves_a_log_without_a_gap(
     cut=st.integers(0, 30),
     clean=st.booleans(),
 )
-def test_what_remains_is_the_end_of_the_log_whatever_goes(
+def test_any_deletion_leaves_the_end_of_the_log(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], keeps: int, cut: int, clean: bool
 ) -> None:
     directory = tmp_path_factory.mktemp("log")
@@ -253,7 +253,7 @@ def test_what_remains_is_the_end_of_the_log_whatever_goes(
     log.release()
 
 
-def test_segments_that_a_truncation_removed_are_among_those_to_remove(tmp_path: Path) -> None:
+def test_the_files_of_truncated_segments_are_removed_too(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=SIZE + 1)
     fill(log, 4)
     log.truncate_to(2)

@@ -29,7 +29,7 @@ class Segment:
 
 
 def aged(*ages_ms: int, size: int = 100) -> list[Segment]:
-    """Segments of ten records and some bytes, whose newest records are so old."""
+    """Return segments of ten records whose newest records have these ages."""
     return [Segment(10 * slot, size, NOW_MS - age_ms) for slot, age_ms in enumerate(ages_ms)]
 
 
@@ -57,11 +57,11 @@ def offsets(segments: Sequence[Segment], **options: Any) -> list[int]:
     return [offset for offset, _ in old(segments, **options)]
 
 
-def test_segments_go_whose_newest_record_is_older_than_retention_ms() -> None:
+def test_segments_older_than_retention_ms_are_deleted() -> None:
     assert offsets(aged(101, 101, 100, 101), retention_ms=100) == [0, 10]
 
 
-def test_a_segment_that_is_expired_as_a_whole_goes_even_if_it_is_the_active_one() -> None:
+def test_an_old_active_segment_is_deleted() -> None:
     assert offsets(aged(101, 101), retention_ms=100) == [0, 10]
 
 
@@ -82,25 +82,25 @@ def test_records_without_timestamps_are_as_old_as_their_file() -> None:
     ]
 
 
-def test_records_of_the_future_keep_what_stands_behind_them() -> None:
+def test_records_of_the_future_keep_all_later_segments() -> None:
     assert offsets(aged(101, -(10**12), 101), retention_ms=100) == [0]
 
 
-def test_the_oldest_segments_go_while_what_remains_is_retention_bytes_at_least() -> None:
+def test_the_oldest_segments_are_deleted_down_to_retention_bytes() -> None:
     assert offsets(aged(0, 0, 0, 0), retention_bytes=200) == [0, 10]
     assert offsets(aged(0, 0, 0, 0), retention_bytes=201) == [0]
     assert offsets(aged(0, 0, 0, 0), retention_bytes=301) == []
     assert offsets(aged(0, 0), retention_bytes=0) == [0, 10]
 
 
-def test_segments_below_the_log_start_go_but_never_the_active_one() -> None:
+def test_segments_below_the_log_start_are_deleted_but_never_the_active_one() -> None:
     assert offsets(aged(0, 0, 0), start=19) == [0]
     assert offsets(aged(0, 0, 0), start=20) == [0, 10]
     assert offsets(aged(0, 0, 0), start=30) == [0, 10]
 
 
 @pytest.mark.parametrize("policy", [("compact",), ()])
-def test_without_the_policy_to_delete_only_what_is_below_the_log_start_goes(policy: tuple[str, ...]) -> None:
+def test_without_the_delete_policy_only_segments_below_the_log_start_are_deleted(policy: tuple[str, ...]) -> None:
     config = LogConfig({"cleanup.policy": policy, "retention.ms": 1, "retention.bytes": 0})
     found = old_segments(
         aged(9, 9, 9), config, log_start_offset=10, high_watermark=30, log_end_offset=30, now_ms=NOW_MS
@@ -108,20 +108,20 @@ def test_without_the_policy_to_delete_only_what_is_below_the_log_start_goes(poli
     assert [segment.base_offset for segment, _ in found] == [0]
 
 
-def test_both_policies_together_delete_as_the_one_does() -> None:
+def test_both_policies_together_delete_as_the_delete_policy() -> None:
     config = LogConfig({"cleanup.policy": ("compact", "delete"), "retention.ms": 1})
     found = old_segments(aged(9, 9), config, log_start_offset=0, high_watermark=20, log_end_offset=20, now_ms=NOW_MS)
     assert len(list(found)) == 2
 
 
-def test_what_is_not_committed_stays_however_old_it_is() -> None:
+def test_records_above_the_high_watermark_stay() -> None:
     segments = aged(101, 101, 101)
     for high_watermark, gone in ((9, []), (10, [0]), (29, [0, 10]), (30, [0, 10, 20])):
         assert offsets(segments, high_watermark=high_watermark, retention_ms=100) == gone
         assert offsets(segments, high_watermark=high_watermark, retention_bytes=0) == gone
 
 
-def test_reasons_are_told_in_kafkas_words() -> None:
+def test_reasons_are_kafkas_log_lines() -> None:
     segments = aged(500, 500, 500, 0)
     told = [reason for _, reason in old(segments, start=10, retention_bytes=200, retention_ms=100)]
     shown = [
@@ -139,7 +139,7 @@ def test_reasons_are_told_in_kafkas_words() -> None:
 def kafkas_passes(
     segments: Sequence[Segment], retention_ms: int, retention_bytes: int, start: int, high_watermark: int, end: int
 ) -> int:
-    """How many segments are left by Kafka's three looks, one after the other."""
+    """Return how many segments Kafka's three passes leave."""
     left = list(segments)
 
     def look(is_old: Callable[[Segment, Segment | None], bool]) -> None:
@@ -180,7 +180,7 @@ SEGMENTS = st.lists(
     start=st.integers(0, 200),
     high_watermark=st.integers(0, 250),
 )
-def test_one_look_finds_what_kafkas_three_find(
+def test_one_pass_finds_the_segments_of_kafkas_three_passes(
     shapes: list[tuple[int, int, int, int]],
     has_empty_end: bool,
     retention_ms: int,

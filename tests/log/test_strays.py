@@ -22,7 +22,7 @@ def manager(*directories: Path) -> LogManager:
 
 
 def found(*directories: Path, topic: str = TOPIC, ids: tuple[bytes | None, ...] = (OLD,)) -> LogManager:
-    """As a start finds logs of a topic, one partition for each id, that the metadata does not have."""
+    """Return a manager as after a start that found stray logs of a topic, one partition for each id."""
     before = manager(*directories)
     for partition, topic_id in enumerate(ids):
         log = before.get_or_create(TopicPartition(topic, partition), topic_id, LogConfig(), NOW_MS)
@@ -35,7 +35,7 @@ def found(*directories: Path, topic: str = TOPIC, ids: tuple[bytes | None, ...] 
 
 
 def names(directory: Path) -> list[str]:
-    """Directories by their names, without what is random in them."""
+    """Return the names of the directories without the random part."""
     return sorted(re.sub("[.][0-9a-f]{32}-", ".ID-", path.name) for path in directory.iterdir() if path.is_dir())
 
 
@@ -43,7 +43,7 @@ def records(directory: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
 
 
-def test_all_partitions_of_the_old_topic_make_way_and_lose_nothing(
+def test_all_partitions_of_the_old_topic_are_set_aside_and_lose_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     logs = found(tmp_path, ids=(OLD, OLD, OLD))
@@ -62,7 +62,7 @@ def test_all_partitions_of_the_old_topic_make_way_and_lose_nothing(
     logs.shutdown()
 
 
-def test_the_name_is_kafkas_however_long_the_topics_is(tmp_path: Path) -> None:
+def test_a_stray_log_gets_kafkas_name_for_a_topic_name_of_any_length(tmp_path: Path) -> None:
     topic = "x" * 245
     logs = found(tmp_path, topic=topic)
     make_way(logs, topic, NEW)
@@ -74,18 +74,18 @@ def test_the_name_is_kafkas_however_long_the_topics_is(tmp_path: Path) -> None:
     logs.shutdown()
 
 
-def test_a_log_without_an_id_makes_way_too_but_not_one_of_the_very_topic(tmp_path: Path) -> None:
+def test_a_log_without_an_id_is_set_aside_and_a_log_with_the_topics_id_is_not(tmp_path: Path) -> None:
     logs = found(tmp_path, ids=(None, NEW))
     make_way(logs, TOPIC, NEW)
     assert names(tmp_path) == ["orders-0.ID-stray", "orders-1"]
     assert logs.get_or_create(TopicPartition(TOPIC, 1), NEW, LogConfig(), NOW_MS).log_end_offset == 3
-    # Until this topic is deleted as well, which takes only the partitions that it is known to have.
+    # They stay until this topic is deleted, because deletion takes only known partitions.
     make_way(logs, TOPIC, OLD)
     assert names(tmp_path) == ["orders-0.ID-stray", "orders-1.ID-stray"]
     logs.shutdown()
 
 
-def test_logs_that_are_not_stray_stay(tmp_path: Path) -> None:
+def test_logs_that_are_not_stray_are_not_set_aside(tmp_path: Path) -> None:
     logs = found(tmp_path)
     logs.strays[TOPIC] = {1}
     make_way(logs, TOPIC, NEW)
@@ -94,7 +94,7 @@ def test_logs_that_are_not_stray_stay(tmp_path: Path) -> None:
     logs.shutdown()
 
 
-def test_a_log_on_its_way_to_another_directory_is_set_aside_with_it(tmp_path: Path) -> None:
+def test_a_future_log_is_set_aside_with_its_log(tmp_path: Path) -> None:
     here, there = tmp_path / "a", tmp_path / "b"
     logs = found(here, there)
     create_future(logs, TopicPartition(TOPIC, 0), there, NOW_MS)
@@ -104,7 +104,7 @@ def test_a_log_on_its_way_to_another_directory_is_set_aside_with_it(tmp_path: Pa
     logs.shutdown()
 
 
-def test_the_next_start_leaves_it_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_next_start_leaves_a_stray_log_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     logs = found(tmp_path)
     make_way(logs, TOPIC, NEW)
     logs.shutdown()
@@ -112,7 +112,7 @@ def test_the_next_start_leaves_it_alone(tmp_path: Path, caplog: pytest.LogCaptur
     again.load(NOW_MS)
     assert again.logs == {}
     assert names(tmp_path) == ["orders-0.ID-stray"]
-    assert "-stray is a stray log and is left alone" in caplog.text
+    assert "-stray is a stray log: the broker leaves it alone" in caplog.text
     again.shutdown()
 
 

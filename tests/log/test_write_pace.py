@@ -15,7 +15,7 @@ class Directory:
         self.pace.leave()
 
 
-def test_a_write_that_takes_long_makes_its_directory_slow_for_ten_times_as_long() -> None:
+def test_a_slow_write_makes_its_directory_slow_for_ten_times_as_long() -> None:
     directory = Directory()
     directory.write(took=0.3)
     assert directory.pace.is_slow
@@ -28,7 +28,7 @@ def test_a_write_that_takes_long_makes_its_directory_slow_for_ten_times_as_long(
     assert not directory.pace.is_slow
 
 
-def test_one_late_write_among_quick_ones_does_not() -> None:
+def test_one_slow_write_among_quick_writes_leaves_the_directory_quick() -> None:
     directory = Directory()
     for _ in range(10):
         directory.write(took=0.05)
@@ -37,7 +37,7 @@ def test_one_late_write_among_quick_ones_does_not() -> None:
     assert not directory.pace.is_slow
 
 
-def test_writes_that_are_all_somewhat_slow_do_before_long() -> None:
+def test_writes_that_are_all_a_little_slow_make_the_directory_slow() -> None:
     directory = Directory()
     for _ in range(WRITES):
         directory.write(took=2 * SLOW_SECONDS)
@@ -55,7 +55,7 @@ def test_a_directory_is_slow_for_as_long_as_an_append_waits() -> None:
     assert not directory.pace.is_slow
 
 
-def test_slow_writes_meanwhile_make_the_time_longer() -> None:
+def test_slow_writes_extend_the_slow_time() -> None:
     directory = Directory()
     directory.write(took=0.3)
     directory.seconds += 2.5

@@ -1,4 +1,4 @@
-"""The command line: what it says and how it ends."""
+"""The command line: its lines and its exit codes."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from ottla.broker.config.broker_config import BrokerConfig
 from ottla.cli import main
-from ottla.serving import tell_config
+from ottla.serving import log_config
 from ottla.wire.record_batch import NewRecord, build_batch
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
@@ -36,7 +36,7 @@ def command(folder: Path, settings: Sequence[str]) -> list[str]:
 def serving(
     folder: Path, *settings: str, options: Sequence[str] = (), **environment: str
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A broker process and where it says that it serves."""
+    """Yield a broker process and its bootstrap address."""
     process = subprocess.Popen(
         [*command(folder, settings), *options],
         stdout=subprocess.PIPE,
@@ -59,7 +59,7 @@ def serving(
 
 
 def refused(folder: Path, *settings: str, arguments: Sequence[str] = (), **environment: str) -> str:
-    """What a broker says that does not start."""
+    """Return the one line with which a broker refuses to start."""
     done = subprocess.run(
         [*command(folder, settings), *arguments],
         capture_output=True,
@@ -88,9 +88,9 @@ def commands(command: click.Command = main, *path: str) -> Iterator[tuple[str, c
 
 
 @pytest.mark.parametrize(("name", "command"), list(commands()))
-def test_help_is_whole_sentences_and_says_what_each_option_takes(name: str, command: click.Command) -> None:
+def test_help_is_whole_sentences_and_names_the_value_of_each_option(name: str, command: click.Command) -> None:
     assert (command.help or "").split("\n\n")[0].rstrip().endswith(".")
-    # In the list of commands nothing is cut off.
+    # The list of commands shows the whole first line.
     assert not command.get_short_help_str(limit=60).endswith("...")
     for parameter in command.params:
         says_what = parameter.metavar or isinstance(parameter.type, click.Choice | click.types.BoolParamType)
@@ -122,7 +122,7 @@ def test_other_shells_get_a_script_of_their_own(shell: str, start: str) -> None:
 
 
 @pytest.mark.parametrize("module", ["ottla", "ottla.cli", "ottla.embedded.broker", "ottla.pytest_plugin"])
-def test_importing_what_users_import_loads_no_broker(module: str) -> None:
+def test_the_modules_that_users_import_load_no_broker(module: str) -> None:
     allowed = {"ottla.wire", "ottla.wire.config_def"} if module == "ottla.embedded.broker" else set()
     # The plugin imports pytest, which imports what it likes.
     script = f"import sys, pytest; before = set(sys.modules); import {module}; print(*set(sys.modules) - before)"
@@ -143,7 +143,7 @@ def test_a_signal_stops_a_serving_broker_cleanly(tmp_path: Path, number: signal.
 
 
 def ready(arguments: Sequence[object], folder: Path, **environment: str) -> tuple[str, str]:
-    """Where a broker says that it serves, which then ends cleanly, and all else that it says."""
+    """Start a broker and stop it cleanly; return its bootstrap address and its stderr."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "ottla", "serve", *map(str, arguments)],
         stdout=subprocess.PIPE,
@@ -190,7 +190,7 @@ def test_an_interrupt_at_any_point_of_a_start_is_a_clean_stop(
     ) as process:
         assert process.stderr is not None
         assert any(sign in line for line in process.stderr)
-        # As Ctrl-C on a terminal: for this process and all that it has started.
+        # As Ctrl-C on a terminal: for the whole process group.
         os.killpg(process.pid, signal.SIGINT)
         _, stderr = process.communicate(timeout=30)
     assert (process.returncode, "Traceback" in stderr) == (code, False), stderr
@@ -198,35 +198,35 @@ def test_an_interrupt_at_any_point_of_a_start_is_a_clean_stop(
 
 
 @pytest.mark.slow
-def test_without_a_file_it_serves_this_machine_alone_with_the_data_of_the_user(tmp_path: Path) -> None:
+def test_without_a_file_the_broker_serves_localhost_with_data_in_the_users_data_folder(tmp_path: Path) -> None:
     bootstrap, _ = ready(["--port", 0], tmp_path, XDG_DATA_HOME=str(tmp_path / "share"))
     assert re.fullmatch(r"localhost:\d+", bootstrap)
     assert (tmp_path / "share" / "ottla" / ".kafka_cleanshutdown").exists()
 
 
 @pytest.mark.slow
-def test_flags_count_before_overrides_and_these_before_all_else(tmp_path: Path) -> None:
+def test_flags_come_before_overrides_then_the_environment_then_the_file(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(f"log.dirs={tmp_path / 'file'}\nnum.partitions=1\ndefault.replication.factor=1\n")
     environment = {"KAFKA_LOG_DIRS": str(tmp_path / "environment"), "KAFKA_NUM_PARTITIONS": "2"}
     overrides = [f"log.dirs={tmp_path / 'override'}", "broker.id=3"]
     options = [part for each in overrides for part in ("--override", each)]
     _, said = ready([file, *options, "--data", tmp_path / "flag", "--port", 0], tmp_path, **environment)
-    # With a file the default of what nothing names is Kafka's: no host is every address.
+    # With a file the default listener is Kafka's: every address.
     found = {"broker.id": 3, "default.replication.factor": 1, "listeners": "PLAINTEXT://:0"}
     found |= {"log.dirs": tmp_path / "flag", "num.partitions": 2}
     assert f"configured: {', '.join(f'{key}={value}' for key, value in found.items())} (" in said
     assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == ["flag"]
 
 
-def test_a_directory_that_nothing_reads_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_logged_configuration_leaves_out_an_unread_log_dir(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    tell_config(BrokerConfig.load(None, {"log.dirs": "/read"}, {}, defaults={"log.dir": "/unread"})[0], [])
+    log_config(BrokerConfig.load(None, {"log.dirs": "/read"}, {}, defaults={"log.dir": "/unread"})[0], [])
     assert caplog.messages[0] == "configured: log.dirs=/read"
 
 
 @pytest.mark.slow
-def test_start_up_tells_what_was_not_understood_and_whether_anything_is_compiled(tmp_path: Path) -> None:
+def test_start_up_logs_unknown_keys_keys_without_effect_and_the_form_of_the_hot_path(tmp_path: Path) -> None:
     with serving(tmp_path, "num.partition=3", KAFKA_NUM_NETWORK_THREADS="3") as (process, _):
         process.terminate()
         _, stderr = process.communicate(timeout=120)
@@ -236,7 +236,7 @@ def test_start_up_tells_what_was_not_understood_and_whether_anything_is_compiled
 
 
 @pytest.mark.slow
-def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_taken_port_is_refused_in_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         line = refused(tmp_path, f"listeners=PLAINTEXT://127.0.0.1:{port}")
@@ -245,7 +245,7 @@ def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_listener_that_cannot_be_is_one_line_that_names_the_key(tmp_path: Path) -> None:
+def test_an_impossible_listener_is_refused_in_one_line_that_names_the_key(tmp_path: Path) -> None:
     for value, line in {
         "PLAINTEXT://nobody.invalid:0": "the host name nobody.invalid cannot be resolved: ",
         "PLAINTEXT://192.0.2.1:0": "192.0.2.1 is no address of this machine",
@@ -257,12 +257,12 @@ def test_a_listener_that_cannot_be_is_one_line_that_names_the_key(tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("connect", ["a:b:c", "127.0.0.1:1//x"])
-def test_a_zookeeper_connect_that_cannot_be_is_one_line_that_names_the_key(tmp_path: Path, connect: str) -> None:
+def test_a_malformed_zookeeper_connect_is_refused_in_one_line_that_names_the_key(tmp_path: Path, connect: str) -> None:
     assert refused(tmp_path, f"zookeeper.connect={connect}").startswith("ottla: zookeeper.connect: ")
 
 
 @pytest.mark.slow
-def test_a_data_directory_in_use_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_data_directory_in_use_is_refused_in_one_line(tmp_path: Path) -> None:
     with serving(tmp_path):
         line = refused(tmp_path)
     assert str(tmp_path / "data") in line
@@ -270,7 +270,7 @@ def test_a_data_directory_in_use_is_one_clear_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_bad_value_is_one_clear_line_wherever_it_comes_from(tmp_path: Path) -> None:
+def test_a_bad_value_from_any_source_is_refused_in_one_line(tmp_path: Path) -> None:
     line = "ottla: Invalid value 0 for configuration num.partitions: Value must be at least 1"
     file = tmp_path / "server.properties"
     file.write_text("num.partitions=0\n")
@@ -280,13 +280,13 @@ def test_a_bad_value_is_one_clear_line_wherever_it_comes_from(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_missing_file_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_in_one_line(tmp_path: Path) -> None:
     file = tmp_path / "missing.properties"
     assert refused(tmp_path, arguments=[str(file)]) == f"ottla: {file}: No such file or directory"
 
 
 @pytest.mark.slow
-def test_a_data_directory_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_data_directory_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     place = tmp_path / "file" / "data"
     line = refused(tmp_path, f"log.dirs={place}")
@@ -294,7 +294,7 @@ def test_a_data_directory_that_cannot_be_made_is_one_clear_line(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_a_partition_in_two_directories_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_partition_in_two_directories_is_refused_in_one_line(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name / "t-0").mkdir(parents=True)
     line = refused(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
@@ -302,20 +302,20 @@ def test_a_partition_in_two_directories_is_one_clear_line(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_what_the_broker_says_can_be_had_as_json(tmp_path: Path) -> None:
+def test_the_broker_logs_json_with_the_log_format_json(tmp_path: Path) -> None:
     with serving(tmp_path, options=["--log-format", "json", "--log-level", "kafka.server=warn"]) as (process, _):
         process.terminate()
         _, stderr = process.communicate(timeout=120)
     said = [json.loads(line) for line in stderr.splitlines()]
     loggers = {each["logger"] for each in said}
-    # A machine that is busy with something else may keep the loop from running, and that is told.
+    # On a busy machine the watchdog may warn of a blocked loop.
     assert {each["level"] for each in said if each["logger"] != "ottla.watchdog"} == {"INFO"}
     assert {"kafka.controller.KafkaController", "kafka.log.LogManager", "kafka.network.DataPlaneAcceptor"} <= loggers
     assert "kafka.server.KafkaServer" not in loggers
 
 
 @pytest.mark.slow
-def test_a_stderr_that_nobody_reads_stops_no_client(tmp_path: Path) -> None:
+def test_an_unread_stderr_stops_no_client(tmp_path: Path) -> None:
     with serving(tmp_path, options=["--log-level", "kafka.request.logger=debug"]) as (process, bootstrap):
         host, port = bootstrap.split(":")
         with socket.create_connection((host, int(port)), 10) as client:
@@ -329,7 +329,7 @@ def test_a_stderr_that_nobody_reads_stops_no_client(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_blocks_a_brokers_loop_is_told_with_its_stack(tmp_path: Path) -> None:
+def test_the_watchdog_logs_the_stack_of_a_call_that_blocks_the_loop(tmp_path: Path) -> None:
     script = f"""if True:
         import os, signal, threading, time
         import trio
@@ -355,19 +355,19 @@ def test_what_blocks_a_brokers_loop_is_told_with_its_stack(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("level", ["LOUD", "kafka.server=", "kafka.server=LOUD"])
-def test_an_unknown_level_is_one_clear_line(level: str) -> None:
+def test_an_unknown_level_is_refused_in_one_line(level: str) -> None:
     result = CliRunner().invoke(main, ["serve", "--log-level", level])
     assert result.exit_code == 1
     assert result.output.startswith("ottla: --log-level takes one of TRACE, DEBUG, INFO, WARN, ERROR, FATAL, ")
     assert result.output.endswith(f"not {level!r}\n")
 
 
-def test_an_override_without_a_value_is_one_clear_line() -> None:
+def test_an_override_without_a_value_is_refused_in_one_line() -> None:
     result = CliRunner().invoke(main, ["serve", "--override", "num.partitions"])
     assert (result.exit_code, result.output) == (1, "ottla: --override takes KEY=VALUE, not 'num.partitions'\n")
 
 
-def test_verify_tells_what_is_wrong_and_mends_it_if_asked_to(tmp_path: Path) -> None:
+def test_verify_prints_defects_and_mends_them_with_repair(tmp_path: Path) -> None:
     segment = tmp_path / "orders-0" / f"{0:020d}.log"
     segment.parent.mkdir()
     segment.write_bytes(bytes(build_batch([NewRecord(value=b"v", timestamp=1)])))
@@ -382,13 +382,13 @@ def test_verify_tells_what_is_wrong_and_mends_it_if_asked_to(tmp_path: Path) -> 
     mended = runner.invoke(main, ["verify", "--repair", str(tmp_path)])
     assert (mended.exit_code, mended.stdout.splitlines()[-1]) == (
         0,
-        "1 logs with 1 batches: 2 findings, 2 of them mended",
+        "1 logs with 1 batches: 2 findings, 2 of them repaired",
     )
     sound = runner.invoke(main, ["verify", str(tmp_path)])
     assert (sound.exit_code, sound.stdout, sound.stderr) == (0, "1 logs with 1 batches: 0 findings\n", "")
 
 
-def test_verify_refuses_what_is_no_log_directory(tmp_path: Path) -> None:
+def test_verify_refuses_a_folder_that_is_no_log_directory(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["verify", str(tmp_path)])
     assert done.exit_code == 1
     assert done.stderr == f"ottla: {tmp_path} is neither a log directory nor that of a partition\n"

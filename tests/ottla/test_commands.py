@@ -1,4 +1,4 @@
-"""All commands: each says in the list what its own help says, and the list imports none of them."""
+"""All commands: the list repeats the first line of each help, and imports no command."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ LATE = main.late
 
 
 @pytest.mark.parametrize("name", LATE)
-def test_the_list_says_of_a_command_what_its_help_says(name: str) -> None:
+def test_the_list_of_commands_repeats_the_first_line_of_each_help(name: str) -> None:
     command = main.get_command(click.Context(main), name)
     assert command is not None
     assert command.name == name

@@ -1,7 +1,7 @@
-"""The container: its files are well-formed, its configuration is one that brokers take, and its steps make a broker.
+"""The container: its files are well-formed, brokers accept its configuration, and its steps make a broker.
 
 No Docker is needed: a test runs the steps of the Dockerfile one by one, with a virtual environment in the place of the
-base image's Python, and with the folders of the image under a temporary one. It leaves out what only root may do.
+base image's Python, and with the folders of the image under a temporary one. It leaves out the programs ONLY_FOR_ROOT.
 """
 
 import json
@@ -30,14 +30,14 @@ Instruction = tuple[str, str]
 
 
 def instructions() -> list[Instruction]:
-    """The instructions of the Dockerfile, with continued lines joined."""
+    """Return the instructions of the Dockerfile, with continued lines joined."""
     lines = [line for line in (ROOT / "Dockerfile").read_text().splitlines() if not line.startswith("#")]
     joined = "\n".join(lines).replace("\\\n", " ")
     return [(name, rest.strip()) for name, _, rest in (line.partition(" ") for line in joined.splitlines() if line)]
 
 
 def last(name: str) -> str:
-    """What the last instruction of this name says; it counts for the image."""
+    """Return the arguments of the last instruction of this name, because the last one counts for the image."""
     return [rest for each, rest in instructions() if each == name][-1]
 
 
@@ -52,7 +52,7 @@ def services() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def brokers() -> dict[str, dict[str, str]]:
-    """The KAFKA_* variables of the image, and of each broker that is composed of it."""
+    """Return the KAFKA_* variables of the image, and of each broker in the compose files."""
     of_image = {name: value for name, value in variables(last("ENV")).items() if name.startswith("KAFKA_")}
     composed = {name: of_image | service["environment"] for name, service in services() if "build" in service}
     return {"Dockerfile": of_image} | composed
@@ -64,7 +64,7 @@ def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_the_compose_files_are_what_their_specification_allows() -> None:
+def test_the_compose_files_follow_their_specification() -> None:
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", *COMPOSE_FILES]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -77,7 +77,7 @@ def test_a_broker_takes_its_configuration_without_a_warning(name: str) -> None:
     assert config.log_dirs == (Path("/var/lib/ottla"),)
 
 
-def test_every_published_port_is_one_that_clients_are_told() -> None:
+def test_every_published_port_is_an_advertised_port() -> None:
     published = {name: service["ports"] for name, service in services() if "ports" in service}
     assert len(published) == 4
     for name, (port,) in published.items():
@@ -106,7 +106,7 @@ class Image:
         self.left_out: set[str] = set()
 
     def place(self, text: str) -> str:
-        """A text of the Dockerfile, with the folders of the image where they are here."""
+        """Return a text of the Dockerfile with the image's folders replaced by those under `folder`."""
         return re.sub(r"(?<![\w.])/(?=(?:opt|var/lib)/)", f"{self.folder}/", text)
 
     def build(self) -> None:
@@ -118,7 +118,7 @@ class Image:
     def _env(self, rest: str) -> None:
         path = self.environment["PATH"]
         self.environment |= {name: value.replace("$PATH", path) for name, value in variables(rest).items()}
-        # A build here may use what an earlier one has fetched.
+        # A build here may use pip's cache.
         self.environment.pop("PIP_NO_CACHE_DIR", None)
 
     def _workdir(self, rest: str) -> None:
@@ -155,7 +155,7 @@ class Image:
             assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
 
     def _take_what_is_compiled(self) -> None:
-        """Save a minute where these sources are compiled already; the step then finds nothing to do."""
+        """Copy the compiled form of these sources, if it exists, because to compile takes a minute."""
         if native.is_used():
             (package,) = self.folder.glob("opt/ottla/lib/*/site-packages/ottla")
             shutil.copytree(native.FOLDER, package / native.FOLDER.relative_to(native.PACKAGE))

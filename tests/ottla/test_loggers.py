@@ -1,4 +1,4 @@
-"""What the process says about itself: the form of its lines, and that nobody waits for whoever reads them."""
+"""Log lines: their form, and that no caller waits for the reader of stderr."""
 
 import ast
 import json
@@ -55,7 +55,7 @@ def pipe() -> Iterator[tuple[BinaryIO, BinaryIO]]:
 
 
 def written(reader: BinaryIO, writer: BinaryIO) -> str:
-    """All that went into a pipe, which is closed for writing now."""
+    """Close the pipe for writing and return all that was written."""
     writer.close()
     return reader.read().decode()
 
@@ -78,7 +78,7 @@ def test_a_newline_of_a_client_begins_no_line() -> None:
     assert rf"t\n{FORGED}\r\x1b[2K\u2028\x85\ud800" in line
 
 
-def test_a_traceback_follows_and_none_of_its_lines_can_pass_for_one_of_ours() -> None:
+def test_a_traceback_follows_its_line_and_is_indented() -> None:
     lines = TextFormatter().format(record("a bug", error=raised(f"x\n{FORGED}\r{FORGED}"))).split("\n")
     assert lines[0].endswith("a bug (kafka.server.KafkaServer)")
     assert lines[1] == "\tTraceback (most recent call last):"
@@ -87,7 +87,7 @@ def test_a_traceback_follows_and_none_of_its_lines_can_pass_for_one_of_ours() ->
 
 
 @given(st.text())
-def test_what_is_printable_is_one_line_of_characters_that_print(text: str) -> None:
+def test_printable_returns_one_line_of_printable_characters(text: str) -> None:
     assert printable(text).isprintable()
 
 
@@ -123,7 +123,7 @@ def test_as_json_a_line_is_one_object_with_its_traceback_in_a_field() -> None:
     }
 
 
-async def test_as_json_a_line_names_the_task_that_speaks() -> None:
+async def test_as_json_a_line_names_the_task_that_logs() -> None:
     assert json.loads(JsonFormatter().format(record("x")))["task"] == trio.lowlevel.current_task().name
 
 
@@ -135,7 +135,7 @@ def test_lines_are_written_in_their_order(pipe: tuple[BinaryIO, BinaryIO]) -> No
     assert re.findall(r"number (\d+) ", written(*pipe)) == [str(number) for number in range(300)]
 
 
-def test_nobody_waits_for_a_reader_who_is_stuck_and_what_was_lost_is_said(
+def test_a_stuck_reader_blocks_no_caller_and_a_warning_counts_the_lost_lines(
     pipe: tuple[BinaryIO, BinaryIO], monkeypatch: pytest.MonkeyPatch, at_most: AtMost
 ) -> None:
     writer = LineWriter(pipe[1].fileno(), TextFormatter())
@@ -162,7 +162,7 @@ def test_nobody_waits_for_a_reader_who_is_stuck_and_what_was_lost_is_said(
     assert "heard again" in written(*pipe)
 
 
-def test_a_reader_who_has_gone_disturbs_nobody(pipe: tuple[BinaryIO, BinaryIO]) -> None:
+def test_a_closed_reader_breaks_no_caller(pipe: tuple[BinaryIO, BinaryIO]) -> None:
     pipe[0].close()
     writer = LineWriter(pipe[1].fileno(), TextFormatter())
     for _ in range(3):
@@ -172,7 +172,7 @@ def test_a_reader_who_has_gone_disturbs_nobody(pipe: tuple[BinaryIO, BinaryIO]) 
 
 
 class Failing(TextFormatter):
-    """Fails the first time that the thread which writes says something of its own: how many lines are lost."""
+    """Fails when the writer's thread formats its first warning of lost lines."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -185,13 +185,13 @@ class Failing(TextFormatter):
         return super().format(record)
 
 
-def test_when_writing_fails_the_next_lines_are_written_and_those_that_it_cost_are_counted(
+def test_after_a_failed_write_the_next_lines_are_written_and_the_lost_lines_counted(
     pipe: tuple[BinaryIO, BinaryIO], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loggers, "PATIENCE_SECONDS", 0.01)
     formatter = Failing()
     writer = LineWriter(pipe[1].fileno(), formatter)
-    # More than the queue holds: some are lost, which is to be said.
+    # More lines than the queue holds, so that some are lost and a warning follows.
     for _ in range(4 * loggers.MOST_WAITING // 10_000):
         writer.handle(record("x" * 10_000))
     heard = b""
@@ -199,7 +199,7 @@ def test_when_writing_fails_the_next_lines_are_written_and_those_that_it_cost_ar
         heard += os.read(pipe[0].fileno(), 1 << 20)
     assert formatter.failed.is_set()
     assert int(re.findall(rb"WARN (\d+) lines are missing", heard)[0]) > 1
-    # From here on the writer is waited for, however long it takes.
+    # From here on the test waits for the writer as long as a broker does.
     monkeypatch.undo()
     writer.handle(record("heard again"))
     writer.close()
@@ -232,7 +232,7 @@ def test_a_level_of_the_root_does_not_begin_to_log_requests(pipe: tuple[BinaryIO
     assert "said by kafka.log" not in said
 
 
-def test_every_logger_has_a_name_of_kafkas_or_says_that_it_has_none() -> None:
+def test_every_logger_has_a_name_of_kafka_or_begins_with_ottla() -> None:
     names = {}
     for path in [
         path for room in ("broker", "coordinator", "log", "wire", "zk") for path in (ROOT / room).rglob("*.py")
@@ -242,7 +242,7 @@ def test_every_logger_has_a_name_of_kafkas_or_says_that_it_has_none() -> None:
                 if isinstance(node.args[0], ast.Constant):
                     names[f"{path}:{node.lineno}"] = str(node.args[0].value)
                 else:
-                    # Those that operators name are looked up, not made, and those by which another process speaks.
+                    # Loggers that operators name, and loggers of another process's lines.
                     assert path.name in ("log_levels.py", "processes.py")
     assert len(names) > 20
     of_kafka = re.compile(r"kafka\.|org\.apache\.(kafka|zookeeper)\.|state\.change\.logger$|ottla\.")

@@ -1,4 +1,4 @@
-"""`make run`, as a newcomer uses it: it sets up no more than it needs, serves soon, and says what is wrong."""
+"""`make run`, as a newcomer uses it: it sets up only its own needs, serves soon, and prints its errors."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from tests.harness.measuring import AtMost
 
 ROOT = Path(__file__).parents[2]
 READY = re.compile(r"ottla ready bootstrap=localhost:(\d+)\n")
-# What `make test` says to the `make` that it runs is not for this one.
+# A `make` that runs these tests must not pass its own options on.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "MAKE", "MFLAGS"))}
 
 pytestmark = [
@@ -36,7 +36,7 @@ def make_run(port: int, data: Path) -> subprocess.Popen[str]:
 
 @contextmanager
 def serving(data: Path) -> Iterator[int]:
-    """The port of a broker that is interrupted in the end, as from a terminal."""
+    """Yield the port of a broker; interrupt the broker at the end, as from a terminal."""
     with make_run(0, data) as process:
         assert process.stdout is not None
         try:
@@ -48,7 +48,7 @@ def serving(data: Path) -> Iterator[int]:
             process.communicate(timeout=120)
 
 
-def test_once_set_up_it_serves_within_three_seconds_and_ends_cleanly(tmp_path: Path, at_most: AtMost) -> None:
+def test_make_run_serves_within_three_seconds_once_set_up_and_ends_cleanly(tmp_path: Path, at_most: AtMost) -> None:
     took = []
     for _ in range(3):
         began = time.perf_counter()
@@ -58,7 +58,7 @@ def test_once_set_up_it_serves_within_three_seconds_and_ends_cleanly(tmp_path: P
     at_most(min(took), 3)
 
 
-def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_taken_port_is_refused_in_one_line(tmp_path: Path) -> None:
     with serving(tmp_path / "one") as port, make_run(port, tmp_path / "other") as other:
         printed, complaints = other.communicate(timeout=120)
     assert (other.returncode, printed) == (2, "")
@@ -67,7 +67,7 @@ def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:
     assert f"localhost:{port}" in line
 
 
-def test_it_says_each_step_and_installs_neither_spark_nor_java() -> None:
+def test_make_run_prints_each_step_and_installs_neither_spark_nor_java() -> None:
     command = ["make", "--dry-run", "run", "VENV=nowhere"]
     planned = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
     assert "nowhere/bin/python -m pip" in planned

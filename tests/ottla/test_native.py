@@ -1,4 +1,4 @@
-"""The compiled form of the hot path: it runs where it fits, and plain Python runs where it does not."""
+"""The compiled form of the hot path: it runs if it fits the sources; otherwise plain Python runs."""
 
 import fcntl
 import os
@@ -14,16 +14,16 @@ from ottla import native
 from ottla.build_native import build
 
 COMPILED = """
-broker.fetch.responses broker.fetch.sessions
-broker.groups.group_requests broker.groups.offsets_log
+broker.fetch.long_poll broker.fetch.responses broker.fetch.sessions
+broker.groups.group_requests broker.groups.internal_topic_log broker.groups.loader
 broker.handlers.fetch broker.handlers.offset_commit broker.handlers.produce
 broker.loop.deferred broker.loop.turn
 broker.net.buffers broker.net.connection broker.net.outbox broker.net.reply broker.net.session broker.net.transport
 broker.replicas.hosted broker.replicas.in_sync broker.replicas.manager broker.replicas.partition
 broker.replicas.reads broker.replicas.waits broker.replicas.watchers
 broker.requests.dispatch
-coordinator.effects coordinator.group coordinator.group_shard coordinator.offsets coordinator.runtime
-coordinator.timers
+coordinator.effects coordinator.group coordinator.group_coordinator coordinator.group_shard coordinator.offsets
+coordinator.runtime coordinator.timers
 log.append log.append_info
 log.compaction.cleaned_transactions log.compaction.cleaner log.compaction.offset_map
 log.flushing log.log
@@ -40,7 +40,7 @@ WHAT_RUNS = "import sys, ottla.log.segments.segment as s; sys.stdout.write(s.__f
 
 
 def copy_of_the_package(folder: Path) -> Path:
-    """What an installed package is: the rooms in it are folders."""
+    """Return a copy of the package as pip installs it: with folders in place of the links to rooms."""
     ignored = shutil.ignore_patterns("__pycache__", "_native")
     shutil.copytree(native.PACKAGE, folder / "ottla", ignore=ignored)
     return folder / "ottla"
@@ -60,7 +60,7 @@ def what_runs(package: Path, **environment: str) -> str:
     return Path(done.stdout).suffix
 
 
-def test_every_module_is_there_and_every_room_is_named() -> None:
+def test_every_module_exists_and_the_list_is_sorted() -> None:
     assert all(native.source(module).is_file() for module in native.MODULES)
     assert sorted(native.MODULES) == list(native.MODULES)
 
@@ -69,7 +69,7 @@ def test_these_modules_are_compiled() -> None:
     assert set(native.MODULES) == set(COMPILED.split())
 
 
-def test_a_module_is_in_the_form_that_this_process_is_said_to_run() -> None:
+def test_a_module_has_the_form_that_is_used_returns() -> None:
     from ottla.log.segments import segment
 
     assert Path(segment.__file__).suffix == (".so" if native.is_used() else ".py")
@@ -83,7 +83,7 @@ def test_tests_of_processes_run_the_compiled_form() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_what_is_compiled_runs_until_its_source_changes(tmp_path: Path) -> None:
+def test_the_compiled_form_runs_until_a_source_changes(tmp_path: Path) -> None:
     require("cc")
     package = copy_of_the_package(tmp_path)
     assert what_runs(package) == ".py"
@@ -102,7 +102,7 @@ def test_what_is_compiled_runs_until_its_source_changes(tmp_path: Path) -> None:
     assert what_runs(package) == ".py"
 
 
-def test_what_another_python_compiled_is_passed_over(tmp_path: Path) -> None:
+def test_the_compiled_form_of_another_python_is_ignored(tmp_path: Path) -> None:
     package = copy_of_the_package(tmp_path)
     (package / native.FOLDER.relative_to(native.PACKAGE) / native.digest()).mkdir(parents=True)
     another = "import importlib.machinery as m; m.EXTENSION_SUFFIXES.insert(0, '.another-python.so')"
@@ -110,9 +110,9 @@ def test_what_another_python_compiled_is_passed_over(tmp_path: Path) -> None:
     assert [run(package, "-c", code).stdout for code in (ask, f"{another}; {ask}")] == ["True", "False"]
 
 
-def test_a_build_in_the_background_lets_its_caller_go_on(tmp_path: Path) -> None:
+def test_a_background_build_returns_at_once(tmp_path: Path) -> None:
     package = copy_of_the_package(tmp_path)
-    # What cannot be compiled ends the build as soon as it has begun. It begins when no other build holds the package.
+    # A syntax error ends the build at once. The build begins when no other build holds the package.
     (package / "log" / "segments" / "segment.py").write_text("class Segment(:\n")
     another_build = os.open(package, os.O_RDONLY)
     fcntl.flock(another_build, fcntl.LOCK_EX)
@@ -127,16 +127,16 @@ def test_a_build_in_the_background_lets_its_caller_go_on(tmp_path: Path) -> None
     assert said[-1].startswith("nothing is compiled, plain Python runs: ")
 
 
-def test_without_a_c_compiler_none_is_started_in_the_background(tmp_path: Path) -> None:
+def test_without_a_c_compiler_no_background_build_starts(tmp_path: Path) -> None:
     done = run(copy_of_the_package(tmp_path), "-m", "ottla.build_native", "--background", CC="no-such-compiler")
     assert done.returncode == 0
     assert done.stderr == "there is no C compiler: the broker runs in plain Python, slower\n"
 
 
-def test_without_a_compiler_the_build_says_so_in_one_line_and_breaks_nothing(tmp_path: Path) -> None:
+def test_a_failed_build_prints_one_line_and_leaves_nothing_behind(tmp_path: Path) -> None:
     package = copy_of_the_package(tmp_path)
     command = "-m", "ottla.build_native"
-    # A module that cannot be compiled fails as soon as a compiler that is missing, and sooner.
+    # A syntax error fails as a missing compiler does, and sooner.
     (package / "log" / "segments" / "segment.py").write_text("class Segment(:\n")
     done = run(package, *command, "--if-possible")
     assert (done.returncode, done.stdout) == (0, "")

@@ -33,7 +33,7 @@ def modules(room: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the source distribution, and the wheel that was built of it alone."""
+    """Return a folder with the source distribution, and the wheel that was built of it alone."""
     folder = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder)
     run("tar", "-xzf", next(folder.glob("*.tar.gz")), cwd=folder)
@@ -56,7 +56,7 @@ def test_the_wheel_holds_every_room_whole_and_no_native_code(built: Path) -> Non
     }
 
 
-def test_what_the_documents_link_to_is_in_the_source_distribution(built: Path) -> None:
+def test_the_source_distribution_holds_every_linked_file(built: Path) -> None:
     source = next(path for path in built.iterdir() if path.is_dir())
     documents = [source / "README.md", source / "CONTRIBUTING.md", *source.glob("docs/**/*.md")]
     links = [
@@ -70,12 +70,12 @@ def test_what_the_documents_link_to_is_in_the_source_distribution(built: Path) -
 
 @pytest.fixture(scope="module")
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment in which the wheel was installed, and beside it only what this one has."""
+    """Return the programs' folder of an environment with the wheel and the dependencies of this environment."""
     environment = tmp_path_factory.mktemp("environment")
     run(sys.executable, "-m", "venv", "--without-pip", environment)
     pip = (sys.executable, "-m", "pip", "--python", environment / "bin" / "python")
     run(*pip, "install", "--quiet", "--no-index", "--no-deps", next(built.glob("*.whl")))
-    # What lies in a folder of a .pth file comes after the environment's own packages: its ottla is the wheel's.
+    # The folder of a .pth file comes after the environment's own packages: `ottla` is the wheel's.
     (packages,) = environment.glob("lib/*/site-packages")
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     return environment / "bin"
@@ -104,7 +104,7 @@ def test_the_wheel_serves_as_the_readme_says(installed: Path, tmp_path: Path) ->
             _, said = broker.communicate(timeout=60)
     assert broker.returncode == 0
     assert (tmp_path / "ottla" / "meta.properties").exists()
-    # Where nothing is compiled it says what to install, by the name that the package has for it.
+    # The line of the plain form names the extra to install.
     assert "pip install 'ottla[native]' && python -m ottla.build_native" in said
 
 
@@ -113,7 +113,7 @@ def test_the_wheel_brings_the_examples(installed: Path, tmp_path: Path) -> None:
     assert (tmp_path / "examples" / "orders" / "2026-01.csv").exists()
 
 
-def test_the_extra_for_the_hot_path_holds_what_compiles_it(built: Path) -> None:
+def test_the_extra_native_holds_the_packages_of_the_compiler(built: Path) -> None:
     with zipfile.ZipFile(next(built.glob("*.whl"))) as archive:
         (metadata,) = [archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA")]
     assert re.findall(r"^Requires-Dist: ([\w-]+); extra == 'native'$", metadata, re.MULTILINE) == [

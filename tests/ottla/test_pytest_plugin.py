@@ -1,4 +1,4 @@
-"""The pytest fixtures, as any project gets them that has Ottla installed."""
+"""The pytest fixtures, as in any project with Ottla installed."""
 
 import os
 import re
@@ -19,7 +19,7 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.sta
 
 
 def partitions(bootstrap: str, topic: str) -> list[int]:
-    """How many replicas each partition of a topic has, as the broker that made it says; none if there is no topic."""
+    """Return the number of replicas of each partition of a topic; an empty list if the topic does not exist."""
     wanted = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     found: list[int] = []
     for address in bootstrap.split(","):
@@ -31,7 +31,7 @@ def partitions(bootstrap: str, topic: str) -> list[int]:
 
 
 def run_pytest(folder: Path, *options: str, **files: str) -> tuple[int, str]:
-    """What comes of the tests of a project with these Python files, and what is printed."""
+    """Run pytest on a project with these Python files; return its exit code and output."""
     for name, text in files.items():
         (folder / f"{name}.py").write_text(text)
     command = [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:trio", *options]
@@ -86,7 +86,7 @@ def test_a_fixture_of_the_project_configures_broker_and_cluster(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_what_is_wrong_with_the_settings_is_one_line(tmp_path: Path) -> None:
+def test_a_wrong_setting_is_refused_in_one_line(tmp_path: Path) -> None:
     test = "def test_it(kafka_broker): pass"
     code, printed = run_pytest(tmp_path, "-o", "ottla_settings=num.partitions", test_it=test)
     assert (code, printed.strip()) == (4, "ERROR: ottla_settings takes KEY=VALUE lines, not 'num.partitions'")

@@ -1,4 +1,4 @@
-"""`make versions`: every Python that this machine has is one that the fast tests run on."""
+"""`make versions`: the fast tests run on every Python of this machine."""
 
 import os
 import re
@@ -20,7 +20,7 @@ def program(path: Path, script: str) -> None:
 
 
 def planned(folder: Path, target: str) -> str:
-    """What make would run, with the programs of `folder` before all others."""
+    """Return the commands that make would run, with the programs of `folder` first on the PATH."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     environment = inherited | {"PATH": f"{folder}:{os.defpath}"}
     command = ["make", "--dry-run", "--no-print-directory", target]
@@ -43,7 +43,7 @@ def test_the_fast_tests_run_on_every_python_of_the_path_and_of_pyenv(tmp_path: P
     assert f"The fast tests pass on Python {' '.join(name.removeprefix('.venv-') for name in tested)}." in plan
 
 
-def test_where_no_python_is_new_enough_nothing_is_said_to_pass(tmp_path: Path) -> None:
+def test_make_versions_fails_if_no_python_is_new_enough(tmp_path: Path) -> None:
     for minor in range(11, 31):
         program(tmp_path / f"python3.{minor}", "exit 1")
     program(tmp_path / "pyenv", "exit 1")
@@ -51,6 +51,6 @@ def test_where_no_python_is_new_enough_nothing_is_said_to_pass(tmp_path: Path) -
         planned(tmp_path, "versions")
 
 
-def test_a_soak_runs_them_too(tmp_path: Path) -> None:
+def test_make_soak_runs_make_versions_too(tmp_path: Path) -> None:
     program(tmp_path / "python3.27", "exit 0")
     assert ".venv-3.27/bin/python -m pytest " in planned(tmp_path, "soak")

@@ -1,1 +1,1 @@
-"""Hosts, disks, raw sockets and watches that several rooms of tests use."""
+"""Hosts, disks, raw sockets and watches for several rooms of tests."""

@@ -1,6 +1,6 @@
-"""File systems of a test's own: one whose power can be cut, one that is full.
+"""File systems for tests: one with a power cut, one that is full.
 
-Counterpart: none; Kafka's system tests kill processes only.
+Counterpart in Kafka: none, because Kafka's system tests only kill processes.
 """
 
 import fcntl
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-# EXT4_IOC_SHUTDOWN, and what it is to do: nothing that is still in memory reaches the disk, not even its journal.
+# EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH: nothing in memory reaches the disk, not even the journal.
 _SHUTDOWN = 0x8004587D
 _NO_LOG_FLUSH = 2
 _SUDO = () if os.getuid() == 0 else ("sudo", "-n")
@@ -23,7 +23,7 @@ class Disk:
     """An ext4 file system in a file, mounted at `path`."""
 
     def __init__(self, folder: Path, size_mib: int) -> None:
-        """OSError or CalledProcessError where the machine does not allow that."""
+        """OSError or CalledProcessError if the machine does not allow mounts."""
         self.path = folder / "disk"
         self._image = folder / "disk.0.ext4"
         self._cuts = 0
@@ -37,13 +37,13 @@ class Disk:
         _run("mount", "-o", "loop", str(self._image), str(self.path))
 
     def unmount(self) -> None:
-        """Let go of it. Where a process holds on to it, here or in another namespace, it goes when that one ends."""
+        """Unmount it. If a process still uses it, the kernel unmounts it when the process ends."""
         if self.path.is_mount():
             _run("umount", "--lazy", str(self.path))
 
     def power_on(self) -> None:
-        """Mount what the power cut left."""
-        # A copy: of the file itself, whoever still holds the old mount would give us that one again.
+        """Mount the file system as the power cut left it."""
+        # Mount a copy, because while a process holds the old mount, the kernel would return the old mount.
         self._cuts += 1
         left, self._image = self._image, self._image.with_name(f"disk.{self._cuts}.ext4")
         _run("cp", "--sparse=always", str(left), str(self._image))
@@ -52,7 +52,7 @@ class Disk:
         self._mount()
 
     def cut_power(self) -> None:
-        """From now on no write reaches it."""
+        """Cut the power: no later write reaches the disk."""
         root = os.open(self.path, os.O_RDONLY)
         try:
             fcntl.ioctl(root, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
@@ -62,7 +62,7 @@ class Disk:
 
 @contextmanager
 def disk(folder: Path, size_mib: int) -> Iterator[Disk]:
-    """A new one. Skips the test where the machine does not allow that."""
+    """Return a new disk; skip the test if the machine does not allow mounts."""
     try:
         made = Disk(folder, size_mib)
     except (OSError, subprocess.CalledProcessError) as error:
@@ -76,7 +76,7 @@ def disk(folder: Path, size_mib: int) -> Iterator[Disk]:
 
 @contextmanager
 def small_disk(folder: Path, size: int) -> Iterator[Path]:
-    """A file system in memory, of so many bytes. Skips the test where the machine does not allow that."""
+    """Return a file system in memory of `size` bytes; skip the test if the machine does not allow mounts."""
     path = folder / "disk"
     path.mkdir()
     command = [*_SUDO, "mount", "-t", "tmpfs", "-o", f"size={size},mode=0777", "none", str(path)]
@@ -90,9 +90,9 @@ def small_disk(folder: Path, size: int) -> Iterator[Path]:
 
 
 def fill(disk: Path, leave: int) -> Path:
-    """Take all room but so many bytes; return the file that takes it."""
+    """Fill the disk but for `leave` bytes; return the file that fills it."""
     ballast = disk / "ballast"
-    with ballast.open("wb") as file, suppress(OSError):  # others take room meanwhile
+    with ballast.open("wb") as file, suppress(OSError):  # other processes may fill it meanwhile
         while True:
             room = os.statvfs(disk)
             free = room.f_bavail * room.f_frsize - leave

@@ -1,10 +1,10 @@
-"""Hosts of their own on one machine: network namespaces, and a router between them that drops what it is told to drop.
+"""Several hosts on one machine: network namespaces, and a router between them that can drop packets.
 
-Owns the namespaces from their making to their removal, also of runs that died. Must not know what the tests are about.
-Needs iproute2 and the right to make namespaces: root, or sudo that asks nothing.
+Owns the namespaces from creation to removal, also of runs that died. Must not know the tests.
+Needs iproute2 and the right to create namespaces: root, or sudo without a password.
 
-Each host has one wire, to the router; this process has one too, and reaches every host always. What goes from one host
-to another is dropped by a rule of the router, so that neither of the two is told: a packet that is lost, nothing else.
+Each host has one wire to the router; so has this process, which always reaches every host. A rule of the router drops
+packets between two hosts, and neither host gets an error.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from compat_tests.support.brokers import Ottla
 from compat_tests.support.jars import lack, require
 from compat_tests.support.zookeeper import ZooKeeper
 
-# Set aside for tests of networks (RFC 2544): nobody has an address there. Each network takes one of 256 parts.
+# Reserved for tests of networks (RFC 2544). Each network takes one of 256 parts.
 ADDRESSES = "198.18"
 ROUTER = 254
 OURSELVES = 253
@@ -52,26 +52,26 @@ class Host:
         self.address = address
 
     def command(self, command: Iterable[str]) -> list[str]:
-        """Return the command line that runs a command here, as the user who runs this."""
+        """Return the command line that runs a command on this host, as the current user."""
         entered = [*_sudo(), require("ip"), "netns", "exec", self.namespace]
         if os.geteuid() != 0:
             entered += [require("setpriv"), f"--reuid={os.getuid()}", f"--regid={os.getgid()}", "--clear-groups"]
         return [*entered, *command]
 
     def signal(self, number: signal.Signals) -> None:
-        """Signal every process here."""
+        """Signal every process on this host."""
         for pid in ip("netns", "pids", self.namespace).split():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), number)
 
     def remove(self) -> None:
-        """Kill what runs here, and forget the namespace."""
+        """Kill all processes on this host, and delete the namespace."""
         self.signal(signal.SIGKILL)
         ip("netns", "delete", self.namespace)
 
 
 class Network:
-    """Hosts that reach each other, until a link is cut; for as long as a `with` block lasts."""
+    """Hosts that reach each other until a link is cut. They exist within a `with` block."""
 
     _numbers = itertools.count()
 
@@ -111,7 +111,7 @@ class Network:
         return ["-n", self._router.namespace, "link", "add", f"to-{name}", "type", "veth"]
 
     def _take_addresses(self) -> str:
-        """Wire this process to the router; the name of the wire's end says which addresses are taken."""
+        """Wire this process to the router; the name of the interface reserves the addresses."""
         for number in random.sample(range(256), 256):
             with contextlib.suppress(OSError):
                 ip(*self._wire("us"), "peer", "name", f"ottla{number}", "netns", str(os.getpid()))
@@ -121,7 +121,7 @@ class Network:
         raise OSError("no addresses are free")
 
     def _join(self, namespace: list[str], end: str, name: str, net: str, number: int) -> None:
-        """Give the two ends of a wire their addresses: this one's, and the router's."""
+        """Give both ends of a wire their addresses."""
         router = ["-n", self._router.namespace]
         ip(*router, "address", "add", f"{net}.{ROUTER}", "peer", f"{net}.{number}", "dev", f"to-{name}")
         ip(*router, "link", "set", f"to-{name}", "up")
@@ -130,30 +130,30 @@ class Network:
         ip(*namespace, "route", "add", f"{net}.0/24", "via", f"{net}.{ROUTER}")
 
     def cut(self, links: Iterable[Link]) -> None:
-        """Drop all that goes from the first to the second host of each pair; the other way is another pair."""
+        """Drop all packets from the first to the second host of each pair. The reverse way is another pair."""
         for source, target in links:
             rule = f"iif to-{source} to {self.hosts[target].address} blackhole"
             ip("-n", self._router.namespace, "rule", "add", *rule.split())
             self._rules.append(rule)
 
     def heal(self) -> None:
-        """Drop nothing any more."""
+        """Drop no packets any more."""
         while self._rules:
             ip("-n", self._router.namespace, "rule", "delete", *self._rules.pop().split())
 
 
 def remove_leftovers() -> None:
-    """Remove the networks of runs that are no more."""
+    """Remove the networks of runs that have ended."""
     for line in ip("netns", "list").splitlines():
         found = NAMES.match(line)
         if found is not None and not Path(f"/proc/{found[1]}").exists():
-            # Another run may be at it too.
+            # Another run may remove them at the same time.
             with contextlib.suppress(OSError):
                 Host(found[0], "").remove()
 
 
 class _Hosted:
-    """A server on a host. Signals go to all that runs there: what was started here may only be what entered it."""
+    """A server on a host. Signals go to all processes on the host, because `process` may only be its wrapper."""
 
     process: subprocess.Popen[bytes]
     _host: Host
@@ -197,9 +197,9 @@ class HostedZooKeeper(_Hosted, ZooKeeper):
         return self._host.command(super().command(properties))
 
     def pause(self) -> None:
-        """Stop the process where it stands."""
+        """Suspend the process."""
         self.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Resume the process."""
         self.signal(signal.SIGCONT)

@@ -1,4 +1,4 @@
-"""A client for tests that says exactly what it is told to: frames over a socket, good or bad."""
+"""A client for tests that sends any frames over a socket, good or bad."""
 
 import socket
 from types import TracebackType
@@ -24,15 +24,15 @@ class RawClient:
         self.socket.close()
 
     def send(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send bytes unchanged."""
         self.socket.sendall(data)
 
     def send_frame(self, frame: bytes) -> None:
-        """Send bytes behind a size that is true."""
+        """Send bytes behind their size."""
         self.send(len(frame).to_bytes(4, "big") + frame)
 
     def frame(self) -> bytes | None:
-        """Return the next reply without its size, or None when the broker has closed the connection."""
+        """Return the next reply without its size, None if the broker has closed the connection."""
         size = self._exactly(4)
         return None if size is None else self._exactly(int.from_bytes(size, "big"))
 
@@ -42,13 +42,13 @@ class RawClient:
         self.send(encode_request(version, self.correlation_id, client_id, request))
         reply = self.frame()
         if reply is None:
-            raise ConnectionError("closed instead of an answer")
+            raise ConnectionError("the broker closed the connection without a response")
         correlation_id, response = decode_response(memoryview(reply), type(request), version)
         assert correlation_id == self.correlation_id
         return response
 
     def is_closed(self) -> bool:
-        """Say whether the broker has closed the connection without a word."""
+        """Return whether the broker closes the connection without a reply."""
         return self._exactly(1) is None
 
     def _exactly(self, count: int) -> bytes | None:

@@ -1,7 +1,7 @@
-"""Watches a broker under attack: what memory it takes, and how long an honest client waits for an answer.
+"""A watch of a broker under attack: its memory, and how long an honest client waits for a response.
 
-The honest client is a process of its own, so that an attack's work in this one does not count as a stall. Neither does
-the time for which the kernel kept the client or the broker's loop from running: the machine may have other work.
+The honest client is a process of its own, so that the attack in this process does not count as a stall. Time without
+a processor does not count either, because the machine may have other work.
 """
 
 import subprocess
@@ -44,7 +44,7 @@ print(count, longest, stall)
 
 
 class Watch:
-    """From the beginning to the end of a `with` block: `peak_growth` in bytes, waits and stalls in seconds."""
+    """Watches during a `with` block: `peak_growth` in bytes, waits and stalls in seconds."""
 
     def __init__(self, bootstrap: str, pid: int) -> None:
         self.peak_growth = 0
@@ -66,7 +66,7 @@ class Watch:
         assert self._canary.stdout is not None
         assert self._canary.stdout.readline() == "singing\n"
         self._before = self._status("VmRSS")
-        # Sets the peak back to what is resident now.
+        # Resets the peak to the resident size.
         (self._process / "clear_refs").write_text("5")
         return self
 
@@ -85,7 +85,7 @@ class Watch:
         )
 
     def _status(self, field: str) -> int:
-        """A size out of the process' status, in bytes."""
+        """Return a size from the status of the process, in bytes."""
         for line in (self._process / "status").read_text().splitlines():
             if line.startswith(field + ":"):
                 return int(line.split()[1]) * 1024

@@ -44,7 +44,7 @@ def cluster(**given: Any) -> ClusterMetadata:
 
 
 @given(CLUSTERS)
-def test_a_document_says_all(metadata: ClusterMetadata) -> None:
+def test_a_document_holds_all_metadata(metadata: ClusterMetadata) -> None:
     assert ClusterMetadata.decode(metadata.encode()) == metadata
 
 
@@ -86,14 +86,14 @@ def broken(path: str, value: Any) -> bytes:
         broken("brokers/one", {"configs": {}}),
     ],
 )
-def test_what_is_no_document_is_refused(data: bytes) -> None:
+def test_a_malformed_document_is_refused(data: bytes) -> None:
     with pytest.raises(MetadataError):
         ClusterMetadata.decode(data)
 
 
-def test_a_name_that_no_topic_has_is_refused() -> None:
+def test_an_illegal_topic_name_is_refused() -> None:
     for name in ("", "..", "a/b", "x" * 250):
-        with pytest.raises(MetadataError, match="no topic has such a name"):
+        with pytest.raises(MetadataError, match="not a legal topic name"):
             ClusterMetadata.decode(cluster(topics={name: topic()}).encode())
 
 
@@ -103,17 +103,17 @@ def test_a_name_that_no_topic_has_is_refused() -> None:
         (cluster(), None, True),
         (cluster(topics={"new": topic()}), None, True),
         (cluster(topics={"t": topic(configs=None)}), None, True),
-        (cluster(topics={"t": topic(count=2)}), "topic t is there with other replicas", True),
-        (cluster(topics={"t": topic((2,))}), "topic t is there with other replicas", True),
-        (cluster(topics={"t": topic(configs={"a": "secret"})}), "topic t is there with other configs: a", True),
-        (cluster(broker_configs={"1": {}}), "broker 1 is there with other configs: b", True),
+        (cluster(topics={"t": topic(count=2)}), "topic t exists with other replicas", True),
+        (cluster(topics={"t": topic((2,))}), "topic t exists with other replicas", True),
+        (cluster(topics={"t": topic(configs={"a": "secret"})}), "topic t exists with other configs: a", True),
+        (cluster(broker_configs={"1": {}}), "broker 1 exists with other configs: b", True),
         (cluster(broker_configs={"2": {}}), None, True),
-        (cluster(topics={"t": topic(topic_id=b"1" * 16)}), "topic t is there with the id AAAA.*, not MTEx.*", False),
-        (cluster(topics={"t": topic(topic_id=None)}), "topic t is there with the id AAAA.*, not None", False),
-        (cluster(topics={"wide": topic()}), "topic wide is there with 2 partitions, not 1", False),
+        (cluster(topics={"t": topic(topic_id=b"1" * 16)}), "topic t exists with the id AAAA.*, not MTEx.*", False),
+        (cluster(topics={"t": topic(topic_id=None)}), "topic t exists with the id AAAA.*, not None", False),
+        (cluster(topics={"wide": topic()}), "topic wide exists with 2 partitions, not 1", False),
     ],
 )
-def test_what_differs_is_refused_unless_it_may_be_overwritten(
+def test_conflicts_are_refused_unless_they_may_be_overwritten(
     wanted: ClusterMetadata, fault: str | None, can_be_overwritten: bool
 ) -> None:
     existing = cluster(topics={"t": topic(), "wide": topic(count=2)}, broker_configs={"1": {"b": "c"}})

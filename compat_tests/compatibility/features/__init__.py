@@ -1,1 +1,1 @@
-"""The rows of the page, by sections: a scenario each, written once for all clients."""
+"""The rows of the page by sections: one scenario each, written once for all clients."""

@@ -64,7 +64,7 @@ def replace_configs(trial: Trial) -> None:
 
 
 def with_group(trial: Trial) -> None:
-    """Leave a group without members that has committed an offset."""
+    """Create a group without members but with a committed offset."""
     trial.create_topic()
     trial.commit(3)
 
@@ -163,7 +163,7 @@ def scram_users(mechanism: str, trial: Trial) -> None:
 
 
 ROWS = [
-    Feature("create a topic; refused where it exists", create_topic),
+    Feature("create a topic; refused if it exists", create_topic),
     Feature("list topics", list_topics),
     Feature("describe a topic", describe_topic),
     Feature("delete a topic", delete_topic),

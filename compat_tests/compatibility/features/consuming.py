@@ -1,4 +1,4 @@
-"""Rows about reading without a group: from where, and up to where."""
+"""Rows about reading without a group: its start and its end."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ def filled(trial: Trial) -> None:
 
 
 def filled_by_time(trial: Trial) -> None:
-    """Create the topic with five records, a second apart, which not every client can write."""
+    """Create the topic with five records, a second apart. The observer writes them, because not every client can."""
     trial.create_topic()
     trial.write_at({NOON + 1000 * number: str(number) for number in range(5)})
 
 
 def read_from(start: Any, wanted: list[str]) -> Any:
-    """Return the scenario of a start."""
+    """Return the scenario of reading from `start`."""
 
     def scenario(trial: Trial) -> None:
         (filled_by_time if "time" in start else filled)(trial)
@@ -60,5 +60,5 @@ ROWS = [
     Feature("partitions chosen by the producer and the consumer", many_partitions),
     Feature("offsets: earliest, latest", offsets),
     Feature("offsets: by time", offset_by_time),
-    Feature("read_committed, where nothing is transactional", read_committed),
+    Feature("read_committed without transactions", read_committed),
 ]

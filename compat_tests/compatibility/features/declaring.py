@@ -12,6 +12,6 @@ class Feature(NamedTuple):
     name: str
     scenario: Callable[[Trial], None]
     setting: str = "plain"
-    """Which broker it needs."""
+    """The setting of its broker."""
     unsupported: str = ""
-    """The words of docs/unsupported.md by which Ottla does not have it."""
+    """The words of docs/unsupported.md for a feature that Ottla does not support."""

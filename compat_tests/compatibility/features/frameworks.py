@@ -1,4 +1,4 @@
-"""Rows about programs of Apache Kafka's beside the broker; their clients are the releases of these programs."""
+"""Rows about other programs of Apache Kafka; the columns are the releases of these programs."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ from compat_tests.support.zookeeper import free_port
 
 # These programs start several times in a scenario, and wait for groups and for another cluster.
 PATIENCE_S = 90
-# Longer ago than records with the times of scenarios were written.
+# Longer than the age of records with the times of scenarios.
 RETENTION = "1234567890123"
 FILE = "org.apache.kafka.connect.file.FileStream"
 LINES = ("one", "two", "three")
@@ -33,7 +33,7 @@ TEXT = "org.apache.kafka.connect.storage.StringConverter"
 
 
 def in_folder(scenario: Callable[..., None]) -> Callable[..., None]:
-    """Return a scenario that has a folder of its own."""
+    """Return a scenario with a folder of its own."""
 
     @wraps(scenario)
     def run(trial: Trial, **more: str) -> None:
@@ -73,7 +73,7 @@ def sink(trial: Trial, folder: Path) -> dict[str, object]:
 
 
 def written(folder: Path) -> list[str]:
-    """Return the lines of the file that the sink writes."""
+    """Return the lines of the sink's file."""
     path = folder / "out"
     return path.read_text().splitlines() if path.exists() else []
 
@@ -101,7 +101,7 @@ def connect_standalone(trial: Trial, folder: Path) -> None:
 
 
 class Worker:
-    """One of Connect's workers that are a group, which has its REST interface at a port."""
+    """A Connect worker in a group of workers, with its REST interface at a port."""
 
     def __init__(self, trial: Trial, folder: Path, name: str) -> None:
         self.port = free_port()
@@ -117,7 +117,7 @@ class Worker:
         self._folder, self._trial = folder, trial
 
     def running(self) -> AbstractContextManager[None]:
-        """Run it for as long as the block lasts."""
+        """Run the worker during the block."""
         return self._trial.checking(running_program(self._command, self._folder))
 
     def ask(self, path: str, body: Any = None, method: str = "GET") -> Any:
@@ -131,7 +131,7 @@ class Worker:
             return None
 
     def is_answering(self, path: str, body: Any, method: str) -> bool:
-        """Return whether its REST interface takes a request."""
+        """Whether its REST interface accepts a request."""
         return self.ask(path, body, method) is not None
 
     def tasks(self, connector: str) -> list[str]:
@@ -162,7 +162,7 @@ def connect_distributed(trial: Trial, folder: Path) -> None:
 @in_folder
 def streams(trial: Trial, folder: Path, guarantee: str = "at_least_once") -> None:
     trial.create_topic()
-    # The changelog keeps what is in the store, and a window of long ago is not.
+    # The current minute, because the changelog does not keep windows of long ago.
     minute = int(time.time()) // 60 * 60_000
     counts = f"{trial.topic}-counts"
     trial.observer.create_topic(counts, 1, {})
@@ -173,7 +173,7 @@ def streams(trial: Trial, folder: Path, guarantee: str = "at_least_once") -> Non
         "processing.guarantee": guarantee,
         "replication.factor": 1,
         "commit.interval.ms": 100,
-        # Streams does not leave its group when it ends, so that its next start waits for this.
+        # Streams does not leave its group at its end, so its next start waits for the session timeout.
         "session.timeout.ms": 6000,
         "statestore.cache.max.bytes": 0,
         "default.key.serde": "org.apache.kafka.common.serialization.Serdes$StringSerde",
@@ -185,7 +185,7 @@ def streams(trial: Trial, folder: Path, guarantee: str = "at_least_once") -> Non
         trial.write_at({minute: "v", minute + 1: "v", minute + 60_000: "v"}, key="k")
         wanted = [(f"k {minute}", "1"), (f"k {minute}", "2"), (f"k {minute + 60_000}", "1")]
         trial.wait_until(lambda: trial.observer.read(counts), wanted)
-    # Its counts are in the changelog alone.
+    # Its counts are only in the changelog.
     shutil.rmtree(folder / "state")
     with trial.checking(running_program(command, folder)):
         trial.write_at({minute + 60_001: "v"}, key="k")
@@ -196,7 +196,7 @@ def streams(trial: Trial, folder: Path, guarantee: str = "at_least_once") -> Non
 
 
 def source_alias(trial: Trial) -> str:
-    """Return MirrorMaker's name for the cluster that it reads from."""
+    """Return MirrorMaker's name for the source cluster."""
     return f"{trial.name}-source"
 
 
@@ -212,7 +212,7 @@ def mirror(trial: Trial, folder: Path, source: str, target: str) -> AbstractCont
         ],
         1,
     )
-    # MirrorMaker names its topics and groups after these.
+    # MirrorMaker's names of topics and groups contain these aliases.
     here, there = source_alias(trial), f"{trial.name}-target"
     settings = {
         **one,
@@ -258,7 +258,7 @@ def mirror_to(trial: Trial, folder: Path) -> None:
 
 
 ROWS = [
-    Feature("Connect, standalone: a file to a topic to a file, and on after a restart", connect_standalone),
+    Feature("Connect, standalone: a file to a topic to a file, continued after a restart", connect_standalone),
     Feature("Connect, distributed: the same, and one worker takes over from another", connect_distributed),
     Feature("Streams: windows are counted, and restored from the changelog", streams),
     Feature("Streams, exactly once", partial(streams, guarantee="exactly_once_v2"), unsupported=UNSUPPORTED),

@@ -1,4 +1,4 @@
-"""Rows about consumer groups: the members' partitions, and the offsets at which reading goes on."""
+"""Rows about consumer groups: the members' partitions, and the offsets at which reading continues."""
 
 from functools import partial
 from typing import Any
@@ -97,7 +97,7 @@ def pause_and_resume(trial: Trial) -> None:
     with trial.member() as one:
         trial.wait_until(one.read, positions(0))
         one.tell("pause", topic=trial.topic, partition=0)
-        # A question for both partitions that was asked before is answered by this.
+        # A fetch of both partitions that was sent before is answered with this record.
         trial.fill("other", partition=1)
         trial.wait_until(one.read, positions(0) + others)
         trial.fill("b")
@@ -110,13 +110,16 @@ def pause_and_resume(trial: Trial) -> None:
 
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 ROWS = [
-    *[Feature(f"two share, one leaves: {each}", partial(share_and_leave, strategy=each)) for each in STRATEGIES],
-    Feature("static membership: one comes back without a rebalance", static_membership),
-    Feature("offsets are committed, and reading goes on there", commit_and_resume),
-    Feature("offsets are committed from time to time", commit_by_itself),
+    *[
+        Feature(f"two members share, one leaves: {each}", partial(share_and_leave, strategy=each))
+        for each in STRATEGIES
+    ],
+    Feature("static membership: a member returns without a rebalance", static_membership),
+    Feature("reading continues at committed offsets", commit_and_resume),
+    Feature("offsets are committed automatically", commit_by_itself),
     Feature("a member seeks to the beginning", seek_to_beginning),
     Feature("a member seeks to an offset", seek_to_offset),
     Feature("a member seeks to the end", seek_to_end),
     Feature("a member pauses a partition and resumes", pause_and_resume),
-    Feature("two share, one leaves: the protocol of KIP-848", newer_protocol, unsupported=NO_KIP_848),
+    Feature("two members share, one leaves: the protocol of KIP-848", newer_protocol, unsupported=NO_KIP_848),
 ]

@@ -1,4 +1,4 @@
-"""Rows about writing records, which are then read as they were written."""
+"""Rows about writing records, which must be read as they were written."""
 
 from functools import partial
 from typing import Any
@@ -9,7 +9,7 @@ from compat_tests.compatibility.trials import Trial, expect
 NOON = 1_700_000_000_000
 MESSAGE_TOO_LARGE = 10
 LARGE = 2 * 1024 * 1024
-# More than a batch with one record takes beside its value.
+# More than the size of a batch with one record without its value.
 AROUND = 512
 HEADERS = [["trace", "1"], ["other", "ä"], ["trace", "2"]]
 
@@ -111,9 +111,9 @@ ROWS = [
     Feature("null and empty keys and values", null_and_empty),
     Feature("timestamps of the producer (CreateTime)", create_time),
     Feature("timestamps of the broker (LogAppendTime)", log_append_time),
-    Feature("a record as large as max.message.bytes lets it be", large),
-    Feature("a larger one is refused", too_large),
+    Feature("the largest record that max.message.bytes allows", large),
+    Feature("a larger record is refused", too_large),
     Feature("the idempotent producer", idempotent),
-    Feature("a topic comes into being when it is written to", auto_create),
+    Feature("writing creates a topic", auto_create),
     Feature("auto.create.topics.enable=false", no_auto_create, setting="strict"),
 ]

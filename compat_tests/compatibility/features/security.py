@@ -1,4 +1,4 @@
-"""Rows about TLS, SASL and what follows from a login."""
+"""Rows about TLS, SASL, ACLs and delegation tokens."""
 
 from functools import partial
 
@@ -53,6 +53,6 @@ CONNECTIONS = {
 ROWS = [
     *[row(name, partial(write_and_read, connection)) for name, connection in CONNECTIONS.items()],
     row("a wrong password is refused", wrong_password),
-    row("an ACL keeps a user from writing", denied),
+    row("an ACL denies a user's writes", denied),
     row("delegation tokens: create, describe", tokens),
 ]

@@ -36,6 +36,6 @@ def with_offsets(trial: Trial) -> None:
 
 ROWS = [
     Feature("a transaction is committed", committed, unsupported=UNSUPPORTED),
-    Feature("a transaction is aborted; read_committed passes over it", aborted, unsupported=UNSUPPORTED),
+    Feature("a transaction is aborted; read_committed skips it", aborted, unsupported=UNSUPPORTED),
     Feature("offsets are committed in a transaction", with_offsets, unsupported=UNSUPPORTED),
 ]

@@ -1,1 +1,1 @@
-"""Drivers of clients: programs that answer the calls of `compat_tests.compatibility.calls`, a line of JSON each."""
+"""Drivers of clients: programs that answer calls, one line of JSON each."""

@@ -1,4 +1,4 @@
-"""The driver of aiokafka: a loop in a thread of its own, where all consumers live."""
+"""The driver of aiokafka: a loop in a thread of its own runs all consumers."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ STRATEGIES = {
 
 
 def settings(connection: Connection) -> dict[str, Any]:
-    """Return a connection as aiokafka has it."""
+    """Return a connection as settings of aiokafka."""
 
     class Token(AbstractTokenProvider):  # type: ignore[misc]
         async def token(self) -> str:
@@ -154,7 +154,7 @@ async def offsets(connection: Connection, topic: str, at: str | int, partition: 
 
 
 class Member:
-    """A consumer in a group and the task that polls it."""
+    """A consumer in a group, and the task that polls it."""
 
     def __init__(self, consumer: Any) -> None:
         self.consumer = consumer
@@ -216,7 +216,7 @@ async def join(
     auto_commit: bool = False,
 ) -> None:
     if protocol != "classic":
-        raise Lacks("it speaks the classic protocol of groups alone")
+        raise Lacks("it has only the classic group protocol")
     members[member] = Member(
         aio.AIOKafkaConsumer(
             topic,
@@ -247,7 +247,7 @@ async def admin(connection: Connection) -> AsyncIterator[Any]:
 
 
 def by_admin(call: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """Return a call that is given an admin client for its connection."""
+    """Return a call with an admin client for its connection."""
 
     async def run(connection: Connection, **arguments: Any) -> Any:
         async with admin(connection) as client:

@@ -15,12 +15,12 @@ CodeOf = Callable[[Exception], int | None]
 NO_API = "it has no API for it"
 
 
-class Lacks(Exception):  # noqa: N818 - an answer, and no error
+class Lacks(Exception):  # noqa: N818 - an answer, not an error
     """The client has no API for a call, or not with these arguments."""
 
 
 def answer(calls: Calls, line: str, code_of: CodeOf) -> str:
-    """Return the line that answers a call."""
+    """Return the answer to a call, as a line."""
     request = json.loads(line)
     call = calls.get(request.pop("call"))
     try:
@@ -41,7 +41,7 @@ def serve(calls: Calls, code_of: CodeOf) -> None:
 
 
 def chosen(table: Mapping[str, Any], name: str, what: str) -> Any:
-    """Return what stands for a name; a name that is not there is something that the client lacks."""
+    """Return the value of a name. Lacks if the client does not have it."""
     if name not in table:
         raise Lacks(f"it has no {what} `{name}`")
     return table[name]
@@ -53,5 +53,5 @@ def raw(text: str | None) -> bytes | None:
 
 
 def plain(data: bytes | None) -> str | None:
-    """Return a key or value as JSON has it."""
+    """Return a key or value for JSON."""
     return None if data is None else bytes(data).decode()

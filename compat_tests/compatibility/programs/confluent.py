@@ -22,7 +22,7 @@ STRATEGIES = ("range", "roundrobin", "cooperative-sticky")
 
 
 def settings(connection: Connection) -> dict[str, Any]:
-    """Return a connection as librdkafka has it."""
+    """Return a connection as settings of librdkafka."""
     made: dict[str, Any] = {"bootstrap.servers": connection["bootstrap"]}
     names = {
         "protocol": "security.protocol",
@@ -48,7 +48,7 @@ def code_of(error: Exception) -> int | None:
 
 
 def result(futures: Any) -> Any:
-    """Return the one result of an admin call."""
+    """Return the only result of an admin call."""
     (future,) = futures.values()
     return future.result(PATIENCE_S)
 
@@ -78,7 +78,7 @@ def produce(
             "compression.type": codec,
             "message.max.bytes": MOST_BYTES,
             "message.timeout.ms": 10_000,
-            # Else what is larger than this is refused with another error.
+            # Because otherwise the client itself would refuse a larger record, with another error.
             "queue.buffering.max.kbytes": 1 << 20,
         }
     )
@@ -155,7 +155,7 @@ def fetch(
 def offsets(connection: Connection, topic: str, at: str | int, partition: int = 0) -> int:
     specs = {"earliest": rd_admin.OffsetSpec.earliest, "latest": rd_admin.OffsetSpec.latest}
     spec = specs[at]() if isinstance(at, str) else rd_admin.OffsetSpec.for_timestamp(at)
-    # A client that nobody holds ends, and its answers with it.
+    # Keep a reference, because an unreferenced client ends together with its futures.
     client = admin(connection)
     return int(result(client.list_offsets({part(topic, partition): spec})).offset)
 
@@ -200,7 +200,7 @@ def join(
         "commit": lambda: consumer.commit(asynchronous=False),
         "seek": lambda topic, partition, offset: consumer.seek(part(topic, partition, offset)),
         "seek_to_beginning": lambda: seek(rd.OFFSET_BEGINNING),
-        # What follows is to begin at this end, and at none that is looked up later.
+        # Reading must begin at the current end, not at one that is looked up later.
         "seek_to_end": lambda: [
             consumer.seek(part(each.topic, each.partition, consumer.get_watermark_offsets(each)[1]))
             for each in consumer.assignment()
@@ -343,7 +343,7 @@ ADMIN: dict[str, Callable[..., Any]] = {
 
 
 def by_admin(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a call that is given an admin client for its connection."""
+    """Return a call with an admin client for its connection."""
     return lambda connection, **arguments: call(admin(connection), **arguments)
 
 

@@ -32,7 +32,7 @@ STRATEGIES = {
 
 
 def settings(connection: Connection) -> dict[str, Any]:
-    """Return a connection as kafka-python has it."""
+    """Return a connection as settings of kafka-python."""
 
     class Token(AbstractTokenProvider):  # type: ignore[misc]
         def token(self) -> str:
@@ -157,7 +157,7 @@ def join(
     auto_commit: bool = False,
 ) -> Member:
     if protocol != "classic":
-        raise Lacks("it speaks the classic protocol of groups alone")
+        raise Lacks("it has only the classic group protocol")
     made = {
         **settings(connection),
         "group_id": group,
@@ -206,7 +206,7 @@ def admin(connection: Connection) -> Iterator[Any]:
 
 
 def by_admin(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a call that is given an admin client for its connection."""
+    """Return a call with an admin client for its connection."""
 
     def run(connection: Connection, **arguments: Any) -> Any:
         with admin(connection) as client:
@@ -216,7 +216,7 @@ def by_admin(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def raised(results: Any) -> None:
-    """Raise the first error among classes of them."""
+    """Raise the first error among error classes."""
     for each in results:
         if each is not None and each.errno:
             raise each()
@@ -256,7 +256,7 @@ def reset_group_offsets(client: Any, group: str, topic: str) -> None:
 
 
 def replace_configs(client: Any, topic: str, configs: dict[str, str]) -> NoReturn:
-    raise Lacks("it sends along what was changed before")
+    raise Lacks("its request also has earlier changes")
 
 
 def alter_group_offsets(client: Any, group: str, topic: str, partition: int, offset: int) -> None:

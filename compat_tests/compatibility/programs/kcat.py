@@ -1,4 +1,4 @@
-"""The driver of kcat, a command line: each call is one of its processes, a member of a group one that stays."""
+"""The driver of kcat, a command: each call is a process, and a member of a group a process that keeps running."""
 
 import json
 import re
@@ -14,12 +14,12 @@ Connection = dict[str, Any]
 MOST_BYTES = 1 << 25
 PATIENCE_S = 20
 STRATEGIES = ("range", "roundrobin", "cooperative-sticky")
-# Between key and value, and after a record: what no text of a scenario has.
+# The separators after a key and after a record, which are in no text of a scenario.
 KEY, END = "\x1f", "\x1e"
 
 
 def options(connection: Connection, **more: Any) -> list[str]:
-    """Return a connection and settings of librdkafka as kcat has them."""
+    """Return a connection and settings of librdkafka as options of kcat."""
     names = {
         "protocol": "security.protocol",
         "ca": "ssl.ca.location",
@@ -28,14 +28,14 @@ def options(connection: Connection, **more: Any) -> list[str]:
         "password": "sasl.password",
     }
     if "token" in connection:
-        raise Lacks("it takes no token from its user")
+        raise Lacks("it cannot be given a token")
     given = {names[key]: value for key, value in connection.items() if key in names}
     made = {**given, **{key.replace("_", "."): value for key, value in more.items()}}
     return ["-b", connection["bootstrap"], *(word for key, value in made.items() for word in ("-X", f"{key}={value}"))]
 
 
 def kcat(*arguments: str, stdin: str | None = None) -> str:
-    """Return what a process of kcat prints."""
+    """Return the output of a kcat process."""
     done = subprocess.run(["kcat", *arguments], input=stdin, capture_output=True, text=True, timeout=PATIENCE_S)
     if done.returncode:
         lines = done.stderr.splitlines()
@@ -53,15 +53,15 @@ def produce(
     transaction: dict[str, Any] | None = None,
 ) -> None:
     if transaction and (transaction["end"] == "abort" or "offsets" in transaction):
-        raise Lacks("it commits records at the end of its input, and aborts by a signal alone")
+        raise Lacks("it commits a transaction at the end of its input, and aborts only by a signal")
     if any("timestamp" in each for each in records):
-        raise Lacks("it writes no timestamps of its user")
+        raise Lacks("it cannot set timestamps")
     settings = {"message_timeout_ms": 10_000, "message_max_bytes": MOST_BYTES, "compression_codec": codec}
     if transaction:
         settings["transactional_id"] = transaction["id"]
     else:
         settings |= {"enable_idempotence": "true"} if idempotent else {"acks": acks}
-    # The headers are those of all records of a process.
+    # A process has the same headers for all records.
     runs: list[tuple[list[list[str | None]], int, list[str]]] = []
     for each in records:
         headers, partition = each.get("headers", []), each.get("partition", 0)
@@ -69,10 +69,10 @@ def produce(
             runs.append((headers, partition, []))
         runs[-1][2].append((each.get("key") or "") + KEY + (each.get("value") or ""))
     if any(pair[1] is None for headers, _, _ in runs for pair in headers):
-        raise Lacks("its headers have values")
+        raise Lacks("its headers must have values")
     texts = {each.get(name) for each in records for name in ("key", "value") if name in each}
     if {None, ""} <= texts:
-        raise Lacks("it writes what is empty as null, or nothing as null")
+        raise Lacks("it writes either empty values as null, or no value as null")
     for headers, partition, lines in runs:
         named = [word for name, value in headers for word in ("-H", f"{name}={value}")]
         where = ["-P", "-t", topic, "-p", str(partition), "-K", KEY, "-D", END, *(["-Z"] if None in texts else [])]
@@ -99,7 +99,7 @@ def fetch(
 
 
 def told(record: dict[str, Any]) -> list[Any]:
-    """Return a record as it was printed."""
+    """Return a printed record as a list."""
     flat = record.get("headers", [])
     headers = [list(pair) for pair in zip(flat[::2], flat[1::2], strict=True)]
     return [record["offset"], record["ts"], record["key"], record["payload"], headers]
@@ -130,7 +130,7 @@ class Member:
             self.read.append([record["topic"], record["partition"], record["offset"]])
 
     def _listen(self) -> None:
-        """Take in lines such as `% Group g rebalanced (memberid m): assigned: t [0], t [1]`, and those that revoke."""
+        """Parse lines such as `% Group g rebalanced (memberid m): assigned: t [0], t [1]`, and those that revoke."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
             if " rebalanced" not in line:
@@ -167,7 +167,7 @@ def join(
     auto_commit: bool = False,
 ) -> None:
     if protocol != "classic":
-        raise Lacks("it speaks the classic protocol of groups alone")
+        raise Lacks("it has only the classic group protocol")
     if strategy not in STRATEGIES:
         raise Lacks(f"it has no assignor `{strategy}`")
     settings = {
@@ -179,14 +179,14 @@ def join(
     }
     if instance is not None:
         settings["group_instance_id"] = instance
-    # What it reads it commits when it ends, and from time to time.
+    # kcat commits at its end and automatically.
     members[member] = Member(["kcat", *options(connection, **settings), "-J", "-u", "-G", group, topic])
 
 
 def tell(connection: Connection, member: str, what: str, **more: Any) -> None:
     if what != "commit":
-        raise Lacks("it is told nothing while it runs")
-    # It does so when it ends, with all that it has printed.
+        raise Lacks("it takes no commands while it runs")
+    # kcat commits all printed records at its end.
 
 
 def describe_topic(connection: Connection, topic: str) -> Any:

@@ -1,4 +1,4 @@
-"""Members of groups in drivers whose consumers are polled: each has a thread, which also runs its commands."""
+"""Members of groups in drivers with polled consumers: each has a thread, which also runs its commands."""
 
 import queue
 import threading
@@ -9,7 +9,7 @@ Position = tuple[str, int]
 
 
 class Member(threading.Thread):
-    """A consumer in a group; `open` returns what polls it once, and the commands that it takes."""
+    """A consumer in a group; `open` returns a function that polls it once, and its commands."""
 
     def __init__(self, run: Callable[["Member"], None]) -> None:
         super().__init__(daemon=True)
@@ -29,13 +29,13 @@ class Member(threading.Thread):
             self.failure = f"{type(error).__name__}: {error}"
 
     def hold(self, partitions: set[Position]) -> None:
-        """Note what is assigned now."""
+        """Note the assigned partitions."""
         if partitions != self.assigned:
             self.changes += 1
             self.assigned = partitions
 
     def obey(self, actions: dict[str, Callable[..., Any]]) -> None:
-        """Run the commands that came since the last time."""
+        """Run the commands that came since the last call."""
         while not self._commands.empty():
             what, arguments, done = self._commands.get()
             try:
@@ -45,7 +45,7 @@ class Member(threading.Thread):
                 done.put(error)
 
     def tell(self, what: str, arguments: dict[str, Any]) -> None:
-        """Have the thread run a command, and wait until it has."""
+        """Run a command in the thread, and wait for its end."""
         done: queue.Queue[Any] = queue.Queue()
         self._commands.put((what, arguments, done))
         error = done.get(timeout=30)
@@ -58,13 +58,13 @@ class Member(threading.Thread):
         self.join(30)
 
     def state(self) -> dict[str, Any]:
-        """Return what `state` answers."""
+        """Return the answer to the call `state`."""
         held = sorted(self.assigned)
         return {"assigned": held, "read": list(self.read), "changes": self.changes, "failure": self.failure}
 
 
 def member_calls(join: Callable[..., Member]) -> dict[str, Callable[..., Any]]:
-    """Return the calls about members, of which the client has only to say how one joins."""
+    """Return the calls about members; `join` is the client's own part."""
     members: dict[str, Member] = {}
 
     def joined(member: str, **given: Any) -> None:

@@ -27,7 +27,7 @@ RECORD = StructType(
 
 
 def options(connection: Connection) -> dict[str, str]:
-    """Return a connection as Spark has it."""
+    """Return a connection as options of Spark."""
     made = {"kafka.bootstrap.servers": connection["bootstrap"]}
     if "protocol" in connection:
         made["kafka.security.protocol"] = connection["protocol"]
@@ -56,7 +56,7 @@ def produce(
     if transaction:
         raise Lacks("its sink has no transactions")
     if any("timestamp" in each for each in records):
-        raise Lacks("its sink writes no timestamps")
+        raise Lacks("its sink cannot set timestamps")
     rows = [
         (
             raw(each.get("key")),

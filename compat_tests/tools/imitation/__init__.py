@@ -1,10 +1,10 @@
-"""Commands that Ottla's imitation of Kafka's tools must answer as the tools do: one module an area.
+"""Commands whose output must be the same from Kafka's tools and from Ottla's imitation: one module for each area.
 
-A module holds `COMMANDS` (scenarios by name: a command a line, the tool's name without `kafka-` first), and if it needs
-them `FILES` (what commands name as files: text, or what becomes JSON), `BROKERS` (kinds to run on) and
-`RELEASES`, `KINDS` (other classes for kinds), `SETTINGS` (of the brokers), `QUICK` (the kind of `make test`),
-`normalized(command, printed)`, and `prepare(tools, broker)`, which may note what is the broker's own in `broker.names`.
-`test_shims` runs all areas of `AREAS`.
+A module has `COMMANDS`: scenarios by name, one command a line, which begins with the tool's name without `kafka-`. It
+may have `FILES` (files of commands: text, or values for JSON), `BROKERS` and `RELEASES` to run on, `KINDS` (other
+classes for kinds), `SETTINGS` (of the brokers), `QUICK` (the kind of `make test`), `normalized(command, printed)`, and
+`prepare(tools, broker)`, which may add the broker's own values to `broker.names`. `test_shims` runs all areas of
+`AREAS`.
 """
 
 AREAS = (

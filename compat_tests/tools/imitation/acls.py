@@ -122,7 +122,7 @@ _OPERATIONS = re.compile(r"(?<=only supports operations )\[?[\w, ]+\]?")
 
 
 def prepare(tools: Runs, broker: Broker) -> None:
-    """Note where the controller listens; a broker stands for it where there is none of KRaft."""
+    """Note the controller's address; without KRaft the broker's."""
     where = broker.bootstrap
     if broker.name == ApacheKafka.name:
         found = re.search(r"CONTROLLER://(\S+)", (broker.data / "server.properties").read_text())
@@ -132,13 +132,13 @@ def prepare(tools: Runs, broker: Broker) -> None:
 
 
 def normalized(command: str, printed: Printed) -> Printed:
-    """Put into order what Kafka's tool prints in an order that is another one in each run."""
+    """Sort the lines that Kafka's tool prints in another order in each run."""
     stdout = _sorted(_RESOURCE, _RESOURCE.sub(lambda found: _sorted(_ENTRY, found.group()), printed.stdout))
     stderr = _OPERATIONS.sub(lambda found: " ".join(sorted(re.findall(r"\w+", found.group()))), printed.stderr)
     return Printed(printed.code, stdout, stderr)
 
 
 def _sorted(pattern: re.Pattern[str], text: str) -> str:
-    """Leave everything at its place but what the pattern finds, which is sorted."""
+    """Sort the matches of the pattern, and leave all other text at its place."""
     found = iter(sorted(pattern.findall(text)))
     return pattern.sub(lambda _: next(found), text)

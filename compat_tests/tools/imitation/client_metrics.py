@@ -1,4 +1,4 @@
-"""kafka-client-metrics, and kafka-configs for what it keeps."""
+"""kafka-client-metrics, and kafka-configs for its subscriptions."""
 
 import re
 
@@ -62,5 +62,5 @@ COMMANDS = {
 
 
 def normalized(command: str, printed: Printed) -> Printed:
-    """Leave out names that are made up."""
+    """Leave out random names."""
     return printed._replace(stdout=re.sub(r"\b[\w-]{22}\b", "ID", printed.stdout))

@@ -54,9 +54,9 @@ COMMANDS = {
 
 
 def normalized(command: str, printed: Printed) -> Printed:
-    """Leave out the ids and ports that no two clusters have in common."""
+    """Leave out ids and ports, which differ between clusters."""
     stdout = re.sub(r"Cluster ID: \S{22}$", "Cluster ID: ID", printed.stdout, flags=re.MULTILINE)
     stdout = re.sub(r"127\.0\.0\.1 \d{4,5} +", "127.0.0.1 PORT ", stdout)
-    # What Kafka's client logs before an error takes the error with it.
+    # The rule for log lines of Kafka's client also removes the error after them.
     stderr = "" if "BrokerIdNotRegistered" in printed.stderr else printed.stderr
     return Printed(printed.code, stdout, stderr)

@@ -1,4 +1,4 @@
-"""kafka-cluster, kafka-features and kafka-metadata-quorum that ask the controllers of a KRaft cluster."""
+"""kafka-cluster, kafka-features and kafka-metadata-quorum with the controllers of a KRaft cluster."""
 
 from compat_tests.support.brokers import ApacheKafka
 from compat_tests.support.tools import Printed
@@ -23,6 +23,6 @@ prepare = config_controllers.prepare
 
 
 def normalized(command: str, printed: Printed) -> Printed:
-    """Leave out what no two clusters have in common."""
+    """Leave out what differs between clusters."""
     area = {"cluster": cluster.normalized, "features": features.normalized}
     return area.get(command.split()[0], metadata_quorum.normalized)(command, printed)

@@ -1,4 +1,4 @@
-"""kafka-configs that asks the controllers of a KRaft cluster."""
+"""kafka-configs with the controllers of a KRaft cluster."""
 
 import re
 
@@ -31,7 +31,7 @@ COMMANDS = {
 
 
 def prepare(tools: Runs, broker: Broker) -> None:
-    """Have commands name the controller as the server."""
+    """Make commands use the controller as the server."""
     found = re.search(r"CONTROLLER://(.*)", (broker.data / "server.properties").read_text())
     assert found
     broker.names["BOOTSTRAP"] = found[1]

@@ -108,6 +108,6 @@ COMMANDS = {
 
 
 def normalized(command: str, printed: Printed) -> Printed:
-    """Leave out ports that no two brokers have in common, and ids that a broker makes up."""
+    """Leave out ports and random ids."""
     text = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", printed.stdout)
     return printed._replace(stdout=text)

@@ -1,7 +1,7 @@
 """kafka-console-producer and kafka-console-consumer.
 
-A topic has one partition where lines are compared, because the order between partitions is chance. The producer waits
-for each record (--sync), because in one JVM with other tools its records would come later.
+Topics have one partition if lines are compared, because the order between partitions is chance. The producer waits for
+each record (--sync), because in one JVM with other tools its records would arrive later.
 """
 
 import re
@@ -10,10 +10,10 @@ from compat_tests.support.brokers import Broker
 from compat_tests.support.tools import Printed, Tools
 
 _TOPIC = "org.apache.kafka.tools.TopicCommand"
-# What the imitation logs; what Kafka's tools log is left out already, but in 3.9 for the exceptions behind it.
+# The imitation's log lines. Those of Kafka's tools are left out already, but in 3.9 not the exceptions after them.
 _LOGGED = re.compile(r"^\[[^\]\n]+\] ERROR .*\([\w.$]+\)\n", re.MULTILINE)
 _EXCEPTIONS = re.compile(r"^(?:[\w.$]+Exception|Caused by).*\n", re.MULTILINE)
-# What no two clusters have in common.
+# Values that differ between clusters.
 _OWN = re.compile(r'"(commitTimestamp|topicId)":(?:\d+|"[^"]*")')
 TOPICS = ("plain", "keys", "headers", "nulls", "typed", "committed", "limited", "codecs")
 FILES = {
@@ -45,11 +45,11 @@ def prepare(tools: Tools, broker: Broker) -> None:
 
 
 def normalized(command: str, printed: Printed) -> Printed:
-    """Leave out what is logged, and with it what stands behind it: a tool logs that its time is over."""
+    """Leave out log lines and the lines after them, because a tool logs its timeout."""
     is_logged = any(flag in command for flag in ("--timeout-ms", "--skip-message-on-error"))
     stderr = "" if is_logged else _LOGGED.sub("", printed.stderr)
     if command.startswith("console-consumer"):
-        # All that this tool throws is logged.
+        # This tool logs all its exceptions.
         stderr = _EXCEPTIONS.sub("", stderr)
     # Groups with a random name may be in the same partition.
     parts = re.split(r'(?<=\})(?=\{"key")', printed.stdout)
@@ -59,7 +59,7 @@ def normalized(command: str, printed: Printed) -> Printed:
 
 _CONSUME = "console-consumer --from-beginning --max-messages"
 _AT = "console-consumer --partition 0 --max-messages 1 --offset"
-# Where the commits of the group og are.
+# The partition with the commits of the group og.
 _COMMITS = "console-consumer --topic __consumer_offsets --partition 44 --offset earliest --timeout-ms 3000"
 _READER = "--reader-property"
 _KEY, _HEADERS = (f"{_READER} parse.{each}=true" for each in ("key", "headers"))

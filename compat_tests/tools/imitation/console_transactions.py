@@ -1,4 +1,4 @@
-"""kafka-console-consumer and transactions: what a reader of committed records gets, and __transaction_state as JSON."""
+"""kafka-console-consumer and transactions: reading committed records, and __transaction_state as JSON."""
 
 import re
 
@@ -28,5 +28,5 @@ COMMANDS = {
 
 
 def normalized(command: str, printed: Printed) -> Printed:
-    """Leave out numbers that no two clusters have in common, and what a tool logs when its time is over."""
+    """Leave out numbers that differ between clusters, and the log lines of a tool's timeout."""
     return printed._replace(stdout=_OWN.sub(r'"\1":0', printed.stdout), stderr="")

@@ -77,14 +77,14 @@ _SETS = re.compile(r"(?<=options: ).*|(?<=scenarios: \[).*(?=\])|(?<=Valid state
 
 
 def prepare(tools: Runs, broker: Broker) -> contextlib.ExitStack:
-    """Make topics and groups, with members until the stack is closed."""
+    """Create topics and groups, with members until the stack is closed."""
     stack = contextlib.ExitStack()
     stack.enter_context(group_scenarios.prepared(tools, broker))
     return stack
 
 
 def normalized(command: str, printed: Printed) -> Printed:
-    """Leave out ids of members, the order of sets, and why a client that waited gave up."""
+    """Leave out ids of members, the order of sets, and the reason of a client's timeout."""
     return Printed(printed.code, *(_normalized(command, text) for text in printed[1:]))
 
 

@@ -53,7 +53,7 @@ COMMANDS = {
 
 
 def prepare(tools: Runs, broker: Broker) -> contextlib.ExitStack:
-    """Make topics and groups, with members until the stack is closed."""
+    """Create topics and groups, with members until the stack is closed."""
     make_topics(broker)
     new = {"group_protocol": "consumer", "partition_assignment_strategy": None}
     with Members(broker.bootstrap) as leaving:
@@ -66,7 +66,7 @@ def prepare(tools: Runs, broker: Broker) -> contextlib.ExitStack:
     members = stack.enter_context(Members(broker.bootstrap))
     members.add("new", "one", ["filled"], **new)
     members.add("static", "two", ["filled", "other"], group_instance_id="first", **new)
-    # Which member has what must not depend on its id.
+    # The assignment must not depend on random member ids.
     members.add("pair", "three", ["filled"], **new)
     wait_for_members(tools, broker, "pair", 1)
     members.add("pair", "four", ["other"], **new)

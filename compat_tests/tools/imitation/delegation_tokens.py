@@ -1,4 +1,4 @@
-"""kafka-delegation-tokens, on a listener where clients authenticate themselves."""
+"""kafka-delegation-tokens, on a listener with authentication."""
 
 import re
 
@@ -8,7 +8,7 @@ from compat_tests.tools.imitation.tools import CLASSES
 
 
 class SecuredKafka39(ZooKeeperKafka):
-    """A broker of which nobody can ask more than its versions without a password."""
+    """A broker that answers only ApiVersions without a password."""
 
     def _wait_until_it_knows_itself(self) -> None:
         pass
@@ -120,7 +120,7 @@ _ROWS = re.compile(r"^ID .*$", re.MULTILINE)
 
 
 def prepare(tools: Runs, broker: Broker) -> None:
-    """Create the token that scenarios name."""
+    """Create the token of the scenarios."""
     created = tools.run(
         CLASSES["delegation-tokens"],
         *("--bootstrap-server", broker.bootstrap, "--command-config", "admin.properties"),
@@ -132,7 +132,7 @@ def prepare(tools: Runs, broker: Broker) -> None:
 
 
 def normalized(command: str, printed: Printed) -> Printed:
-    """Leave out ids and times, and put tokens in order: brokers keep them in hash maps of ids."""
+    """Leave out ids and times, and sort tokens, because brokers keep them in hash maps of random ids."""
     printed = printed._replace(stdout=_REQUEST.sub("REQUEST", printed.stdout))
     stdout = _HMAC.sub("HMAC", _ID.sub("ID", _DATE.sub("DATE", printed.stdout)))
     rows = iter(sorted(_ROWS.findall(stdout)))

@@ -52,7 +52,7 @@ COMMANDS = {
 
 
 def normalized(command: str, printed: Printed) -> Printed:
-    """Sort the lines of partitions: their order is random in Kafka 4.3."""
+    """Sort the lines of partitions, because their order is random in Kafka 4.3."""
     lines = printed.stdout.splitlines()
     found = sorted(each for each in lines if each.startswith("partition: "))
     others = [each for each in lines if not each.startswith("partition: ")]

@@ -1,6 +1,6 @@
-"""kafka-dump-log, on files that brokers of each kind wrote, and on some that were damaged since.
+"""kafka-dump-log, on files of brokers of each kind, and on some damaged files.
 
-Both sides are given the same copies: those of the first of both brokers.
+Both sides get the same copies, which are of the first broker.
 """
 
 import shutil
@@ -144,7 +144,7 @@ def _written(broker: Broker) -> Path:
 
 
 def _produce(bootstrap: str, topic: str, records: Sequence[Sent], codec: str, batch: int = 100) -> None:
-    """Write records, so many in a batch."""
+    """Write records, `batch` of them in a batch."""
     settings = {"bootstrap.servers": bootstrap, "compression.type": codec, "enable.idempotence": True, "linger.ms": 50}
     producer = confluent_kafka.Producer({**settings, "log_level": 0})
     for number, each in enumerate(records, 1):
@@ -155,7 +155,7 @@ def _produce(bootstrap: str, topic: str, records: Sequence[Sent], codec: str, ba
 
 
 def _consume(bootstrap: str, protocol: str) -> None:
-    """Read all of a topic in a group, commit, and leave."""
+    """Read a topic in a group, commit, and leave."""
     settings = {"bootstrap.servers": bootstrap, "group.id": f"of-{protocol}", "auto.offset.reset": "earliest"}
     consumer = confluent_kafka.Consumer({**settings, "group.protocol": protocol, "enable.auto.commit": False})
     consumer.subscribe(["mixed", "numbers"])
@@ -165,13 +165,13 @@ def _consume(bootstrap: str, protocol: str) -> None:
 
 
 def _damage(copies: Path) -> None:
-    """Make directories with a segment, or its indexes, that are not as they were."""
+    """Make directories with a damaged segment, or damaged indexes."""
     whole = (copies / "mixed-0" / "00000000000000000000.log").read_bytes()
     first = 12 + int.from_bytes(whole[8:12], "big")
     segments = {
         "short": whole[:-10],
         "zeros": whole + bytes(100),
-        # Within the value of the first record.
+        # A byte in the value of the first record.
         "flipped": whole.replace(b"v", b"w", 1),
         "gap": whole[:first] + (1000).to_bytes(8, "big") + whole[first + 8 :],
     }
@@ -190,7 +190,7 @@ def _damage(copies: Path) -> None:
     entries[12:20] = (int.from_bytes(entries[12:20], "big") - 10_000).to_bytes(8, "big")
     entries[44:48] = (int.from_bytes(entries[44:48], "big") + 1).to_bytes(4, "big")
     times.write_bytes(entries)
-    # Kafka's tool mends the length of offset indexes.
+    # Kafka's tool repairs the length of offset indexes.
     odd = copies / "odd-0" / "00000000000000000000.timeindex"
     odd.write_bytes(odd.read_bytes() + b"odd")
     _damage_snapshots(copies)

@@ -78,5 +78,5 @@ COMMANDS = {
 
 
 def normalized(command: str, printed: Printed) -> Printed:
-    """Leave out how often metadata changed."""
+    """Leave out the count of metadata changes."""
     return printed._replace(stdout=re.sub(r"Epoch: \d+", "Epoch: N", printed.stdout))

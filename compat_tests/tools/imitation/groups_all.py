@@ -1,4 +1,4 @@
-"""kafka-groups, which Kafka 3.9 does not have: classic groups everywhere, share and streams groups on Kafka."""
+"""kafka-groups, which Kafka 3.9 lacks: classic groups on all brokers, share and streams groups on Kafka."""
 
 import confluent_kafka
 
@@ -38,7 +38,7 @@ COMMANDS = {
 
 
 def prepare(tools: Runs, broker: Broker) -> None:
-    """Make groups: those that only commit, and one of each newer type where there can be some."""
+    """Create groups: some that only commit, and one of each newer type if the broker supports it."""
     create_topic(broker.bootstrap, "read", 1, {})
     for group in ("simple", "another-group-with-a-long-name"):
         consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})

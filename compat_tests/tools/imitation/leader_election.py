@@ -51,5 +51,5 @@ COMMANDS = {
 
 
 def normalized(command: str, printed: Printed) -> Printed:
-    """Leave out the exceptions beside the one that ended the tool: they begin with a tab, as all of a stack trace."""
+    """Leave out the exceptions beside the one that ended the tool, which begin with a tab like a stack trace."""
     return Printed(printed.code, printed.stdout, re.sub(r"\n\t.*", "", printed.stderr))

@@ -56,7 +56,7 @@ COMMANDS = {
 
 
 def normalized(command: str, printed: Printed) -> Printed:
-    """Leave out what no two clusters have in common: ids, ports, offsets and times."""
+    """Leave out ids, ports, offsets and times, which differ between clusters."""
     stdout = re.sub(r"(?:ms ago|\d{13})", "TIME", printed.stdout)
     stdout = re.sub(r"ClusterId: +\S{22}$|\"[\w-]{22}\"|\b[\w-]{22}\t", "ID", stdout, flags=re.MULTILINE)
     stdout = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:PORT", stdout)

@@ -1,7 +1,7 @@
 """kafka-producer-perf-test, kafka-consumer-perf-test and kafka-e2e-latency.
 
-Lines with figures are compared by their form: digits are masked, and of several alike in a row one is left, because
-how many intervals there are is chance. Of metrics those are compared that a client of ours has.
+Lines with figures are compared by their form: digits are masked, and equal lines in a row become one, because the
+number of intervals is chance. Only the metrics of our client are compared.
 """
 
 import re
@@ -10,7 +10,7 @@ from compat_tests.support.brokers import Broker
 from compat_tests.support.tools import Printed, Tools
 
 _TOPIC = "org.apache.kafka.tools.TopicCommand"
-# What Kafka's clients count, and ours too.
+# The metrics that both Kafka's clients and ours have.
 _PRODUCER = (
     *("batch-size-avg", "batch-size-max", "buffer-available-bytes", "buffer-total-bytes", "records-per-request-avg"),
     *("request-latency-avg", "request-latency-max", "requests-in-flight"),
@@ -47,20 +47,20 @@ def normalized(command: str, printed: Printed) -> Printed:
     found = re.sub(r"(from: ).*/", r"\1", printed.stdout)
     lines = [_masked(line) for line in found.splitlines() if _is_shared(line)]
     stdout = "\n".join(line for at, line in enumerate(lines) if at == 0 or line != lines[at - 1])
-    # What Kafka's client logs of an invalid topic is left out already, with the exceptions behind it.
+    # The log lines of Kafka's client for an invalid topic are left out already, with the exceptions after them.
     stderr = re.sub(r"^.*InvalidTopicException: .*\n", "", printed.stderr, flags=re.MULTILINE)
     return printed._replace(stdout=stdout, stderr=_masked(stderr))
 
 
 def _masked(line: str) -> str:
     if re.match(r"[\w-]+:[\w-]+:\{|Metric Name ", line):
-        # A column is as wide as the longest name, of which Kafka's client has more.
+        # A column is as wide as its longest name, and Kafka's client has more names.
         return re.sub(r" +: .*| +Value$", " : VALUE", line)
     return re.sub(r"-?\d+(?:\.\d+)?(?:E-?\d+)?|NaN|-?Infinity", "N", line)
 
 
 def _is_shared(line: str) -> bool:
-    """Whether a line is no metric, or one that our clients have: a consumer of ours does not count by topics."""
+    """Whether a line is not a metric, or a metric of our clients; our consumer does not count by topics."""
     name = re.match(r"([\w-]+:[\w-]+):\{", line)
     return name is None or (name[1] in _METRICS and not (name[1].startswith("consumer-fetch") and "topic=" in line))
 

@@ -1,4 +1,4 @@
-"""kafka-configs for quotas: of users, clients, both and addresses, and of their defaults."""
+"""kafka-configs for quotas of users, clients, both, and addresses, and for their defaults."""
 
 FILES = {"L": "producer_byte_rate=1.0E9\n", "S": "request_percentage=300\n"}
 COMMANDS = {

@@ -1,4 +1,4 @@
-"""kafka-reassign-partitions, as far as one broker goes. `test_cluster_shims` has its scenarios for three."""
+"""kafka-reassign-partitions on one broker. `test_cluster_shims` has its scenarios for three brokers."""
 
 import re
 from typing import Any
@@ -120,7 +120,7 @@ COMMANDS = {
 
 
 def normalized(command: str, printed: Printed) -> Printed:
-    """Leave out chance, stack traces, and how a JVM begins what nobody catches."""
+    """Leave out random parts, stack traces, and the JVM's first words about an uncaught exception."""
     stdout = re.sub(r"\n\t.*", "", printed.stdout)
     head, proposal, tail = stdout.partition("Proposed partition reassignment configuration\n")
     stderr = re.sub(r'(?m)^Exception in thread "main" ', "", printed.stderr)

@@ -1,4 +1,4 @@
-"""kafka-reassign-partitions that asks the controllers of a KRaft cluster."""
+"""kafka-reassign-partitions with the controllers of a KRaft cluster."""
 
 from compat_tests.support.brokers import ApacheKafka
 from compat_tests.tools.imitation import config_controllers, reassign

@@ -1,4 +1,4 @@
-"""kafka-replica-verification, as far as it ends. `test_cluster_shims` has what it prints while it runs."""
+"""kafka-replica-verification with command lines that end. `test_cluster_shims` has its output while it runs."""
 
 from compat_tests.tools import tool_scenarios
 

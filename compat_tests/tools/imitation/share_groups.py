@@ -1,4 +1,4 @@
-"""kafka-share-groups: on Kafka, and as far as Ottla's broker lacks share groups, on Ottla."""
+"""kafka-share-groups: on Kafka, and on Ottla, which lacks share groups."""
 
 import re
 
@@ -91,13 +91,13 @@ _SETS = re.compile(r"(?<=Valid states are: ).*")
 
 
 def prepare(tools: Runs, broker: Broker) -> None:
-    """Make topics, and a share group with a member where there can be one."""
+    """Create topics, and a share group with a member if the broker supports it."""
     tool_scenarios.prepare(tools, broker)
     if isinstance(broker, ApacheKafka):
         newer_members.join_share_group(broker.bootstrap, "stable", "member-1", ["filled", "overridden"])
 
 
 def normalized(command: str, printed: Printed) -> Printed:
-    """Put sets in one order."""
+    """Sort sets."""
     texts = (_SETS.sub(lambda found: ", ".join(sorted(found.group().split(", "))), text) for text in printed[1:])
     return Printed(printed.code, *texts)

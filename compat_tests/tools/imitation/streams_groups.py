@@ -1,4 +1,4 @@
-"""kafka-streams-groups: on Kafka, and as far as Ottla's broker lacks streams groups, on Ottla."""
+"""kafka-streams-groups: on Kafka, and on Ottla, which lacks streams groups."""
 
 import re
 
@@ -105,7 +105,7 @@ _SETS = re.compile(r"(?<=Valid states are: ).*|(?<=scenarios: \[).*(?=\])")
 
 
 def prepare(tools: Runs, broker: Broker) -> None:
-    """Make topics, and streams groups where there can be some: one with a member, and some that a member left."""
+    """Create topics, and if the broker supports them streams groups: one with a member, and some without."""
     tool_scenarios.prepare(tools, broker)
     create_topic(broker.bootstrap, "input", 2, {})
     if not isinstance(broker, ApacheKafka):
@@ -121,6 +121,6 @@ def prepare(tools: Runs, broker: Broker) -> None:
 
 
 def normalized(command: str, printed: Printed) -> Printed:
-    """Put sets in one order."""
+    """Sort sets."""
     texts = (_SETS.sub(lambda found: ", ".join(sorted(found.group().split(", "))), text) for text in printed[1:])
     return Printed(printed.code, *texts)

@@ -1,4 +1,4 @@
-"""Kafka's tools by their names: the Java class of each, and Ottla's imitation, run as a script runs it."""
+"""Kafka's tools by name: the Java class of each, and Ottla's imitation, run like by a script."""
 
 import os
 import re
@@ -41,7 +41,7 @@ CLASSES: Mapping[str, str] = {
     "verifiable-consumer": _TOOLS + "VerifiableConsumer",
     "verifiable-producer": _TOOLS + "VerifiableProducer",
 }
-"""Of Kafka 4.3."""
+"""The classes of Kafka 4.3."""
 OLDER_CLASSES: Mapping[str, str] = {
     **CLASSES,
     "acls": "kafka.admin.AclCommand",
@@ -49,11 +49,11 @@ OLDER_CLASSES: Mapping[str, str] = {
     "broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
     "console-producer": "kafka.tools.ConsoleProducer",
 }
-"""Of Kafka 3.9: some were written in Scala, elsewhere."""
+"""The classes of Kafka 3.9 that are others, written in Scala."""
 _USAGE = re.compile(r"^(Option +Description|Option \(\* = required\)).*", re.MULTILINE | re.DOTALL)
 # On stderr a line like it says what was wrong with a command, on stdout help follows.
 _HELP = re.compile(r"^usage:.*", re.MULTILINE | re.DOTALL)
-# What is logged is not the tool's answer, and looks as whoever set up logging wants it.
+# Log lines are not the tool's output, because their form depends on the logging configuration.
 _LOGGED = re.compile(
     r"^\[[^\]\n]+\] (?:ERROR|WARN) [\w.$]+ - .*\n(?:.+\n)*\n?|^(?:ERROR|WARN) (?:.*\n)*?.*\([\w.$]+\)\n", re.MULTILINE
 )
@@ -92,6 +92,6 @@ class Shims:
 
 
 def without_help(printed: Printed) -> Printed:
-    """Leave out help texts, which are the tools' own, and what Kafka's tools log."""
+    """Leave out help texts, which are not imitated, and the log lines of Kafka's tools."""
     stdout = _HELP.sub("", _USAGE.sub("", printed.stdout))
     return Printed(printed.code, stdout, _USAGE.sub("", _LOGGED.sub("", printed.stderr)))

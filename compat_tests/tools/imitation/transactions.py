@@ -1,4 +1,4 @@
-"""kafka-transactions, and what kafka-acls and kafka-delegation-tokens print where nobody authenticates himself."""
+"""kafka-transactions, and kafka-acls and kafka-delegation-tokens without authentication."""
 
 import re
 
@@ -90,7 +90,7 @@ _DURATION = re.compile(r"(T{13} *\t)\d+ *(?=\t)")
 
 
 def prepare(tools: Runs, broker: Broker) -> Transactions | None:
-    """Make transactions, or on Ottla, which has none, a topic with an idempotent producer."""
+    """Create transactions, or on Ottla, which has none, a topic with an idempotent producer."""
     if broker.name != Ottla.name:
         return Transactions(broker.bootstrap)
     create_topic(broker.bootstrap, TOPIC, partitions=2)
@@ -99,6 +99,6 @@ def prepare(tools: Runs, broker: Broker) -> Transactions | None:
 
 
 def normalized(command: str, printed: Printed) -> Printed:
-    """Leave out times, but not the width of their columns."""
+    """Leave out times, but keep the width of their columns."""
     stdout = _DURATION.sub(r"\1DURATION", _TIME.sub("T" * 13, printed.stdout))
     return Printed(printed.code, stdout, printed.stderr)

@@ -46,7 +46,7 @@ COMMANDS = {
 
 
 def normalized(command: str, printed: Printed) -> Printed:
-    """Put the credentials of a user in one order: each run of a KRaft broker has its own."""
+    """Sort the credentials of a user, because their order differs in each run of a KRaft broker."""
     return printed._replace(stdout=re.sub(r"(?<= are )SCRAM.*", _sorted, printed.stdout))
 
 

@@ -1,7 +1,7 @@
 """kafka-verifiable-producer and kafka-verifiable-consumer.
 
-What Kafka's programs print last, they print when their JVM ends, so each runs in a JVM of its own. Times and rates are
-masked. A topic has one partition where events are compared, because the order between partitions is chance.
+Each of Kafka's programs runs in a JVM of its own, because it prints its last lines at the end of the JVM. Times and
+rates are masked. Topics have one partition if events are compared, because the order between partitions is chance.
 """
 
 import json
@@ -13,7 +13,7 @@ from compat_tests.support.brokers import Broker
 from compat_tests.support.tools import Printed, Tools
 
 _TOPIC = "org.apache.kafka.tools.TopicCommand"
-# The log of 3.9's tools leaves out the exceptions behind its lines, and these have to be left out here.
+# Exceptions after log lines, which the logging of 3.9's tools does not print.
 _LOGGED = re.compile(r"^\[[^\]\n]+\] ERROR .*\([\w.$]+\)\n|^[\w.$]+Exception: .*\n", re.MULTILINE)
 TOPICS = ("numbers", "keys", "times", "read", "polled", "limited", "automatic")
 FILES = {
@@ -25,7 +25,7 @@ FILES = {
 
 
 def prepare(tools: Tools, broker: Broker) -> None:
-    """Create the topics. From then on each of Kafka's tools runs in a JVM of its own."""
+    """Create the topics, and make each of Kafka's tools run in a JVM of its own."""
     for topic in TOPICS:
         arguments = ("--create", "--topic", topic, "--partitions", "1", "--replication-factor", "1")
         assert tools.run(_TOPIC, "--bootstrap-server", broker.bootstrap, *arguments).code == 0
@@ -39,13 +39,13 @@ def _run_alone(tools: Tools, main_class: str, *arguments: str) -> Printed:
 
 
 def normalized(command: str, printed: Printed) -> Printed:
-    """Mask times and rates, and leave out what the imitation logs; what Kafka's programs log is left out already."""
+    """Mask times and rates, and leave out the imitation's log lines; those of Kafka's programs are left out already."""
     stdout = "".join(_event(line) if line.startswith("{") else line for line in printed.stdout.splitlines(True))
     return printed._replace(stdout=stdout, stderr=_LOGGED.sub("", printed.stderr))
 
 
 def _event(line: str) -> str:
-    """Return an event with its time, its name, and then the others sorted: there Java has no order of its own."""
+    """Return an event with its time, its name, and the other values sorted, because Java's order is random."""
     found = re.sub(r'"(timestamp|avg_throughput)":[\d.E-]+', r'"\1":"N"', line)
     first, second, *others = json.loads(found).items()
     return json.dumps([first, second, *sorted(others)]) + "\n"

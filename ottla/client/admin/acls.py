@@ -23,15 +23,15 @@ CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the only resource of type CLUSTER."""
 ANY_HOST: Final = "*"
 _PATTERNS_FROM: Final = 1
-"""The version of the three requests from which resources have a pattern type."""
+"""The first version of the three requests with pattern types."""
 
 
 class _Named(IntEnum):
-    """Numbers that also have Kafka's spelling in words: TRANSACTIONAL_ID is TransactionalId."""
+    """Numbers with a name in Kafka's spelling: TRANSACTIONAL_ID is TransactionalId."""
 
     @classmethod
     def _missing_(cls, value: object) -> "_Named":
-        # A later Kafka has more of them.
+        # A later Kafka has more numbers.
         return cls(0)
 
     @property
@@ -41,7 +41,7 @@ class _Named(IntEnum):
 
 
 class AclResource(_Named):
-    """What an entry is about. ANY is for filters alone."""
+    """The type of an entry's resources. ANY is for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -54,7 +54,7 @@ class AclResource(_Named):
 
 
 class AclPattern(_Named):
-    """How a name is meant. ANY and MATCH are for filters alone."""
+    """How an entry's name matches resources. ANY and MATCH are for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -64,7 +64,7 @@ class AclPattern(_Named):
 
 
 class AclOperation(_Named):
-    """What an entry allows or denies. ANY is for filters alone; ALL stands for every operation."""
+    """The operation that an entry allows or denies. ANY is for filters only; ALL stands for every operation."""
 
     UNKNOWN = 0
     ANY = 1
@@ -85,7 +85,7 @@ class AclOperation(_Named):
 
 
 class AclPermission(_Named):
-    """Whether an entry allows or denies. ANY is for filters alone."""
+    """Whether an entry allows or denies. ANY is for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -106,11 +106,11 @@ OPERATIONS: Final[Mapping[AclResource, Sequence[AclOperation]]] = {
     AclResource.DELEGATION_TOKEN: (_O.DESCRIBE,),
     AclResource.USER: (_O.CREATE_TOKENS, _O.DESCRIBE_TOKENS),
 }  # fmt: skip
-"""The operations that mean something for a type, beside ALL. A broker takes others, to no effect."""
+"""The operations of each resource type, beside ALL. A broker accepts others, which have no effect."""
 
 
 class AclTarget(NamedTuple):
-    """The resources of an entry: those of a type whose names equal a name, or begin with it."""
+    """The resources of an entry: those of one type whose names equal a name, or begin with it."""
 
     type: AclResource
     name: str
@@ -128,7 +128,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which entries are meant; what is left out matches anything."""
+    """A filter of entries; a field that is None or ANY matches anything."""
 
     type: AclResource = AclResource.ANY
     name: str | None = None
@@ -140,16 +140,16 @@ class AclFilter(NamedTuple):
 
 
 class DeletedAcl(NamedTuple):
-    """An entry that matched a filter, and why it is still there if it is."""
+    """An entry that matched a filter, and the error if it could not be deleted."""
 
     acl: Acl
     error: KafkaError | None
 
 
 async def describe_acls(client: Client, wanted: AclFilter, target: Target = ANY) -> list[Acl]:
-    """Return the entries that match. KafkaError if there is no authorizer, or the client may not ask.
+    """Return the entries that match. KafkaError if there is no authorizer, or the client is not authorized.
 
-    `target` is CONTROLLER for a client that reaches no brokers but the controllers of a KRaft cluster.
+    `target` is CONTROLLER for a client whose bootstrap servers are the controllers of a KRaft cluster.
     """
     request = DescribeAclsRequest(
         resource_type_filter=wanted.type,
@@ -176,7 +176,7 @@ async def describe_acls(client: Client, wanted: AclFilter, target: Target = ANY)
 
 
 async def create_acls(client: Client, acls: Iterable[Acl], target: Target = ANY) -> dict[Acl, KafkaError | None]:
-    """Create entries; one that exists already is no error."""
+    """Create entries; an entry that exists already is not an error."""
     wanted = list(dict.fromkeys(acls))
     request = CreateAclsRequest(
         creations=[
@@ -203,7 +203,7 @@ async def create_acls(client: Client, acls: Iterable[Acl], target: Target = ANY)
 async def delete_acls(
     client: Client, filters: Iterable[AclFilter], target: Target = ANY
 ) -> dict[AclFilter, list[DeletedAcl] | KafkaError]:
-    """Delete the entries that match any of the filters; return for each filter what matched it."""
+    """Delete the entries that match any of the filters; return the matching entries of each filter."""
     wanted = list(dict.fromkeys(filters))
     request = DeleteAclsRequest(
         filters=[
@@ -235,7 +235,7 @@ def _deleted(found: DeleteAclsMatchingAcl) -> DeletedAcl:
 
 
 def _lowest(patterns: Iterable[AclPattern]) -> int:
-    """Return the lowest version that expresses these patterns: before patterns every name was literal."""
+    """Return the lowest version for these patterns: without pattern types every name is literal."""
     return 0 if all(each in (AclPattern.LITERAL, AclPattern.ANY) for each in patterns) else _PATTERNS_FROM
 
 
@@ -243,7 +243,7 @@ def _error(code: int, message: str | None) -> KafkaError | None:
     return None if code == ErrorCode.NONE else kafka_error(code, message)
 
 
-# What roles need
+# The operations of roles
 
 
 def producer_acls(

@@ -1,4 +1,4 @@
-"""Topics of a cluster in the form in which a file wants them, and the steps that change them.
+"""The topics of a cluster as `desired_topics.Topic`, and the requests that carry out a plan.
 
 Must not know a file. Counterpart in Kafka: none.
 """
@@ -22,11 +22,9 @@ from ottla.client.cluster import Client
 from ottla.wire.errors import ErrorCode, KafkaError
 
 
-async def actual_topics(client: Client, *, internal: bool = False) -> dict[str, Topic]:
-    """Return the topics of a cluster, with the configs that were set for them. KafkaError if one cannot be told."""
-    described = {
-        topic.name or "": topic for topic in (await client.metadata(None)).topics if internal or not topic.is_internal
-    }
+async def actual_topics(client: Client) -> dict[str, Topic]:
+    """Return the topics of a cluster with their own configs. KafkaError if a topic cannot be described."""
+    described = {topic.name or "": topic for topic in (await client.metadata(None)).topics if not topic.is_internal}
     resources = [Resource(ResourceType.TOPIC, name) for name in described]
     configs = await describe_configs(client, resources) if resources else {}
     found = {}
@@ -47,9 +45,9 @@ async def actual_topics(client: Client, *, internal: bool = False) -> dict[str, 
 async def carry_out(
     client: Client, changes: Sequence[Change], wanted: Mapping[str, Topic], *, validate_only: bool = False
 ) -> dict[Change, KafkaError | None]:
-    """Carry out the changes of a plan, those of one kind together; return a result for each.
+    """Carry out the changes of a plan, one kind after the other; return a result for each change.
 
-    With `validate_only` the cluster checks what it can check, and changes nothing.
+    With `validate_only` the cluster only checks the changes, as far as it can.
     """
     results: dict[Change, KafkaError | None] = {}
     by_action: dict[Action, list[Change]] = {}

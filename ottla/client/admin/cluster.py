@@ -1,4 +1,4 @@
-"""The cluster itself: its id, its brokers, its controllers, and brokers that it is to forget.
+"""The cluster itself: its id, its brokers and its controllers; unregistering brokers, adding and removing controllers.
 
 Must not know topics. Counterparts in Kafka: KafkaAdminClient's describeCluster, unregisterBroker and
 describeMetadataQuorum.
@@ -29,7 +29,7 @@ _WITH_FENCED: Final = 2
 
 
 class Broker(NamedTuple):
-    """A broker, or a controller of a KRaft cluster; `is_fenced` is None where the broker that answers is too old."""
+    """A broker, or a controller of a KRaft cluster; `is_fenced` is None if the answering broker is too old."""
 
     id: int
     host: str
@@ -47,9 +47,9 @@ class ClusterDescription(NamedTuple):
 
 
 async def describe_cluster(client: Client, *, fenced: bool = False, controllers: bool = False) -> ClusterDescription:
-    """Return the cluster with the brokers that serve, with fenced ones too, or with the controllers in their place.
+    """Return the cluster with its live brokers, with fenced ones too, or with the controllers in place of brokers.
 
-    Brokers that lack DescribeCluster are asked for Metadata.
+    A broker without DescribeCluster gets a Metadata request.
     """
     connection = await client.connection()
     if ApiKey.DESCRIBE_CLUSTER not in connection.api_versions and not fenced and not controllers:
@@ -73,13 +73,13 @@ async def describe_cluster(client: Client, *, fenced: bool = False, controllers:
 
 
 async def knows_fenced(client: Client) -> bool:
-    """Whether the broker that answers can tell which brokers are fenced."""
+    """Whether the answering broker knows which brokers are fenced."""
     offered = (await client.connection()).api_versions.get(ApiKey.DESCRIBE_CLUSTER)
     return offered is not None and offered.highest >= _WITH_FENCED
 
 
 async def use_controllers(client: Client) -> None:
-    """Make a client, whose bootstrap servers are controllers of a KRaft cluster, know all of them."""
+    """Set the client's nodes to all controllers of a KRaft cluster; its bootstrap servers are some of them."""
     found = await describe_cluster(client, controllers=True)
     client.nodes = {each.id: Node(each.id, each.host, each.port, each.rack) for each in found.brokers}
     client.controller_id = -1 if found.controller_id is None else found.controller_id
@@ -91,7 +91,7 @@ def _known(node_id: int) -> int | None:
 
 
 async def unregister_broker(client: Client, broker_id: int) -> None:
-    """Make a KRaft cluster forget a broker that is gone for good."""
+    """Unregister a broker that is gone for good from a KRaft cluster."""
     response = await client.ask(UnregisterBrokerRequest(broker_id=broker_id), ANY, UnregisterBrokerResponse)
     check(response.error_code, response.error_message)
 
@@ -100,7 +100,7 @@ async def unregister_broker(client: Client, broker_id: int) -> None:
 
 
 class Quorum(NamedTuple):
-    """The controllers: who leads, who votes, who only fetches; and the listeners of those that are known."""
+    """The controllers: the leader, the voters, the observers, and the listeners of those that have any."""
 
     leader_id: int
     leader_epoch: int
@@ -117,7 +117,7 @@ async def describe_quorum(client: Client) -> Quorum:
     check(response.error_code, response.error_message)
     partitions = [each for topic in response.topics for each in topic.partitions]
     if len(partitions) != 1:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{len(partitions)} quorums are described instead of one")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the response has {len(partitions)} quorums in place of one")
     quorum = partitions[0]
     check(quorum.error_code, quorum.error_message)
     listeners = {
@@ -145,7 +145,7 @@ class ControllerListener(NamedTuple):
 async def add_controller(
     client: Client, controller_id: int, directory_id: bytes, listeners: Sequence[ControllerListener], timeout_ms: int
 ) -> None:
-    """Let a controller vote."""
+    """Add a controller to the voters."""
     request = AddRaftVoterRequest(
         cluster_id=None,
         timeout_ms=timeout_ms,
@@ -158,12 +158,12 @@ async def add_controller(
 
 
 async def remove_controller(client: Client, controller_id: int, directory_id: bytes) -> None:
-    """Let a controller vote no more."""
+    """Remove a controller from the voters."""
     request = RemoveRaftVoterRequest(cluster_id=None, voter_id=controller_id, voter_directory_id=directory_id)
     response = await client.ask(request, ANY, RemoveRaftVoterResponse)
     check(response.error_code, response.error_message)
 
 
 def bracketed(host: str) -> str:
-    """Return a host as it stands before a port."""
+    """Return a host for HOST:PORT: an IPv6 address in brackets."""
     return f"[{host}]" if ":" in host else host

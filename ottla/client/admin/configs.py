@@ -1,6 +1,6 @@
 """Configs of topics, brokers, loggers, groups and client metrics.
 
-Owns the numbers of resources, sources and operations. Must not know which keys there are.
+Owns the numbers of resources, sources and operations. Must not know the keys.
 Counterparts in Kafka: ConfigResource, ConfigEntry, AlterConfigOp.
 """
 
@@ -28,7 +28,7 @@ from ottla.wire.messages.list_config_resources import ListConfigResourcesRequest
 
 
 class ResourceType(IntEnum):
-    """What has configs."""
+    """The type of a resource with configs."""
 
     TOPIC = 2
     BROKER = 4
@@ -38,14 +38,14 @@ class ResourceType(IntEnum):
 
 
 class Resource(NamedTuple):
-    """One thing that has configs. The broker named by an empty string stands for the defaults of all brokers."""
+    """A resource with configs. The broker with an empty name stands for the defaults of all brokers."""
 
     type: ResourceType
     name: str
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from."""
+    """The source of a value."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -59,7 +59,7 @@ class ConfigSource(IntEnum):
 
 
 class Operation(IntEnum):
-    """What to do to one key. APPEND and SUBTRACT are for lists."""
+    """The operation on one key. APPEND and SUBTRACT are for lists."""
 
     SET = 0
     DELETE = 1
@@ -76,7 +76,7 @@ class Change(NamedTuple):
 
 
 class Synonym(NamedTuple):
-    """A value that counts where those before it are not set."""
+    """A value that applies if those before it are not set."""
 
     name: str
     value: str | None
@@ -84,7 +84,7 @@ class Synonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """A key and its value, which is None where it is unset or sensitive. `type` is Kafka's number of a type."""
+    """A key and its value; the value is None if it is unset or sensitive. `type` is Kafka's number of a type."""
 
     name: str
     value: str | None
@@ -96,9 +96,9 @@ class ConfigEntry(NamedTuple):
     documentation: str | None = None
 
     def default(self, resource: ResourceType) -> str | None:
-        """Return the value without any that was set for the resource; None if the broker does not know one.
+        """Return the value that applies if none is set for the resource; None if the broker does not know one.
 
-        For a topic that is the brokers' value, for a broker Kafka's own. It takes synonyms.
+        For a topic it is the brokers' value, for a broker Kafka's default. The entry needs its synonyms.
         """
         if not self.is_own(resource):
             return self.value
@@ -106,11 +106,11 @@ class ConfigEntry(NamedTuple):
         return next((each for each in others if each is not None), None)
 
     def is_own(self, resource: ResourceType) -> bool:
-        """Whether the value was set for the resource, rather than taken from elsewhere."""
+        """Whether the value was set for the resource itself."""
         return _is_own(resource, self.source)
 
     def is_changed(self, resource: ResourceType) -> bool:
-        """Whether the value was set and differs from the default, as far as that can be told."""
+        """Whether the value was set and differs from the default; True if the value is not known."""
         return self.is_own(resource) and (self.value is None or self.value != self.default(resource))
 
 
@@ -124,7 +124,7 @@ _OF_ONE_BROKER: Final = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
 
 
 def asked_of(resource: Resource) -> Target:
-    """Return whom to ask: only a broker itself knows its own configs."""
+    """Return the target of requests for a resource, because only a broker itself knows its own configs."""
     return int(resource.name) if resource.type in _OF_ONE_BROKER and resource.name else ANY
 
 
@@ -164,7 +164,7 @@ _TIMES: Final = {
     "flush.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     "segment.jitter.ms": ("log.roll.jitter.ms", "log.roll.jitter.hours"),
 }
-"""Keys of topics, and the keys of brokers that are their defaults: the first one that is set counts."""
+"""Keys of topics, and the keys of brokers that are their defaults: the first one that is set applies."""
 
 
 async def describe_with_defaults(
@@ -172,8 +172,8 @@ async def describe_with_defaults(
 ) -> dict[Resource, list[ConfigEntry] | KafkaError]:
     """Return the configs of each resource with all synonyms.
 
-    Brokers leave out the default of a topic's key where it is the value of several keys of a broker, in other units of
-    time. It is added here.
+    A broker leaves out the default of a topic's key that comes from several keys of the broker, in other units of time.
+    This function adds it.
     """
     results = await describe_configs(client, resources, synonyms=True, documentation=documentation)
     lacking = [
@@ -193,7 +193,7 @@ async def describe_with_defaults(
 
 
 async def _broker_times(client: Client) -> dict[str, ConfigEntry]:
-    """Return those of the brokers' keys for times that are set, as any broker has them."""
+    """Return the keys of `_TIMES` that are set, as one of the brokers has them."""
     if not client.nodes:
         await client.metadata(())
     broker = Resource(ResourceType.BROKER, str(next(iter(client.nodes))))
@@ -234,7 +234,7 @@ def _source(number: int) -> ConfigSource:
 async def alter_configs(
     client: Client, changes: Mapping[Resource, Sequence[Change]], *, validate_only: bool = False
 ) -> dict[Resource, KafkaError | None]:
-    """Change keys of resources and leave their other keys as they are."""
+    """Change keys of resources; their other keys stay as they are."""
     results: dict[Resource, KafkaError | None] = {}
     for target, mine in _by_target(changes).items():
         request = IncrementalAlterConfigsRequest(
@@ -258,7 +258,7 @@ async def alter_configs(
 async def replace_configs(
     client: Client, configs: Mapping[Resource, Mapping[str, str | None]]
 ) -> dict[Resource, KafkaError | None]:
-    """Set these keys of resources and unset all their others. Brokers before 2.3 know no other way."""
+    """Set these keys of resources and unset all their other keys. Brokers before 2.3 have only this request."""
     results: dict[Resource, KafkaError | None] = {}
     for target, mine in _by_target(configs).items():
         request = replacing.AlterConfigsRequest(
@@ -288,7 +288,7 @@ def _altered(
 
 
 async def list_config_resources(client: Client, type: ResourceType) -> list[Resource]:
-    """Return the resources of a type; for groups and client metrics, those that have configs of their own."""
+    """Return the resources of a type; for groups and client metrics, those with configs of their own."""
     lowest = 0 if type == ResourceType.CLIENT_METRICS else 1
     request = ListConfigResourcesRequest(resource_types=[type])
     response = await client.ask(request, ANY, ListConfigResourcesResponse, lowest=lowest)
@@ -304,7 +304,7 @@ def _by_target(resources: Iterable[Resource]) -> dict[Target, list[Resource]]:
 
 
 async def min_insync_replicas(client: Client, topics: Sequence[str]) -> dict[str, int]:
-    """Return `min.insync.replicas` of each topic that tells its configs."""
+    """Return `min.insync.replicas` of each topic whose configs can be described."""
     wanted = [Resource(ResourceType.TOPIC, name) for name in topics]
     found = await describe_configs(client, wanted, ["min.insync.replicas"])
     return {

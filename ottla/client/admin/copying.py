@@ -1,6 +1,6 @@
-"""How far the copying is that reassignments and moves between log directories take.
+"""The progress of copying replicas, for reassignments and for moves between log directories.
 
-Must not know who waits for it. Counterpart elsewhere: the progress that operators add up from kafka-log-dirs.
+Must not know who shows it. Counterpart in Kafka: none; operators add up sizes from kafka-log-dirs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,26 +14,26 @@ from ottla.wire.types import TopicPartition
 
 
 class Copy(NamedTuple):
-    """A replica that is being copied: how many bytes are there, and how many there will be."""
+    """A replica that is being copied: the bytes copied so far, and the bytes in all."""
 
     done: int
     total: int
 
 
 class Copying(NamedTuple):
-    """What is under way: reassignments, and copies, of which moves between log directories are some."""
+    """The reassignments under way, and the copies for them and for moves between log directories."""
 
     reassignments: Mapping[TopicPartition, Reassignment]
     copies: Mapping[Replica, Copy]
 
     @property
     def partitions(self) -> set[TopicPartition]:
-        """Return the partitions of which something is under way."""
+        """Return the partitions that are reassigned or copied."""
         return {*self.reassignments, *(TopicPartition(each.topic, each.partition) for each in self.copies)}
 
 
 async def find_copying(client: Client, partitions: Iterable[TopicPartition] | None = None) -> Copying:
-    """Return what is under way, of some partitions or of all. A broker that is away counts as one without copies."""
+    """Return the copying of some partitions, or of all. An unreachable broker counts as one without copies."""
     wanted = None if partitions is None else list(partitions)
     reassignments = await list_reassignments(client, wanted)
     await client.metadata(())
@@ -48,7 +48,7 @@ def _replicas(dirs: Iterable[LogDir]) -> list[StoredReplica]:
 
 
 def sizes(stored: Mapping[int, Iterable[StoredReplica]]) -> dict[TopicPartition, dict[int, int]]:
-    """Return the size of each partition on each broker that has it."""
+    """Return the size of each partition by broker."""
     found: dict[TopicPartition, dict[int, int]] = {}
     for broker_id, replicas in stored.items():
         for each in replicas:
@@ -82,7 +82,7 @@ def _moved(stored: Mapping[int, Iterable[StoredReplica]]) -> dict[Replica, Copy]
 
 
 async def partition_sizes(client: Client, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return how large partitions are, by their largest replica that a live broker has."""
+    """Return the size of each partition's largest replica on the live brokers."""
     await client.metadata(())
     found = await describe_log_dirs(client, client.nodes, partitions)
     stored = {broker: _replicas(dirs) for broker, dirs in found.items() if not isinstance(dirs, KafkaError)}

@@ -1,6 +1,6 @@
-"""Topics as a file wants them, and what it takes to get there.
+"""Topics as a file describes them, and the changes that make a cluster's topics the same.
 
-PURE. Owns the form of the file and the decision. Must not know a cluster. Counterpart in Kafka: none.
+PURE. Owns the format of the file and the plan. Must not know a cluster. Counterpart in Kafka: none.
 """
 
 import json
@@ -15,11 +15,11 @@ _KEYS: Final = frozenset({"partitions", "replication_factor", "configs"})
 
 
 class DesiredError(Exception):
-    """A file that does not describe topics; the text says where."""
+    """A file that does not describe topics; the text names the wrong part."""
 
 
 class Topic(NamedTuple):
-    """A topic: as a file wants it, where None leaves a count as it is; or as it is, with its own configs."""
+    """A topic of a file, where None leaves a count as it is; or a topic of a cluster, with its own configs."""
 
     partitions: int | None
     replication_factor: int | None
@@ -27,7 +27,7 @@ class Topic(NamedTuple):
 
 
 class Action(Enum):
-    """What to do to a topic."""
+    """The kind of a change."""
 
     CREATE = "create"
     ADD_PARTITIONS = "add partitions"
@@ -38,7 +38,7 @@ class Action(Enum):
 
 
 class Change(NamedTuple):
-    """One step: `key` is a config's; `before` and `after` are counts or values, None where there is none."""
+    """One change. `key` is set for configs; `before` and `after` are counts or values, None if there is none."""
 
     topic: str
     action: Action
@@ -55,7 +55,7 @@ def read_topics(text: str) -> dict[str, Topic]:
         raise DesiredError(str(error)) from None
     unknown = next(iter(content.keys() - {"topics"}), None)
     if unknown is not None:
-        raise DesiredError(f"{unknown}: a file has tables [topics.NAME] and nothing else")
+        raise DesiredError(f"{unknown}: the file may have tables [topics.NAME] only")
     topics = content.get("topics", {})
     if not isinstance(topics, dict):
         raise DesiredError("topics: it is a table of topics")
@@ -102,14 +102,14 @@ def write_topics(topics: Mapping[str, Topic]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a basic string of TOML, whose escapes are those of JSON, and which has no DEL as it stands."""
+    """Return a basic string of TOML: a JSON string with DEL escaped."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def plan(wanted: Mapping[str, Topic], actual: Mapping[str, Topic], *, prune: bool = False) -> list[Change]:
-    """Return the changes that make the actual topics the wanted ones.
+    """Return the changes that make the actual topics equal the wanted ones.
 
-    Without `prune` nothing is removed: neither topics nor configs that the file does not name.
+    Only with `prune` are topics and configs removed that the file does not name.
     """
     changes = [change for name, topic in wanted.items() for change in _changes(name, topic, actual.get(name), prune)]
     if prune:
@@ -137,10 +137,10 @@ def _changes(name: str, wanted: Topic, actual: Topic | None, prune: bool) -> Ite
 
 
 def differences(left: Mapping[str, Topic], right: Mapping[str, Topic]) -> list[Change]:
-    """Return all that makes the right topics unlike the left ones: the changes that would make them alike."""
+    """Return the changes that would make the right topics equal the left ones."""
     return plan(left, right, prune=True)
 
 
 def names_of(changes: Sequence[Change], action: Action) -> list[str]:
-    """Return the topics to which something is to be done."""
+    """Return the topics with a change of this kind."""
     return list(dict.fromkeys(change.topic for change in changes if change.action is action))

@@ -1,4 +1,4 @@
-"""Elections of leaders, which the controller holds when it is asked to.
+"""Leader elections that an operator requests from the controller.
 
 Counterparts in Kafka: KafkaAdminClient.electLeaders, ElectionType.
 """
@@ -14,7 +14,7 @@ from ottla.wire.types import TopicPartition
 
 
 class ElectionType(IntEnum):
-    """Who is elected: the first replica, or for want of an in-sync replica any live one."""
+    """The elected replica: the first one, or any live one if no replica is in sync."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -23,9 +23,9 @@ class ElectionType(IntEnum):
 async def elect_leaders(
     client: Client, kind: ElectionType, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Elect leaders of some partitions, or of all; return what became of each.
+    """Elect leaders of some partitions, or of all; return the result of each partition.
 
-    Of all partitions, those that need no election are left out. ELECTION_NOT_NEEDED is an error like others.
+    With None, partitions that need no election are left out. Otherwise their result is ELECTION_NOT_NEEDED.
     """
     topics = None
     if partitions is not None:

@@ -1,4 +1,4 @@
-"""Features of a cluster: the levels that brokers support, and those that the cluster has settled on.
+"""Features of a cluster: the levels that brokers support, and the finalized levels.
 
 Must not know what a feature means. Counterparts in Kafka: FeatureMetadata, FeatureUpdate.
 """
@@ -13,12 +13,11 @@ from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResp
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 
 _TIMEOUT_MS: Final = 60_000
-_WITH_FEATURES: Final = 3
 _WITH_UPGRADE_TYPE: Final = 1
 
 
 class UpgradeType(IntEnum):
-    """How a level may change: only up, down without loss of metadata, down whatever is lost."""
+    """How a level may change: up only, down if no metadata is lost, down even if metadata is lost."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -26,7 +25,7 @@ class UpgradeType(IntEnum):
 
 
 class Feature(NamedTuple):
-    """The levels that a broker supports, and the one that the cluster has: 0 if the feature is off."""
+    """The levels that a broker supports, and the cluster's finalized level: 0 if the feature is off."""
 
     name: str
     lowest: int
@@ -35,14 +34,14 @@ class Feature(NamedTuple):
 
 
 class Features(NamedTuple):
-    """All features by their names; the epoch counts their changes, and is None where there are none."""
+    """All features by name. The epoch counts their changes; None if there was none."""
 
     features: Mapping[str, Feature]
     epoch: int | None
 
 
 async def describe_features(client: Client, target: Target = ANY) -> Features:
-    """Return the features that a broker knows. A broker older than Kafka 2.7 has none."""
+    """Return a broker's features. A broker older than Kafka 2.7 has none."""
     request = ApiVersionsRequest(client_software_name="ottla", client_software_version="0")
     response = await client.ask(request, target, ApiVersionsResponse)
     finalized = {each.name: each.max_version_level for each in response.finalized_features}
@@ -57,7 +56,7 @@ async def describe_features(client: Client, target: Target = ANY) -> Features:
 async def update_features(
     client: Client, levels: Mapping[str, int], upgrade_type: UpgradeType, *, validate_only: bool = False
 ) -> dict[str, KafkaError | None]:
-    """Change levels of features, or find out what would come of it. Level 0 turns a feature off."""
+    """Change levels of features, or only check the change. Level 0 turns a feature off."""
     request = UpdateFeaturesRequest(
         timeout_ms=_TIMEOUT_MS,
         feature_updates=[
@@ -82,7 +81,7 @@ async def update_features(
     if response.error_code != ErrorCode.NONE:
         return dict.fromkeys(levels, kafka_error(response.error_code, response.error_message))
     told = {each.feature: each for each in response.results}
-    # A broker of today answers for all features at once.
+    # Brokers of Kafka 4 answer for all features at once.
     return {
         name: kafka_error(told[name].error_code, told[name].error_message)
         if name in told and told[name].error_code != ErrorCode.NONE

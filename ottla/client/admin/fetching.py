@@ -1,4 +1,4 @@
-"""Reading records without being a consumer: one Fetch for each leader, and answers as plain bytes.
+"""Reading records without a consumer: one Fetch for each leader, which returns batches as bytes.
 
 Must not know what the records are for. Counterpart in Kafka: FetchRequest.Builder, as SimpleConsumerShell used it.
 """
@@ -17,7 +17,7 @@ from ottla.wire.record_batch import CorruptBatch, Record, iter_batches, iter_rec
 from ottla.wire.types import TopicPartition
 
 _NAMES_UP_TO: Final = 12
-"""Later versions of Fetch have ids of topics in place of names."""
+"""Later versions of Fetch have topic ids in place of names."""
 _BATCHES_FROM: Final = 4
 _WAIT_MS: Final = 500
 _MOST_BYTES: Final = 4 << 20
@@ -30,7 +30,7 @@ _AT_ONCE: Final = 8
 
 
 class Fetched(NamedTuple):
-    """Batches from an offset on; the first one may begin before it. Nothing at or after `end` can be read yet."""
+    """Batches from an offset on; the first batch may begin before it. `end` is the high watermark."""
 
     batches: memoryview
     end: int
@@ -41,7 +41,7 @@ async def fetch(
 ) -> dict[TopicPartition, Fetched | KafkaError]:
     """Return the batches of partitions from an offset on, up to `most_bytes` of each.
 
-    A partition whose next batch is larger gives no bytes, unless it is the only one that is asked for.
+    A partition whose next batch is larger returns no bytes, unless it is the only partition.
     """
     at_once = max(1, _MOST_BYTES // most_bytes)
 
@@ -83,7 +83,7 @@ def _fetched(data: PartitionData) -> Fetched | KafkaError:
 
 
 class Scan(NamedTuple):
-    """The result of a walk over batches: the first match, or the offset to go on at, and the count of records."""
+    """The first match in batches, or None; the offset to continue at; and the count of records."""
 
     record: Record | None
     next_offset: int
@@ -113,10 +113,10 @@ Place = tuple[TopicPartition, int]
 
 
 async def first_timestamps(client: Client, places: Sequence[Place], nothing: int) -> dict[Place, int | None]:
-    """Return the timestamp of the first data record at or after each offset; `nothing` where there is no record.
+    """Return the timestamp of the first data record at or after each offset; `nothing` if there is no record.
 
-    None is unknown: the offset is out of range, or the record cannot be read. Places in one partition, as several
-    groups have them, are looked up by requests of their own, because a Fetch takes an offset for each partition.
+    None: unknown, because the offset is out of range or the record cannot be read. Several places in one partition
+    (of several groups) need several requests, because a Fetch has one offset for each partition.
     """
     layers: list[dict[TopicPartition, int]] = []
     depth: dict[TopicPartition, int] = {}
@@ -138,7 +138,7 @@ async def _layer(
 ) -> dict[Place, int | None]:
     """Return the timestamps of places in different partitions.
 
-    Most batches are small, so little is asked for at first, and more for those that do not fit into it.
+    The first request is for `_FIRST_SIZE`, because most batches are small; the next ones for more.
     """
     found: dict[Place, int | None] = {}
     positions = dict(layer)
@@ -158,7 +158,7 @@ async def _layer(
 
 
 def _first_timestamp(result: Fetched | KafkaError, offset: int, nothing: int) -> tuple[int | None, int | None]:
-    """Return a timestamp and None, or None and the offset to go on at."""
+    """Return a timestamp and None, or None and the offset to continue at."""
     if isinstance(result, KafkaError):
         return None, None
     try:
@@ -174,7 +174,7 @@ def _first_timestamp(result: Fetched | KafkaError, offset: int, nothing: int) ->
 
 
 class SearchResult(NamedTuple):
-    """The offset of the first match; None if there is none, or if the search ended before the end of the log."""
+    """The offset of the first match; None if there is none, or if the search ended early (not `is_complete`)."""
 
     offset: int | None
     records: int
@@ -190,7 +190,7 @@ async def find_records(
 ) -> dict[TopicPartition, SearchResult | KafkaError]:
     """Return the first matching record of each partition, between two offsets (the second exclusive).
 
-    The search in a partition ends after about `most_records`. `on_progress` gets the count of records so far.
+    The search in a partition ends after about `most_records`. `on_progress` is called with the count of records so far.
     """
     limiter = trio.CapacityLimiter(_AT_ONCE)
     done = 0

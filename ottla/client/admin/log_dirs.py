@@ -1,6 +1,6 @@
-"""Log directories of brokers: what is in them, and moving replicas between those of one broker.
+"""Log directories of brokers: their replicas, and moving replicas between the directories of one broker.
 
-Must not know which broker a partition is assigned to: that is in `reassignments`.
+Must not know the assignment of partitions to brokers: `reassignments` owns that.
 Counterparts in Kafka: KafkaAdminClient's log directory methods, LogDirDescription, ReplicaInfo.
 """
 
@@ -40,7 +40,7 @@ class Replica(NamedTuple):
 
 
 class StoredReplica(NamedTuple):
-    """A replica in a log directory: a future one replaces the one of another directory when its lag is gone."""
+    """A replica in a log directory. A future one replaces that of another directory when its lag is 0."""
 
     partition: TopicPartition
     size: int
@@ -49,7 +49,7 @@ class StoredReplica(NamedTuple):
 
 
 class LogDir(NamedTuple):
-    """A log directory. The sizes of its volume are None where the broker does not know them."""
+    """A log directory. The sizes of its volume are None if the broker does not return them."""
 
     path: str
     error: KafkaError | None
@@ -59,7 +59,7 @@ class LogDir(NamedTuple):
 
 
 class Whereabouts(NamedTuple):
-    """Where a replica is, and where it moves to; None for neither."""
+    """The directory of a replica, and the one that it moves to; None if there is none."""
 
     current: str | None = None
     future: str | None = None
@@ -68,7 +68,7 @@ class Whereabouts(NamedTuple):
 async def describe_log_dirs(
     client: Client, brokers: Iterable[int], partitions: Iterable[TopicPartition] | None = None
 ) -> dict[int, list[LogDir] | KafkaError]:
-    """Return the log directories of each broker, with these partitions in them or with all."""
+    """Return the log directories of each broker, with their replicas of these partitions or of all."""
     topics = None
     if partitions is not None:
         topics = [DescribableLogDirTopic(topic=name, partitions=each) for name, each in by_topic(partitions).items()]
@@ -95,7 +95,7 @@ def _unreachable(error: Exception) -> KafkaError:
 
 def _log_dirs(response: DescribeLogDirsResponse) -> list[LogDir] | KafkaError:
     if not response.results:
-        # Before version 3 there was no error code: a broker that may not answer had no directories.
+        # Before version 3 there was no error code: a broker returned no directories to an unauthorized client.
         return kafka_error(response.error_code or ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return [_log_dir(each) for each in response.results]
 
@@ -120,7 +120,7 @@ def _log_dir(result: DescribeLogDirsResult) -> LogDir:
 
 
 async def find_replicas(client: Client, replicas: Iterable[Replica]) -> dict[Replica, Whereabouts]:
-    """Return in which directories replicas are. KafkaError if a broker cannot say."""
+    """Return the directories of replicas. KafkaError if a broker cannot describe its directories."""
     wanted = list(dict.fromkeys(replicas))
     partitions = {TopicPartition(each.topic, each.partition) for each in wanted}
     brokers = dict.fromkeys(each.broker_id for each in wanted)
@@ -138,7 +138,7 @@ async def find_replicas(client: Client, replicas: Iterable[Replica]) -> dict[Rep
 
 
 async def alter_replica_log_dirs(client: Client, moves: Mapping[Replica, str]) -> dict[Replica, KafkaError | None]:
-    """Begin to move replicas into other directories of their brokers."""
+    """Start moves of replicas into other directories of their brokers."""
     results: dict[Replica, KafkaError | None] = {}
     by_broker: dict[int, dict[str, list[TopicPartition]]] = {}
     for replica, path in moves.items():

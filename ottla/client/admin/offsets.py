@@ -1,4 +1,4 @@
-"""Offsets of logs: where they begin and end, and which record was written at a time.
+"""Offsets of logs: start, end, and the first record at or after a timestamp.
 
 Must not know groups. Counterparts in Kafka: ListOffsetsHandler, OffsetSpec.
 """
@@ -26,12 +26,12 @@ LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 NO_OFFSET: Final = -1
 _LOWEST: Final[Mapping[int, int]] = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
-"""The version from which a broker knows a number that stands for a timestamp."""
+"""The first version of ListOffsets that knows a special timestamp."""
 _TIMEOUT_MS: Final = 30_000
 
 
 class FoundOffset(NamedTuple):
-    """An offset, -1 if the log has none; the timestamp of its record and its leader epoch are -1 if not known."""
+    """An offset, -1 if the log has none. The timestamp of its record and its leader epoch are -1 if unknown."""
 
     offset: int
     timestamp: int = -1
@@ -39,7 +39,7 @@ class FoundOffset(NamedTuple):
 
 
 class LogRange(NamedTuple):
-    """The offsets that a log has, `end` exclusive."""
+    """The range of offsets in a log, `end` exclusive."""
 
     start: int
     end: int
@@ -48,7 +48,7 @@ class LogRange(NamedTuple):
 async def list_offsets(
     client: Client, wanted: Mapping[TopicPartition, int], *, is_committed: bool = False
 ) -> dict[TopicPartition, FoundOffset | KafkaError]:
-    """Return the first offset at or after a timestamp, or the offset for EARLIEST, LATEST and their like.
+    """Return the first offset at or after a timestamp, or the offset for EARLIEST, LATEST and the other constants.
 
     `is_committed` leaves out records of open transactions.
     """
@@ -87,9 +87,9 @@ async def list_offsets(
 async def led(
     client: Client, partitions: Iterable[TopicPartition]
 ) -> tuple[list[TopicPartition], dict[TopicPartition, KafkaError]]:
-    """Return the partitions that have a leader, and an error for each other one.
+    """Return the partitions with a leader, and an error for each other partition.
 
-    A request for a partition without leader waits until the partition has one, so a caller in a hurry leaves it out.
+    A caller that must not wait leaves the others out, because their requests wait until there is a leader.
     """
     wanted = list(dict.fromkeys(partitions))
     leaders = await client.leaders(wanted) if wanted else {}
@@ -102,7 +102,7 @@ async def led(
 async def log_ranges(
     client: Client, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, LogRange | KafkaError]:
-    """Return the first and the last offset of logs; brokers are asked for both at the same time."""
+    """Return the start and the end of logs; both requests run at the same time."""
     asked, refused = await led(client, partitions)
     starts, ends = await gather(
         partial(list_offsets, client, dict.fromkeys(asked, timestamp)) for timestamp in (EARLIEST, LATEST)

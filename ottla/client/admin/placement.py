@@ -1,7 +1,7 @@
-"""Where replicas had better be: spread over brokers and racks, with few moves from where they are.
+"""A better placement of replicas: spread over brokers and racks, with few moves from the current one.
 
 PURE. Must not know how partitions are moved.
-Counterpart in Kafka: ReassignPartitionsCommand.generateAssignment, which does not look at where replicas are.
+Counterpart in Kafka: ReassignPartitionsCommand.generateAssignment, which ignores the current placement.
 """
 
 from collections import Counter, deque
@@ -15,15 +15,15 @@ def place(
     racks: Mapping[int, str | None],
     replication_factor: int | None = None,
 ) -> dict[TopicPartition, list[int]]:
-    """Return replicas on the brokers of `racks` alone, the preferred leader first. ValueError if they are too few.
+    """Return replicas on the brokers of `racks` only, the preferred leader first. ValueError for too few brokers.
 
-    In each topic, and in all of them, brokers differ by one replica and one leader at most, as far as racks allow it.
-    A rack gets a second replica of a partition only when each rack has one. Racks count if all brokers have one.
+    In each topic, and in all together, brokers differ by one replica and one leader at most, as far as racks allow it.
+    A rack gets a second replica of a partition only if each rack has one. Racks matter only if all brokers have one.
     """
     factors = {each: replication_factor or len(replicas) for each, replicas in current.items()}
     most = max(factors.values(), default=0)
     if most > len(racks):
-        raise ValueError(f"{most} replicas of a partition need as many brokers, and there are {len(racks)}")
+        raise ValueError(f"{most} replicas of a partition need as many brokers, but there are {len(racks)}")
     placement = _Placement(racks)
     for partition in sorted(current):
         placement.keep(partition, current[partition], factors[partition])
@@ -37,17 +37,17 @@ def place(
 
 
 class _Placement:
-    """Replicas that are placed, and how many each broker has by that."""
+    """The replicas placed so far, and how many each broker has."""
 
     def __init__(self, racks: Mapping[int, str | None]) -> None:
         known = all(rack is not None for rack in racks.values())
         self._racks = {broker: str(rack) if known else str(broker) for broker, rack in racks.items()}
         self._replicas: dict[TopicPartition, list[int]] = {}
         self._load: dict[str | None, Counter[int]] = {None: Counter()}
-        """How many replicas of a topic brokers have; of all topics for None."""
+        """How many replicas of a topic each broker has; of all topics for None."""
 
     def keep(self, partition: TopicPartition, replicas: Sequence[int], count: int) -> None:
-        """Place replicas where they are, but on other brokers and beyond the count."""
+        """Keep up to `count` of the current replicas, on the brokers of `racks`."""
         kept = [each for each in replicas if each in self._racks]
         while len(kept) > count:
             crowded = Counter(self._racks[each] for each in kept)
@@ -71,7 +71,7 @@ class _Placement:
         self._count(partition, target, 1)
 
     def fill(self, partition: TopicPartition, count: int) -> None:
-        """Add replicas that are missing."""
+        """Add replicas until there are `count`."""
         while len(self._replicas[partition]) < count:
             self._add(partition, self._best(partition))
 
@@ -85,7 +85,7 @@ class _Placement:
         return Counter(self._racks[each] for each in self._replicas[partition])
 
     def part_racks(self, partition: TopicPartition) -> None:
-        """Move replicas out of racks with more of them than another one needs."""
+        """Move replicas from a rack to another one that has at least two fewer."""
         while len(self._replicas[partition]) < len(self._racks):
             crowded = self._crowded(partition)
             target = self._best(partition)
@@ -110,7 +110,7 @@ class _Placement:
     def _leveling(
         self, topic: str | None, hosted: Mapping[int, Sequence[TopicPartition]]
     ) -> tuple[TopicPartition, int, int] | None:
-        """Return a move that makes the load more even, between brokers that differ as much as can be."""
+        """Return a move between the two brokers of most different load; None if no move makes the load more even."""
         load = self._load.setdefault(topic, Counter())
         ordered = sorted(self._racks, key=lambda it: (load[it], it))
         for source in reversed(ordered):
@@ -133,7 +133,7 @@ class _Placement:
         return from_rack == to_rack or crowded[to_rack] < crowded[from_rack]
 
     def with_leaders_spread(self) -> dict[TopicPartition, list[int]]:
-        """Return the replicas, put into an order that spreads the first ones. That moves no records."""
+        """Return the replicas in an order that spreads the leaders. Another order moves no records."""
         load: dict[str | None, Counter[int]] = {None: Counter()}
         for partition, replicas in self._replicas.items():
             for topic in (None, partition.topic):
@@ -165,7 +165,7 @@ class _Placement:
         load: Counter[int],
         is_allowed: Callable[[TopicPartition, int], bool],
     ) -> list[tuple[TopicPartition, int]]:
-        """Return changes of leaders by which a broker with many leads one less, and one with few leads one more."""
+        """Return leader changes by which a broker with many loses one, and a broker with few gets one."""
         led: dict[int, list[TopicPartition]] = {}
         for partition in partitions:
             led.setdefault(self._replicas[partition][0], []).append(partition)

@@ -1,6 +1,6 @@
 """Quotas of users, client ids and addresses.
 
-Owns the names of entity types and quotas. Must not know how a broker chooses among quotas.
+Owns the names of entity types and quotas. Must not know which quota a broker applies.
 Counterparts in Kafka: ClientQuotaEntity, ClientQuotaFilter, QuotaConfig.
 """
 
@@ -28,18 +28,18 @@ _ANY: Final = 2
 
 
 class Part(NamedTuple):
-    """One part of an entity: a user, a client id or an address. Without a name, the default of all."""
+    """One part of an entity: a user, a client id or an address. Without a name: the default."""
 
     type: str
     name: str | None
 
 
 Entity = frozenset[Part]
-"""Whom quotas are for: a user, a client id, both, or an address."""
+"""The entity of quotas: a user, a client id, both, or an address."""
 
 
 class Wanted(NamedTuple):
-    """A part to look for: one with this name, the default (None), or any of its type."""
+    """A filter of parts: one with this name, the default (None), or any of its type."""
 
     type: str
     name: str | None = None
@@ -49,7 +49,7 @@ class Wanted(NamedTuple):
 async def describe_quotas(
     client: Client, wanted: Iterable[Wanted] = (), *, strict: bool = False
 ) -> dict[Entity, dict[str, float]]:
-    """Return the quotas of entities with these parts; `strict`: and with no other parts. Without parts, all quotas."""
+    """Return the quotas of entities with these parts; `strict`: and without other parts. Without filter: all."""
     components = [
         ComponentData(
             entity_type=each.type,
@@ -72,7 +72,7 @@ async def describe_quotas(
 async def alter_quotas(
     client: Client, changes: Mapping[Entity, Mapping[str, float | None]], *, validate_only: bool = False
 ) -> dict[Entity, KafkaError | None]:
-    """Set quotas of entities, or remove those whose value is None."""
+    """Set quotas of entities; remove those whose value is None."""
     request = altering.AlterClientQuotasRequest(
         entries=[altering.EntryData(entity=_parts(entity), ops=_operations(changes[entity])) for entity in changes],
         validate_only=validate_only,

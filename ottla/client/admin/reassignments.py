@@ -1,4 +1,4 @@
-"""Reassignments of partitions to other brokers, and the throttle that keeps them from crowding out clients.
+"""Reassignments of partitions to other brokers, and the throttle that leaves bandwidth to clients.
 
 Counterparts in Kafka: PartitionReassignment, KafkaAdminClient's reassignment methods, ReassignPartitionsCommand.
 """
@@ -31,7 +31,7 @@ from ottla.wire.types import TopicPartition
 
 
 class Reassignment(NamedTuple):
-    """A reassignment that is not over: all replicas now, and those among them that come or go."""
+    """A reassignment under way: all current replicas, and those of them that are added or removed."""
 
     replicas: Sequence[int]
     adding: Sequence[int]
@@ -66,7 +66,7 @@ async def alter_reassignments(
     *,
     allow_replication_factor_change: bool = True,
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Begin to move partitions to these replicas; None cancels a reassignment that is under way."""
+    """Start moves of partitions to these replicas; None cancels a reassignment under way."""
     request = AlterPartitionReassignmentsRequest(
         allow_replication_factor_change=allow_replication_factor_change,
         topics=[
@@ -113,14 +113,14 @@ _OWN: Final = (ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_TOPIC_CO
 
 
 class Move(NamedTuple):
-    """Between which brokers the records of a partition are copied."""
+    """The brokers between which a partition is copied."""
 
     sources: Sequence[int]
     destinations: Sequence[int]
 
     @property
     def brokers(self) -> set[int]:
-        """Return all of them."""
+        """Return sources and destinations together."""
         return {*self.sources, *self.destinations}
 
 
@@ -129,7 +129,7 @@ def moves_of(
     targets: Mapping[TopicPartition, Sequence[int]],
     current: Mapping[TopicPartition, Sequence[int]],
 ) -> dict[TopicPartition, Move]:
-    """Return what is copied by reassignments under way and by those that are to begin."""
+    """Return the moves of reassignments under way and of those about to start."""
     moves = {
         partition: Move([each for each in found.replicas if each not in found.adding], list(found.adding))
         for partition, found in under_way.items()
@@ -141,7 +141,7 @@ def moves_of(
 
 
 def replica_throttles(moves: Mapping[TopicPartition, Move]) -> dict[Resource, list[Change]]:
-    """Return the changes of topics by which brokers know the replicas that are throttled."""
+    """Return the changes of topics that name the throttled replicas."""
     changes = {}
     for topic, partitions in by_topic(moves).items():
         mine = {each: moves[TopicPartition(topic, each)] for each in partitions}
@@ -155,7 +155,7 @@ def replica_throttles(moves: Mapping[TopicPartition, Move]) -> dict[Resource, li
 
 
 def rate_limits(brokers: Iterable[int], keys: Iterable[str], bytes_per_second: int) -> dict[Resource, list[Change]]:
-    """Return the changes of brokers that limit the rate of what is throttled."""
+    """Return the changes of brokers that limit the rate of throttled replicas."""
     limits = [Change(key, Operation.SET, str(bytes_per_second)) for key in keys]
     return {Resource(ResourceType.BROKER, str(each)): limits for each in brokers}
 
@@ -167,9 +167,9 @@ def throttle_removal(kind: ResourceType, names: Iterable[str], keys: Iterable[st
 
 
 async def find_throttles(client: Client) -> dict[Resource, list[Change]]:
-    """Return the changes that end the throttles that are set, of all brokers and topics.
+    """Return the changes that end the throttles of all brokers and topics.
 
-    A topic whose replicas are all throttled, by `*`, is throttled on purpose and not for a reassignment.
+    A topic whose throttled replicas are `*` is left out, because an operator set that, not a reassignment.
     """
     topics = [topic.name or "" for topic in (await client.metadata(None)).topics]
     found = {}

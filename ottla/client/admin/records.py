@@ -18,13 +18,13 @@ from ottla.wire.messages.delete_records import (
 from ottla.wire.types import TopicPartition
 
 HIGH_WATERMARK: Final = -1
-"""As an offset: everything that is committed."""
+"""In place of an offset: the high watermark, so all committed records are deleted."""
 
 
 async def delete_records(
     client: Client, before: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | KafkaError]:
-    """Delete the records before an offset of each partition; return the first offset that is left on all replicas."""
+    """Delete the records before an offset of each partition; return the first offset left on all replicas."""
     timeout_ms = int(client.config["request.timeout.ms"])
 
     async def exchange(broker_id: int, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:

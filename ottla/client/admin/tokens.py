@@ -1,6 +1,6 @@
 """Delegation tokens: credentials that a principal creates for others, and that expire.
 
-A token's HMAC is its password. Requests for tokens need an authenticated connection that was not made by a token.
+A token's HMAC is its password. Requests for tokens need a connection that authenticated without a token.
 Counterparts in Kafka: DelegationToken, TokenInformation.
 """
 
@@ -22,9 +22,9 @@ from ottla.wire.messages.expire_delegation_token import ExpireDelegationTokenReq
 from ottla.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 
 DEFAULT: Final = -1
-"""For a lifetime or a renewal: the broker's default. For an expiry: at once."""
+"""As a lifetime or renewal: the broker's default. As an expiry period: at once."""
 _OWNERS_FROM: Final = 3
-"""The version of CreateDelegationToken from which a token can be another principal's."""
+"""The first version of CreateDelegationToken with an owner."""
 
 
 class Principal(NamedTuple):
@@ -44,7 +44,7 @@ class Token(NamedTuple):
     hmac: bytes
     owner: Principal
     requester: Principal
-    """Who created it; empty where the broker is too old to say."""
+    """The creator; empty if the broker is too old to return it."""
     renewers: Sequence[Principal]
     issue_timestamp: int
     expiry_timestamp: int
@@ -52,7 +52,7 @@ class Token(NamedTuple):
 
 
 async def describe_tokens(client: Client, owners: Sequence[Principal] | None = None) -> list[Token]:
-    """Return the tokens of some owners, or of all, that the client may see."""
+    """Return the tokens that the client may see, of some owners or of all."""
     request = DescribeDelegationTokenRequest(
         owners=None
         if owners is None
@@ -104,7 +104,7 @@ async def create_token(
 
 
 async def renew_token(client: Client, hmac: bytes, period_ms: int = DEFAULT) -> int:
-    """Put off the expiry of a token, and return its new time in milliseconds."""
+    """Renew a token, and return its new expiry time in milliseconds."""
     request = RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms)
     response = await client.ask(request, ANY, RenewDelegationTokenResponse)
     check(response.error_code)
@@ -112,7 +112,7 @@ async def renew_token(client: Client, hmac: bytes, period_ms: int = DEFAULT) -> 
 
 
 async def expire_token(client: Client, hmac: bytes, period_ms: int = DEFAULT) -> int:
-    """Let a token expire after a period, or at once, and return the time in milliseconds."""
+    """Set a token to expire after a period, or at once, and return its expiry time in milliseconds."""
     request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms)
     response = await client.ask(request, ANY, ExpireDelegationTokenResponse)
     check(response.error_code)

@@ -1,6 +1,6 @@
-"""Topics: describing, creating, extending and deleting them.
+"""Topics: describing, creating and deleting them, and adding partitions.
 
-Must not know configs beyond those that are given at creation. Counterpart in Kafka: KafkaAdminClient's topic methods.
+Must not know configs but those given at creation. Counterpart in Kafka: KafkaAdminClient's topic methods.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ from ottla.wire.messages.describe_topic_partitions import (
 from ottla.wire.messages.metadata import MetadataResponseTopic
 
 DEFAULT: Final = -1
-"""For a number of partitions or replicas: what the broker has as its default."""
+"""As a number of partitions or replicas: the broker's default."""
 _TIMEOUT_MS: Final = 30_000
 
 
@@ -47,14 +47,9 @@ class NewTopic(NamedTuple):
     assignments: Sequence[Sequence[int]] = ()
     configs: Mapping[str, str] = {}
 
-    @property
-    def wants_defaults(self) -> bool:
-        """Whether the broker is to choose a count."""
-        return not self.assignments and DEFAULT in (self.partitions, self.replication_factor)
-
 
 class CreatedTopic(NamedTuple):
-    """What a topic is, or would be; -1 where the broker does not say."""
+    """A topic's counts after creation, or after a check only; -1 if the broker does not return them."""
 
     name: str
     topic_id: bytes
@@ -64,7 +59,7 @@ class CreatedTopic(NamedTuple):
 
 
 async def describe_topics(client: Client, names: Iterable[str]) -> dict[str, MetadataResponseTopic | KafkaError]:
-    """Return each topic by its name, or why it cannot be described."""
+    """Return each topic by its name, or the error for it."""
     wanted = list(dict.fromkeys(names))
     found = {topic.name: topic for topic in (await client.metadata(wanted)).topics}
     results: dict[str, MetadataResponseTopic | KafkaError] = {}
@@ -80,7 +75,7 @@ async def describe_topics(client: Client, names: Iterable[str]) -> dict[str, Met
 
 
 class PartitionDescription(NamedTuple):
-    """A partition; the eligible leader replicas are None where the broker does not know the notion."""
+    """A partition; the eligible leader replicas are None if the broker does not return them."""
 
     partition: int
     leader: int | None
@@ -102,16 +97,16 @@ class TopicDescription(NamedTuple):
 async def describe_in_pages(
     client: Client, names: Sequence[str], most_partitions: int = 2000
 ) -> dict[str, TopicDescription | KafkaError]:
-    """Return topics with their eligible leaders, a page of partitions after the other.
+    """Return topics with their eligible leader replicas, from several responses of `most_partitions` each.
 
-    Brokers that lack DescribeTopicPartitions are asked for Metadata.
+    A broker without DescribeTopicPartitions gets a Metadata request.
     """
     connection = await client.connection()
     if DescribeTopicPartitionsRequest.api_key not in connection.api_versions:
         found = await describe_topics(client, names)
         return {name: topic if isinstance(topic, KafkaError) else _described(topic) for name, topic in found.items()}
     results: dict[str, TopicDescription | KafkaError] = {}
-    # A broker refuses names that are not in order when it goes on at a cursor.
+    # Sorted, because a broker refuses other orders together with a cursor.
     topics = [TopicRequest(name=name) for name in sorted(names)]
     cursor: Cursor | None = None
     while topics:
@@ -162,11 +157,11 @@ def _described(topic: MetadataResponseTopic) -> TopicDescription:
 async def create_topics(
     client: Client, topics: Sequence[NewTopic], *, validate_only: bool = False
 ) -> dict[str, CreatedTopic | KafkaError]:
-    """Create topics, or find out what would come of it."""
+    """Create topics, or only check the request."""
     request = CreateTopicsRequest(
         topics=[_creatable(each) for each in topics], timeout_ms=_timeout_ms(client), validate_only=validate_only
     )
-    # Before version 4 a broker has no defaults to offer.
+    # Before version 4 a request must have both counts.
     lowest = (
         4
         if any(not each.assignments and DEFAULT in (each.partitions, each.replication_factor) for each in topics)
@@ -205,7 +200,7 @@ async def create_partitions(
     *,
     validate_only: bool = False,
 ) -> dict[str, KafkaError | None]:
-    """Give topics more partitions, up to a count in all; `assignments` name the brokers of the new ones."""
+    """Increase topics to a count of partitions; `assignments` name the brokers of the new ones."""
     brokers = assignments or {}
     topics = [
         CreatePartitionsTopic(
@@ -238,5 +233,5 @@ def _error(code: int, message: str | None) -> KafkaError | None:
 
 
 def _timeout_ms(client: Client) -> int:
-    """Return how long the controller may take, which is less than the client waits."""
+    """Return the controller's timeout, which is shorter than the client's."""
     return min(_TIMEOUT_MS, int(client.config["default.api.timeout.ms"]))

@@ -1,7 +1,7 @@
-"""Transactions: who has which open, what partitions know of their producers, and ending those that hang.
+"""Transactions: listing and describing them, the producers of partitions, and aborting transactions that hang.
 
-A transaction hangs if a partition has it open and no coordinator knows of that: consumers that read committed records
-wait there for ever. Must not know how a transaction is made.
+A transaction hangs if a partition has it open and no coordinator knows of that: consumers with read_committed wait
+there for ever. Must not know how a producer uses transactions.
 Counterparts in Kafka: TransactionListing, TransactionDescription, ProducerState, TransactionsCommand's search.
 """
 
@@ -34,11 +34,11 @@ from ottla.wire.types import TopicPartition
 _DURATION_FROM: Final = 1
 _PATTERN_FROM: Final = 2
 _MOST_PARTITIONS: Final = 500
-"""In one request for producers."""
+"""The most partitions in one DescribeProducers request."""
 
 
 class TransactionListing(NamedTuple):
-    """A transactional id at its coordinator."""
+    """A transactional id, as its coordinator lists it."""
 
     transactional_id: str
     producer_id: int
@@ -46,7 +46,7 @@ class TransactionListing(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """A transaction. Without an open one there is no start time."""
+    """A transactional id's state. Without an open transaction there is no start time."""
 
     transactional_id: str
     coordinator: int
@@ -59,7 +59,7 @@ class TransactionDescription(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """What a partition knows of a producer; no coordinator epoch before the first marker."""
+    """A partition's state of a producer. There is no coordinator epoch before the first marker."""
 
     producer_id: int
     producer_epoch: int
@@ -67,11 +67,11 @@ class ProducerState(NamedTuple):
     last_timestamp: int
     coordinator_epoch: int | None
     start_offset: int | None
-    """Of the transaction that is open in the partition."""
+    """The start of the transaction that is open in the partition."""
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction that a partition has open."""
+    """A transaction that is open in a partition."""
 
     partition: TopicPartition
     producer: ProducerState
@@ -85,7 +85,7 @@ async def list_transactions(
     longer_than_ms: int = -1,
     pattern: str | None = None,
 ) -> dict[int, list[TransactionListing]]:
-    """Return the transactional ids of each broker; an empty filter lets all pass."""
+    """Return the transactional ids of each broker; an empty filter matches all."""
     request = ListTransactionsRequest(
         state_filters=list(states),
         producer_id_filters=list(producer_ids),
@@ -102,7 +102,7 @@ async def list_transactions(
     await client.metadata(())
     found = {}
     for broker_id in sorted(client.nodes):
-        # A broker that still loads its part of the log is waited for.
+        # Retry while the broker still loads its part of the log.
         response = await client.until_it_works(partial(ask, broker_id))
         found[broker_id] = [
             TransactionListing(each.transactional_id, each.producer_id, each.transaction_state)
@@ -146,7 +146,7 @@ async def _describe(client: Client, transactional_id: str) -> TransactionDescrip
 async def describe_producers(
     client: Client, partitions: Sequence[TopicPartition], broker_id: int | None = None
 ) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
-    """Return the producers that the leader of each partition remembers, or the replica on one broker."""
+    """Return the producers of partitions, as their leaders know them, or as one broker's replicas do."""
 
     async def exchange(
         broker: int, mine: Sequence[TopicPartition]
@@ -190,7 +190,7 @@ def _producers(partition: PartitionResponse) -> list[ProducerState] | KafkaError
 def older_than(
     producers: Mapping[TopicPartition, Sequence[ProducerState]], age_ms: int, now_ms: int
 ) -> list[OpenTransaction]:
-    """Return the open transactions whose last batch is older."""
+    """Return the open transactions whose last batch is older than `age_ms`."""
     return [
         OpenTransaction(partition, each)
         for partition, found in producers.items()
@@ -200,7 +200,7 @@ def older_than(
 
 
 async def hanging_transactions(client: Client, candidates: Sequence[OpenTransaction]) -> list[OpenTransaction]:
-    """Return those of the open transactions that no coordinator knows of. KafkaError if one cannot be asked."""
+    """Return the open transactions that no coordinator knows. KafkaError if a coordinator cannot be asked."""
     if not candidates:
         return []
     wanted = {each.producer.producer_id for each in candidates}
@@ -223,7 +223,7 @@ def _is_known(found: OpenTransaction, description: TransactionDescription | Kafk
 async def abort_transaction(
     client: Client, partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
 ) -> KafkaError | None:
-    """Append a marker that aborts a transaction to one partition, past its coordinator."""
+    """Append an abort marker to one partition, without the transaction's coordinator."""
     marker = WritableTxnMarker(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
@@ -243,7 +243,7 @@ async def abort_transaction(
 
 
 async def terminate_transaction(client: Client, transactional_id: str) -> KafkaError | None:
-    """Fence the producer of a transactional id, which aborts the transaction that it has open."""
+    """Fence the producer of a transactional id, which aborts its open transaction."""
     request = InitProducerIdRequest(
         transactional_id=transactional_id, transaction_timeout_ms=int(client.config["request.timeout.ms"])
     )
@@ -253,6 +253,6 @@ async def terminate_transaction(client: Client, transactional_id: str) -> KafkaE
             target = Coordinator(TRANSACTION, transactional_id)
             code = (await client.ask(request, target, InitProducerIdResponse)).error_code
             if code == ErrorCode.CONCURRENT_TRANSACTIONS:
-                # The coordinator aborts the open transaction first.
+                # Retry while the coordinator aborts the open transaction.
                 await trio.sleep(client.config.seconds("retry.backoff.ms"))
     return None if code == ErrorCode.NONE else kafka_error(code)

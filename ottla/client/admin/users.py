@@ -1,6 +1,6 @@
-"""Users who authenticate themselves by SCRAM: describing, setting and deleting their credentials.
+"""SCRAM credentials of users: describing, setting and deleting them.
 
-Owns the salted password, which is all that a broker is sent. Must not know where a password comes from.
+Owns the salted password, because a password itself is never sent. Must not know the source of a password.
 Counterparts in Kafka: ScramMechanism, ScramFormatter, KafkaAdminClient's methods for SCRAM credentials.
 """
 
@@ -25,7 +25,7 @@ from ottla.wire.messages.describe_user_scram_credentials import (
 )
 
 ITERATIONS: Final = 4096
-"""The fewest that a broker takes, and Kafka's default."""
+"""The least that a broker accepts, and Kafka's default."""
 MOST_ITERATIONS: Final = 16384
 _SALT_BYTES: Final = 26
 
@@ -51,7 +51,7 @@ MECHANISMS: Final = {each.mechanism_name: each for each in Mechanism}
 
 
 class Credential(NamedTuple):
-    """What a broker says of a credential."""
+    """A credential without its secrets."""
 
     mechanism: Mechanism
     iterations: int
@@ -65,7 +65,7 @@ class Deletion(NamedTuple):
 
 
 class Upsertion(NamedTuple):
-    """A credential to set. The password is never sent."""
+    """A credential to set."""
 
     user: str
     mechanism: Mechanism
@@ -114,5 +114,5 @@ def _salted(credential: Upsertion) -> ScramCredentialUpsertion:
 
 
 def salted_password(mechanism: Mechanism, password: bytes, salt: bytes, iterations: int) -> bytes:
-    """Return the SaltedPassword of RFC 5802, from which a broker derives the keys that it stores."""
+    """Return the SaltedPassword of RFC 5802, from which a broker derives its keys."""
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password, salt, iterations)

@@ -1,4 +1,4 @@
-"""How the leader of a classic group shares out partitions.
+"""The assignors with which the leader of a classic group assigns partitions to members.
 
 PURE. Counterparts in Kafka: RangeAssignor (without racks), RoundRobinAssignor.
 """
@@ -11,7 +11,7 @@ from ottla.wire.types import TopicPartition
 
 
 class Member(NamedTuple):
-    """A member of a group, and the topics that it wants."""
+    """A member of a group, and its subscribed topics."""
 
     member_id: str
     topics: Sequence[str]
@@ -33,7 +33,7 @@ Assignor = Callable[[Iterable[Member], Mapping[str, int]], Assignment]
 
 
 def assign_range(members: Iterable[Member], counts: Mapping[str, int]) -> Assignment:
-    """Return the partitions of each member: of each topic a run, the first members one more where it is uneven."""
+    """Return the partitions of each member: one range of each topic; the first members get one more if uneven."""
     ordered = sorted(members)
     found: Assignment = {member.member_id: [] for member in ordered}
     for topic in dict.fromkeys(topic for member in ordered for topic in member.topics):
@@ -48,7 +48,7 @@ def assign_range(members: Iterable[Member], counts: Mapping[str, int]) -> Assign
 
 
 def assign_round_robin(members: Iterable[Member], counts: Mapping[str, int]) -> Assignment:
-    """Return the partitions of each member: all topics together, one partition to each member in turn."""
+    """Return the partitions of each member: all topics in one list, one partition to each member in turn."""
     ordered = sorted(members)
     found: Assignment = {member.member_id: [] for member in ordered}
     turns = cycle(ordered)
@@ -61,7 +61,7 @@ def assign_round_robin(members: Iterable[Member], counts: Mapping[str, int]) -> 
 
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {"range": assign_range, "roundrobin": assign_round_robin}
-"""By the names that members agree on."""
+"""The assignors by their names in JoinGroup."""
 _PACKAGE: Final = "org.apache.kafka.clients.consumer."
 _CLASSES: Final[Mapping[str, str]] = {
     _PACKAGE + "RangeAssignor": "range",
@@ -70,7 +70,7 @@ _CLASSES: Final[Mapping[str, str]] = {
 
 
 def chosen_assignors(names: Iterable[str]) -> list[str]:
-    """Return assignors by their names or by those of Kafka's classes. KeyError for one that is not here."""
+    """Return the names of assignors, given by name or by Kafka's class. KeyError for an unknown one."""
     found = [_CLASSES.get(name, name) for name in names]
     for name in found:
         if name not in ASSIGNORS:

@@ -1,6 +1,6 @@
-"""What a fetch gives of one partition: batches that may be read, without control batches and aborted transactions.
+"""The batches of one partition in a fetch response, without control batches and aborted transactions.
 
-PURE. No record is looked at unless somebody asks for `records`. Counterparts in Kafka: CompletedFetch, FetchResponse.
+PURE. Records are decoded by `records` only. Counterparts in Kafka: CompletedFetch, FetchResponse.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ Batch = tuple[BatchHeader, memoryview]
 class Chunk(NamedTuple):
     """Batches of one partition from `start` on; the first one may begin before it.
 
-    `next_offset` is where to read on, and `end` where the log ended for this reader, both exclusive.
+    `next_offset` is the offset to continue at, and `end` the end of the log for this reader, both exclusive.
     """
 
     partition: TopicPartition
@@ -37,7 +37,7 @@ class Chunk(NamedTuple):
     size: int
 
     def records(self) -> Iterator[tuple[BatchHeader, Record]]:
-        """Yield the records with the headers of their batches. CorruptBatch for a record that is not sound."""
+        """Yield the records with the headers of their batches. CorruptBatch for an invalid record."""
         for header, batch in self.batches:
             for record in iter_records(batch):
                 if record.offset >= self.start:
@@ -45,22 +45,22 @@ class Chunk(NamedTuple):
 
     @property
     def record_count(self) -> int:
-        """Return how many records the batches hold, by their headers; the first batch counts whole."""
+        """Return how many records the batches hold, by their headers; all of the first batch count."""
         return sum(header.record_count for header, _ in self.batches)
 
     @property
     def leader_epoch(self) -> int:
-        """Return the epoch of the last batch, -1 without any."""
+        """Return the leader epoch of the last batch, -1 without batches."""
         return self.batches[-1][0].partition_leader_epoch if self.batches else -1
 
 
 def readable(
     data: memoryview, start: int, aborted: Sequence[AbortedTransaction] | None = None
 ) -> tuple[list[Batch], int]:
-    """Return the batches with records at or after `start`, and the offset behind the last batch.
+    """Return the batches with records at or after `start`, and the offset after the last batch.
 
-    Batches of the aborted transactions are left out; a transaction ends with its marker. CorruptBatch for a batch that
-    is not as its writer wrote it.
+    Batches of aborted transactions are left out; a transaction ends with its marker. CorruptBatch for a batch with a
+    wrong checksum.
     """
     found: list[Batch] = []
     following = start

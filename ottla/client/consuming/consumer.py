@@ -1,6 +1,6 @@
-"""A consumer of assigned partitions: what their leaders have, in the order of each partition.
+"""A consumer of assigned partitions: it returns their records, in order within each partition.
 
-Owns positions, the way to leaders, and what was fetched ahead: at most two responses a broker. Must not know groups.
+Owns positions, leaders, and the chunks fetched ahead: at most two responses from a broker. Must not know groups.
 Counterparts in Kafka: KafkaConsumer without a group, SubscriptionState, OffsetFetcher.
 """
 
@@ -26,7 +26,7 @@ from ottla.wire.types import TopicPartition
 
 __all__ = ["EARLIEST", "LATEST", "Chunk", "Consumer", "open_consumer"]
 _MOST_QUEUED: Final = 1
-"""Chunks of a partition that may wait while its broker is asked for more."""
+"""Chunks of a partition that may wait while the next fetch goes to its broker."""
 _PASSING: Final = ASK_ELSEWHERE | {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.OFFSET_NOT_AVAILABLE,
@@ -35,7 +35,7 @@ _PASSING: Final = ASK_ELSEWHERE | {
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.THROTTLING_QUOTA_EXCEEDED,
 }
-"""Errors after which the same position may be fetched."""
+"""Errors after which the same position is fetched again."""
 _RESETS: Final[Mapping[str, int]] = {"earliest": EARLIEST, "latest": LATEST}
 
 
@@ -50,27 +50,24 @@ class _Partition:
         self.begun = position
         self.leader = -1
         self.replica = -1
-        """A follower that the leader told us to ask, until a time."""
+        """The follower that the leader named as preferred_read_replica, used until `replica_until`; -1: none."""
         self.replica_until = 0.0
         self.queued = 0
         self.failing_since = math.inf
 
     @property
     def source(self) -> int:
-        """Return the broker to ask, -1 if none is known."""
+        """Return the broker to fetch from, -1 if none is known."""
         return self.leader if self.replica < 0 else self.replica
 
 
 class Consumer:
     """Reads partitions; made by `open_consumer`."""
 
-    def __init__(
-        self, client: Client, nursery: trio.Nursery, *, with_sessions: bool = True, reset: str | None = None
-    ) -> None:
-        """`reset` is where to go on when a position is out of range, in place of auto.offset.reset."""
+    def __init__(self, client: Client, nursery: trio.Nursery, *, reset: str | None = None) -> None:
+        """`reset` replaces auto.offset.reset: the offset to continue at when a position is out of range."""
         self._client = client
         self._nursery = nursery
-        self._with_sessions = with_sessions
         self._is_committed = client.config["isolation.level"] == "read_committed"
         self._reset = _RESETS.get(reset or client.config["auto.offset.reset"])
         self._patience = math.inf if client.is_patient else client.config.seconds("default.api.timeout.ms")
@@ -85,16 +82,16 @@ class Consumer:
         nursery.start_soon(self._refresh_forever)
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions from these offsets on, or from EARLIEST or LATEST, and no others.
+        """Read exactly these partitions, each from its offset, EARLIEST or LATEST.
 
-        What was fetched of others, or from elsewhere, is dropped.
+        All chunks fetched before are dropped.
         """
         self._partitions = {each: _Partition(each, offset) for each, offset in positions.items()}
         self._stale.set()
         self._changed.notify()
 
     def stop(self, partition: TopicPartition) -> None:
-        """Read a partition no more."""
+        """Stop reading a partition."""
         self._partitions.pop(partition, None)
         self._changed.notify()
 
@@ -104,11 +101,11 @@ class Consumer:
         return list(self._partitions)
 
     def begun(self) -> dict[TopicPartition, int]:
-        """Return the offsets at which reading began, of partitions for which that is known."""
+        """Return the offset at which reading began, for each partition where it is known."""
         return {name: each.begun for name, each in self._partitions.items() if each.begun >= 0}
 
     async def next(self) -> Chunk:
-        """Wait for the next batches of any partition, and return them. Raises why a partition cannot be read."""
+        """Return the next chunk of any partition after waiting for it. Raises the error of a partition."""
         await trio.lowlevel.checkpoint()
         while True:
             chunk = self.ready()
@@ -119,7 +116,7 @@ class Consumer:
             await self._arrived.wait()
 
     def ready(self) -> Chunk | None:
-        """Return the next batches of any partition if they are there already."""
+        """Return the next chunk of any partition; None if none has arrived."""
         while self._ready:
             partition, chunk = self._ready.popleft()
             partition.queued -= 1
@@ -185,7 +182,7 @@ class Consumer:
                 partition.begun = partition.position = result.offset
 
     def _note_failure(self, partition: _Partition, error: Exception) -> None:
-        """Try again after an error that may pass; fail if it does not, or lasts too long."""
+        """Retry after an error that may pass; fail after another error, or after `_patience` seconds."""
         now = trio.current_time()
         partition.failing_since = min(partition.failing_since, now)
         is_final = isinstance(error, KafkaError) and error.code not in _PASSING
@@ -204,7 +201,7 @@ class Consumer:
         self._nursery.start_soon(self._fetch_forever, broker_id)
 
     async def _fetch_forever(self, broker_id: int) -> None:
-        fetcher = Fetcher(self._client, broker_id, with_session=self._with_sessions)
+        fetcher = Fetcher(self._client, broker_id)
         try:
             while True:
                 asked = self._to_ask(broker_id)
@@ -228,9 +225,9 @@ class Consumer:
                 await fetcher.close()
 
     def _to_ask(self, broker_id: int) -> list[_Partition]:
-        """Return what to fetch from a broker now: nothing while enough of its chunks wait.
+        """Return the partitions to fetch from a broker now; none while more than `_MOST_QUEUED` chunks of one wait.
 
-        A request without partitions of which chunks wait would keep the broker busy waiting for the idle ones.
+        A request without the partitions whose chunks wait would keep the connection waiting for idle partitions.
         """
         found = []
         now = trio.current_time()
@@ -262,7 +259,7 @@ class Consumer:
             return
         if partition.position == start:
             return
-        # What was asked first stands behind the others the next time.
+        # The partition goes to the end of the next request, because brokers fill a response in request order.
         self._partitions[partition.name] = self._partitions.pop(partition.name)
         end = data.last_stable_offset if self._is_committed else data.high_watermark
         partition.queued += 1
@@ -270,7 +267,7 @@ class Consumer:
         self._arrived.notify()
 
     def _follow(self, partition: _Partition, replica: int) -> None:
-        """Ask a follower in place of the leader, because the leader says that it is nearer."""
+        """Fetch from a follower in place of the leader, because the leader named it as nearer."""
         partition.replica = replica
         partition.replica_until = trio.current_time() + self._client.config.seconds("metadata.max.age.ms")
         if replica not in self._fetchers:
@@ -294,9 +291,7 @@ class Consumer:
 
 
 @asynccontextmanager
-async def open_consumer(
-    client: Client, *, with_sessions: bool = True, reset: str | None = None
-) -> AsyncIterator[Consumer]:
-    """Offer a consumer, which ends with the block."""
+async def open_consumer(client: Client, *, reset: str | None = None) -> AsyncIterator[Consumer]:
+    """Yield a consumer, which ends with the block."""
     async with background() as nursery:
-        yield Consumer(client, nursery, with_sessions=with_sessions, reset=reset)
+        yield Consumer(client, nursery, reset=reset)

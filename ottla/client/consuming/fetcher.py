@@ -1,6 +1,6 @@
 """Fetching from one broker: one request after the other on a connection of its own, in a fetch session.
 
-Owns the session. Must not know what becomes of the answers. Counterparts in Kafka: FetchSessionHandler, Fetcher.
+Owns the session. Must not know how answers are used. Counterparts in Kafka: FetchSessionHandler, Fetcher.
 """
 
 from collections.abc import Mapping
@@ -23,11 +23,9 @@ from ottla.wire.messages.fetch import (
 from ottla.wire.types import TopicPartition
 
 _LOWEST: Final = 4
-"""The version of Fetch from which it gives batches of the format that has headers."""
+"""The first version of Fetch with batches of the format with headers."""
 _HIGHEST: Final = 12
-"""The last version that names topics; later ones have their ids."""
-_SESSIONS_FROM: Final = 7
-_NO_SESSION: Final = -1
+"""The last version with topic names; later versions have topic ids."""
 _LOST: Final = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -41,10 +39,9 @@ Answers = Mapping[TopicPartition, PartitionData]
 class Fetcher:
     """Fetches from one broker."""
 
-    def __init__(self, client: Client, broker_id: int, *, with_session: bool = True) -> None:
+    def __init__(self, client: Client, broker_id: int) -> None:
         self._client = client
         self._broker_id = broker_id
-        self._with_session = with_session
         self._connection: Connection | None = None
         self._session_id = 0
         self._epoch = 0
@@ -52,9 +49,9 @@ class Fetcher:
         """The positions that the session remembers."""
 
     async def fetch(self, positions: Mapping[TopicPartition, int]) -> Answers:
-        """Return what the broker has at these positions, waiting for a while if it has nothing.
+        """Return the broker's records at these positions; the broker waits up to `fetch.max.wait.ms` for some.
 
-        A partition without news may be missing. ClientError if the broker cannot be asked.
+        A partition without changes may be missing. ClientError if the broker cannot be reached.
         """
         while True:
             response = await self._exchange(positions)
@@ -63,11 +60,10 @@ class Fetcher:
                 continue
             if response.error_code != ErrorCode.NONE:
                 raise kafka_error(response.error_code, "Fetch")
-            if self._epoch != _NO_SESSION:
-                self._session_id = response.session_id
-                # Epochs wrap to 1, because 0 begins a session.
-                self._epoch = self._epoch % 0x7FFFFFFF + 1 if response.session_id else 0
-                self._asked = dict(positions) if response.session_id else {}
+            # The id is 0 if the broker gives no session. Epochs wrap to 1, because 0 begins a session.
+            self._session_id = response.session_id
+            self._epoch = self._epoch % 0x7FFFFFFF + 1 if response.session_id else 0
+            self._asked = dict(positions) if response.session_id else {}
             return {
                 TopicPartition(topic.topic, each.partition_index): each
                 for topic in response.responses
@@ -80,8 +76,6 @@ class Fetcher:
             self._connection = await self._client.dedicated(self._broker_id)
         connection = self._connection
         version = connection.version_of(FetchRequest, _LOWEST, _HIGHEST)
-        if version < _SESSIONS_FROM or not self._with_session:
-            self._epoch = _NO_SESSION
         config = self._client.config
         try:
             with trio.fail_after(config.seconds("request.timeout.ms") + config.seconds("fetch.max.wait.ms")):
@@ -121,7 +115,7 @@ class Fetcher:
         )
 
     def _forget(self) -> None:
-        """Begin anew: the session is gone."""
+        """Forget the session, so that the next request begins a new one."""
         self._session_id = self._epoch = 0
         self._asked = {}
 

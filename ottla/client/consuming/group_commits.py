@@ -1,4 +1,4 @@
-"""Offsets that a member of a group commits, and those it begins at.
+"""The offsets that a group member commits, and the committed offsets that it begins at.
 
 Must not know who is in the group. Counterpart in Kafka: ConsumerCoordinator's commits.
 """
@@ -29,7 +29,7 @@ from ottla.wire.types import TopicPartition
 
 _LOWEST: Final = 2
 _NAMES_UP_TO: Final = 9
-"""Later versions have ids of topics in place of names."""
+"""Later versions have topic ids in place of names."""
 _GROUPS_FROM: Final = 8
 Place = tuple[int, int]
 """An offset, and the leader epoch of the record before it (-1: not known)."""
@@ -44,7 +44,7 @@ async def commit(
     member_id: str,
     instance_id: str | None,
 ) -> None:
-    """Commit offsets as a member. KafkaError if the group does not take one of them."""
+    """Commit offsets as a member. KafkaError if the coordinator refuses one of them."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, index), (offset, epoch) in positions.items():
         topics.setdefault(topic, []).append(
@@ -67,7 +67,7 @@ async def commit(
 
 
 async def fetch_committed(client: Client, group_id: str, partitions: Sequence[TopicPartition]) -> Positions:
-    """Return what the group has committed for partitions; one without a commit is missing."""
+    """Return the group's committed offsets for partitions; a partition without a commit is missing."""
     topics: dict[str, list[int]] = {}
     for each in partitions:
         topics.setdefault(each.topic, []).append(each.partition)

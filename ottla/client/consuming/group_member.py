@@ -1,7 +1,7 @@
-"""A member of a classic consumer group: it joins, gets partitions, reports, commits and leaves.
+"""A member of a classic consumer group: it joins, gets partitions, sends heartbeats, commits and leaves.
 
-Owns the membership and what is committed. `consumer` reads the partitions. A rebalance takes place while the caller
-waits for the next records, so that nothing that the caller works on is taken away (eager rebalance).
+Owns the membership and the committed offsets. `consumer` reads the partitions. A rebalance (eager) runs only while
+the caller waits in `next`, because then no partition is revoked in the middle of the caller's work.
 Counterparts in Kafka: ClassicKafkaConsumer, AbstractCoordinator, ConsumerCoordinator.
 """
 
@@ -77,7 +77,7 @@ class GroupMember:
         self._member_id = ""
         self._generation = -1
         self._counts: dict[str, int] = {}
-        """How many partitions each topic had that this member wants, or shared out as the leader."""
+        """Partition counts of the topics that this member subscribes to, or assigned as the leader."""
         self._must_join = True
         self._waiting: trio.CancelScope | None = None
         self._processed: Positions = {}
@@ -87,9 +87,9 @@ class GroupMember:
         self._patience = config.seconds("default.api.timeout.ms")
 
     async def next(self, most_seconds: float = math.inf) -> Chunk | None:
-        """Return the next batches of a partition that the group gave to this member; None after `most_seconds`.
+        """Return the next chunk of an assigned partition; None after `most_seconds`.
 
-        The time that a rebalance takes does not count. To cancel this call is to give the membership up.
+        The time of a rebalance does not count. Cancelling this call ends the membership.
         """
         while True:
             if self._failure is not None:
@@ -103,15 +103,15 @@ class GroupMember:
 
     @property
     def is_joined(self) -> bool:
-        """Whether the group has given this member its partitions, and does not share them out anew."""
+        """Whether the member has its partitions, and no rebalance is due."""
         return not self._must_join
 
     def processed(self, partition: TopicPartition, next_offset: int, leader_epoch: int = -1) -> None:
-        """Note where to read on; that is what is committed, now and then if enable.auto.commit says so."""
+        """Note the next offset to read, which `commit` and the automatic commits commit."""
         self._processed[partition] = (next_offset, leader_epoch)
 
     async def commit(self, places: Positions | None = None) -> None:
-        """Commit these places, or what was processed since the last time. KafkaError if the group does not take it."""
+        """Commit these places, or those noted since the last commit. KafkaError if the coordinator refuses one."""
         if places is None:
             places = self._news()
         if places:
@@ -119,7 +119,7 @@ class GroupMember:
             self._committed.update(places)
 
     def _news(self) -> Positions:
-        # A partition without records is committed, too: the group goes on there if it is not told another time.
+        # The begin of a partition without records is committed, too, because the group must continue there later.
         begun = {each: (offset, -1) for each, offset in self._consumer.begun().items() if each not in self._committed}
         places = {**begun, **self._processed}
         return {each: place for each, place in places.items() if self._committed.get(each) != place}
@@ -127,7 +127,7 @@ class GroupMember:
     # Joining
 
     async def _rejoin(self) -> None:
-        """Give up the partitions, join the next generation, and begin where the group has committed."""
+        """Revoke the partitions, join the next generation, and begin at the committed offsets."""
         await self._commit_if_possible()
         self._revoke()
         while True:
@@ -159,7 +159,7 @@ class GroupMember:
         return _RESETS[policy]
 
     async def _join_once(self) -> bytes | None:
-        """Return the assignment; None if the group has gone on meanwhile."""
+        """Return the assignment; None if the member must join again."""
         topics = await self._topics()
         config = self._client.config
         metadata = subscription_bytes(topics, config["client.rack"] or None)
@@ -207,7 +207,7 @@ class GroupMember:
         ]
 
     def _is_accepted(self, code: int, member_id: str = "") -> bool:
-        """Whether the coordinator says yes; if not, prepare the next attempt. KafkaError if there is no use in one."""
+        """Whether the coordinator accepts; if not, prepare the next attempt. KafkaError if a retry does not help."""
         if code == ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = member_id
         elif code == ErrorCode.UNKNOWN_MEMBER_ID:
@@ -217,7 +217,7 @@ class GroupMember:
         return code == ErrorCode.NONE
 
     async def _topics(self) -> list[str]:
-        """Return the topics to subscribe to, and note how many partitions they have."""
+        """Return the topics to subscribe to, and note their partition counts."""
         if self._pattern is None:
             await self._count(self._wanted)
             return list(self._wanted)
@@ -235,7 +235,7 @@ class GroupMember:
         self._counts = {each.name or "": len(each.partitions) for each in response.topics}
 
     async def _ask(self, request: Request, response_type: type[R], seconds: float) -> R | None:
-        """Return a response of the coordinator; None if it cannot be reached, or is another broker now."""
+        """Return the coordinator's response; None if the coordinator cannot be reached, or changed."""
         try:
             if self._connection is None or self._connection.is_closed:
                 self._connection = await self._client.dedicated(self._target)
@@ -263,7 +263,7 @@ class GroupMember:
         self._connection = None
         self._client.forget(self._target)
 
-    # Beside the reading
+    # Background tasks
 
     async def _heartbeat_forever(self) -> None:
         config = self._client.config
@@ -303,7 +303,7 @@ class GroupMember:
                 await self._commit_if_possible()
 
     async def _commit_if_possible(self) -> None:
-        """Commit; a commit that fails is made up for by the next one."""
+        """Commit; ignore a failure, because the next commit contains the same places."""
         if self._client.config["enable.auto.commit"] and self._generation >= 0:
             try:
                 await self.commit()
@@ -313,7 +313,7 @@ class GroupMember:
                 pass
 
     async def _watch_topics(self) -> None:
-        """Join again when there are other topics or partitions than those that were shared out."""
+        """Join again when the topics or their partition counts changed since the last assignment."""
         config = self._client.config
         while True:
             is_whole = all(self._counts.get(each) for each in self._wanted)
@@ -332,7 +332,7 @@ class GroupMember:
                 self._join_again(ErrorCode.REBALANCE_IN_PROGRESS)
 
     async def leave(self) -> None:
-        """Commit, if that is done now and then, and leave the group. A static member stays until its session ends."""
+        """Commit if `enable.auto.commit`, and leave the group. A static member stays until its session ends."""
         with trio.move_on_after(_LEAVE_SECONDS, shield=True):
             await self._commit_if_possible()
             self._revoke()
@@ -348,7 +348,7 @@ class GroupMember:
 async def open_member(
     client: Client, consumer: Consumer, topics: Sequence[str] = (), pattern: re.Pattern[str] | None = None
 ) -> AsyncIterator[GroupMember]:
-    """Offer a member of the group `group.id` that reads topics, or all topics whose names match a pattern."""
+    """Yield a member of the group `group.id` that reads topics, or all topics whose names match a pattern."""
     check(ErrorCode.NONE if client.config["group.id"] else ErrorCode.INVALID_GROUP_ID)
     member = GroupMember(client, consumer, topics, pattern)
     async with background() as nursery:

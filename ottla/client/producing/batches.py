@@ -1,6 +1,6 @@
-"""Records on their way to one partition: batches, and the sequences by which a broker appends each of them once.
+"""Records for one partition: batches, and the sequences by which a broker appends each batch once.
 
-Owns the order of batches, whatever fails. Must not know a connection or a clock.
+Owns the order of batches, also after failures. Must not know a connection or a clock.
 Counterparts in Kafka: RecordAccumulator's deques, ProducerBatch, TransactionManager's sequences.
 """
 
@@ -18,7 +18,7 @@ _numbers = count()
 
 
 class Delivery(NamedTuple):
-    """What became of a record. The offset is -1 where the broker does not say it; the timestamp is the log's."""
+    """A record's place in the log. The offset is -1 if the broker did not return it; the timestamp is the log's."""
 
     topic: str
     partition: int
@@ -65,7 +65,7 @@ class Batch:
         self.attempts = 0
 
     def halves(self) -> list["Batch"]:
-        """Return the same records in two batches, because the broker takes none as large as this one."""
+        """Return the records in two batches, because the broker refused this one as too large."""
         middle = len(self.records) // 2
         found = []
         for number, part in enumerate((slice(middle), slice(middle, None))):
@@ -90,8 +90,8 @@ class Batch:
 class PartitionQueue:
     """The batches of one partition.
 
-    A batch that failed and is to be sent again waits in `again` until nothing is in flight. Then it goes back to its
-    place in the queue, so that batches are appended in the order in which they were begun.
+    A failed batch that will be retried waits in `again` until no batch is in flight. Then it goes back to its place in
+    the queue, because batches must be appended in the order in which they were begun.
     """
 
     __slots__ = (
@@ -116,25 +116,25 @@ class PartitionQueue:
         self.in_flight = 0
         self.not_before = 0.0
         self.epochs = 0
-        """How many epochs of the producer's id this partition is ahead."""
+        """How many times this partition began a new epoch of the producer's id."""
         self._again: list[Batch] = []
         self._next_sequence = 0
         self._acknowledged = 0
         self._is_broken = False
 
     def open_batch(self, size: int, limit: int) -> Batch | None:
-        """Return the batch that takes a record of `size` bytes; None if a new one is to begin."""
+        """Return the batch that has room for a record of `size` bytes; None if a new batch is needed."""
         if not self.queue:
             return None
         last = self.queue[-1]
         return None if last.attempts or last.size + size > limit else last
 
     def may_send(self, most_in_flight: int) -> bool:
-        """Whether the first batch may be sent now, as far as the order is concerned."""
+        """Whether the order of batches allows to send the first one now."""
         return bool(self.queue) and self.in_flight < most_in_flight and not self._again
 
     def take(self, *, with_sequence: bool) -> Batch:
-        """Return the first batch, which is in flight from now on."""
+        """Remove and return the first batch, and count it as in flight."""
         batch = self.queue.popleft()
         if with_sequence and batch.sequence == _NO_SEQUENCE:
             batch.sequence = self._next_sequence
@@ -143,7 +143,7 @@ class PartitionQueue:
         return batch
 
     def send_again(self, batch: Batch) -> None:
-        """Put a batch back that was in flight."""
+        """Put a batch that was in flight back into the queue."""
         self._again.append(batch)
 
     def acknowledge(self, batch: Batch) -> None:
@@ -155,7 +155,7 @@ class PartitionQueue:
         return batch.sequence == self._acknowledged
 
     def break_sequence(self) -> None:
-        """Note that the broker will not get the next sequence number: what follows needs a new epoch."""
+        """Note that the next sequence number will never be sent: later batches need a new epoch."""
         self._is_broken = True
 
     def landed(self) -> None:
@@ -176,7 +176,7 @@ class PartitionQueue:
             batch.sequence = _NO_SEQUENCE
 
     def epoch(self, first: int) -> int:
-        """Return the epoch of batches, for a producer whose id began with `first`. OverflowError if none is left."""
+        """Return the epoch of new batches; `first` is the producer id's first one. OverflowError if none is left."""
         if first + self.epochs > _MAX_EPOCH:
             raise OverflowError("the producer id has no epoch left")
         return first + self.epochs

@@ -1,11 +1,11 @@
-"""What a producer has sent so far, in numbers.
+"""Counts of the records, batches and requests that a producer has sent.
 
-Must not know who asks. Counterpart in Kafka: SenderMetricsRegistry.
+Must not know who reads them. Counterpart in Kafka: SenderMetricsRegistry.
 """
 
 
 class Counts:
-    """Numbers that only grow; seconds for the latency of requests, from the last byte out to the response."""
+    """Numbers that only grow. A request's latency runs from its last byte sent to its response, in seconds."""
 
     __slots__ = (
         "batch_bytes",
@@ -23,7 +23,7 @@ class Counts:
     def __init__(self) -> None:
         self.records = 0
         self.failed = 0
-        """Records that no broker took."""
+        """Records that failed."""
         self.retried = 0
         """Records that were sent again."""
         self.batches = 0

@@ -1,6 +1,6 @@
-"""Which partition a record goes to: by its key as in Kafka's Java client, or to one after the other by bytes.
+"""The partition of a record: by its key as in Kafka's Java client, or, without a key, by turns of so many bytes.
 
-PURE but for chance, which is handed in. Counterparts in Kafka: BuiltInPartitioner, Utils.murmur2.
+PURE but for chance, which is passed in. Counterparts in Kafka: BuiltInPartitioner, Utils.murmur2.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ def partition_of_key(key: bytes, partitions: int) -> int:
 
 
 class StickyPartition:
-    """The partition that records without a key go to, until it got so many bytes."""
+    """The partition of records without a key, until it got so many bytes."""
 
     __slots__ = ("_available", "_bytes", "_choose", "_limit", "_partition")
 

@@ -1,7 +1,6 @@
-"""A producer: records into batches, each batch to the leader of its partition.
+"""A producer: it puts records into batches, and `sender` sends each batch to the leader of its partition.
 
-Owns the choice of a partition, the bound on memory, and metadata. `sender` sends the batches. Must not know what a
-record means, nor where it comes from.
+Owns the choice of a partition, the bound on memory, and metadata. Must not know what a record means, nor its source.
 Counterparts in Kafka: KafkaProducer, RecordAccumulator, ProducerMetadata.
 """
 
@@ -84,9 +83,9 @@ class Producer:
         partition: int | None = None,
         on_completion: Completion | None = None,
     ) -> None:
-        """Put a record into the batch of its partition. Waits while there is no room, and for a topic's metadata.
+        """Put a record into the batch of its partition. Wait for room in memory, and for a topic's metadata.
 
-        `on_completion` is called with what became of the record. An error here means that the record is in no batch.
+        `on_completion` is called with the record's place or its error. After an exception here it is not called.
         """
         settings, sender = self._settings, self._sender
         found = self._topics.get(topic)
@@ -113,7 +112,7 @@ class Producer:
         batch.size += size
         sender.used += size
         if len(batch.records) == 1 and len(queue.queue) > 1:
-            # A batch is full: let it be sent.
+            # A batch is full: wake the sender.
             await trio.lowlevel.checkpoint()
 
     async def deliver(
@@ -126,7 +125,7 @@ class Producer:
         timestamp: int | None = None,
         partition: int | None = None,
     ) -> Delivery:
-        """Send a record without lingering, and return where it is. Raises what it failed with."""
+        """Send a record without lingering, and return its place. Raises the error with which it failed."""
         found: list[Delivery] = []
         await self.send(
             topic, value, key, headers, timestamp=timestamp, partition=partition, on_completion=found.append
@@ -138,12 +137,12 @@ class Producer:
 
     @property
     def counts(self) -> Counts:
-        """Return what was sent so far."""
+        """Return the counts of records, batches and requests so far."""
         return self._sender.counts
 
     @property
     def free_memory(self) -> int:
-        """Return how many bytes of records there is room for."""
+        """Return how many more bytes of records the memory has room for."""
         return self._settings.memory - self._sender.used
 
     @property
@@ -152,7 +151,7 @@ class Producer:
         return self._sender.requests_in_flight
 
     async def flush(self) -> None:
-        """Wait until no record waits or is in flight; nothing lingers meanwhile."""
+        """Wait until no record waits or is in flight; no batch lingers meanwhile."""
         await self._hurry_until(lambda: not self._sender.unfinished)
 
     async def _hurry_until(self, is_done: Callable[[], bool]) -> None:
@@ -177,7 +176,7 @@ class Producer:
     # Metadata
 
     async def _metadata(self, topic: str, partition: int | None) -> _Topic:
-        """Return a topic when it has the partition."""
+        """Return a topic after waiting for its metadata to have the partition."""
         found = self._topics.setdefault(topic, _Topic())
         with trio.move_on_after(self._settings.max_block):
             while not found.has(partition):
@@ -222,9 +221,9 @@ def _too_large(size: int, most: int) -> KafkaError:
 
 @asynccontextmanager
 async def open_producer(client: Client) -> AsyncIterator[Producer]:
-    """Offer a producer; at the end of the block all its records are sent, unless the block fails.
+    """Yield a producer. The end of the block waits until all records are sent, unless the block failed.
 
-    After Ctrl-C the records that the producer has are sent, too, if that does not take long.
+    After Ctrl-C the producer's records are sent, too, if that does not take long.
     """
     async with background() as nursery:
         producer = Producer(client, nursery)

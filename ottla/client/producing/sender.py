@@ -1,7 +1,7 @@
-"""The half of a producer that sends: batches to the leaders of their partitions, each appended once and in order.
+"""The sending half of a producer: batches to the leaders of their partitions, each appended once and in order.
 
-Owns what waits, what is in flight, and what is tried again. Must not know where records come from, nor metadata
-beyond the leader that a queue has.
+Owns the batches that wait, those in flight, and retries. Must not know where records come from, nor metadata but the
+leader of each queue.
 Counterparts in Kafka: Sender, TransactionManager.
 """
 
@@ -31,9 +31,9 @@ from ottla.wire.messages.produce import (
 from ottla.wire.record_batch import HEADER_SIZE, build_batch
 
 _LOWEST: Final = 3
-"""The version of Produce from which it takes batches of the format that has headers."""
+"""The first version of Produce for batches of the format with headers."""
 _HIGHEST: Final = 12
-"""The last version that names topics; later ones have their ids."""
+"""The last version with topic names; later versions have topic ids."""
 _PASSING: Final = ASK_ELSEWHERE | {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.CORRUPT_MESSAGE,
@@ -43,14 +43,14 @@ _PASSING: Final = ASK_ELSEWHERE | {
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     ErrorCode.BROKER_NOT_AVAILABLE,
 }
-"""Errors after which the same batch may be appended."""
+"""Errors after which the batch is sent again."""
 _OUT_OF_STEP: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _Sent = tuple[PartitionQueue, Batch]
 
 
 class _Broker:
-    """The requests for one broker, which a task sends in their order."""
+    """The requests for one broker, which one task sends in order."""
 
     __slots__ = ("channel", "in_flight")
 
@@ -65,15 +65,15 @@ class Sender:
     def __init__(
         self, client: Client, settings: ProducerSettings, nursery: trio.Nursery, on_stale: Callable[[], None]
     ) -> None:
-        """`on_stale()` is called when a leader is not known, or is not the leader any more."""
+        """`on_stale()` is called when a leader is unknown or has changed."""
         self.failure: Exception | None = None
-        """Why nothing can be sent any more."""
+        """The error that ended the sender."""
         self.used = 0
         """Bytes of the records that wait or are in flight."""
         self.unfinished = 0
         """Batches that wait or are in flight."""
         self.hurry = 0
-        """How many callers wait for room or for the end: nothing lingers while there are any."""
+        """How many callers wait for room or for the end: no batch lingers while there are any."""
         self.counts = Counts()
         self.completed = Signal()
         self.wake = Latch()
@@ -82,7 +82,7 @@ class Sender:
         self._nursery = nursery
         self._on_stale = on_stale
         self._active: dict[PartitionQueue, None] = {}
-        """Queues with batches, in the order in which they are looked at."""
+        """Queues with batches, in the order in which they get their turn."""
         self._brokers: dict[int, _Broker] = {}
         self._producer_id = -1
         self._producer_epoch = -1
@@ -92,11 +92,11 @@ class Sender:
 
     @property
     def requests_in_flight(self) -> int:
-        """Return how many requests are handed to the tasks of brokers and have not landed."""
+        """Return how many requests the tasks of brokers have that are not completed."""
         return sum(broker.in_flight for broker in self._brokers.values())
 
     def begin_batch(self, queue: PartitionQueue) -> Batch:
-        """Add an empty batch to a queue, to which records can be added until it is sent."""
+        """Add an empty batch to a queue, and return it."""
         batch = Batch(trio.current_time())
         queue.queue.append(batch)
         self._active.setdefault(queue)
@@ -105,7 +105,7 @@ class Sender:
         return batch
 
     def fail(self, error: Exception) -> None:
-        """End with an error: all batches that wait fail with it."""
+        """End with an error: all waiting batches fail with it."""
         self.failure = error
         for queue in list(self._active):
             while queue.queue:
@@ -141,7 +141,7 @@ class Sender:
             await self.wake.wait(self._dispatch(trio.current_time()))
 
     def _dispatch(self, now: float) -> float:
-        """Hand ready batches to the tasks of their brokers; return when the next one is due."""
+        """Give ready batches to the tasks of their brokers; return the time when the next one is due."""
         due = math.inf
         by_leader: dict[int, list[PartitionQueue]] = {}
         for queue in list(self._active):
@@ -172,11 +172,11 @@ class Sender:
             broker.channel.send_nowait(taken)
             queues = [*queues[len(taken) :], *(queue for queue, _ in taken)]
             queues = [queue for queue in queues if self._ready_at(queue) <= now]
-        # A batch may linger behind one that was sent.
+        # After the batch that was sent, the queue may have a batch that lingers.
         return min((at for queue in queues if (at := self._ready_at(queue)) > now), default=math.inf)
 
     def _take_batches(self, queues: Sequence[PartitionQueue]) -> list[_Sent]:
-        """Remove the first batch of as many queues as fit into a request; queues that remain stand in front then."""
+        """Remove the first batch of as many queues as fit into a request; the other queues come first the next time."""
         size = 0
         taken: list[_Sent] = []
         for queue in queues:
@@ -190,7 +190,7 @@ class Sender:
         return taken
 
     def _ready_at(self, queue: PartitionQueue) -> float:
-        """Return from when on the first batch of a queue may be sent."""
+        """Return the time from which the first batch of a queue may be sent."""
         settings = self._settings
         if not queue.may_send(settings.in_flight_of_partition):
             return math.inf
@@ -263,7 +263,7 @@ class Sender:
         self._landed(broker, sent, outcome)
 
     def _landed(self, broker: _Broker, sent: list[_Sent], outcome: ProduceResponse | Exception | None) -> None:
-        """Complete batches, or put them back. None: they are sent, and no response comes."""
+        """Complete batches, or put them back. With acks=0 there is no response, and `outcome` is None."""
         broker.in_flight -= 1
         answers: dict[tuple[str, int], PartitionProduceResponse] = {}
         if isinstance(outcome, ProduceResponse):
@@ -277,7 +277,8 @@ class Sender:
             elif (answer := answers.get((queue.topic, queue.index))) is not None:
                 self._take_answer(queue, batch, answer)
             else:
-                self._retry_or_fail(queue, batch, kafka_error(ErrorCode.UNKNOWN_SERVER_ERROR, "a batch got no answer"))
+                error = kafka_error(ErrorCode.UNKNOWN_SERVER_ERROR, "the response lacks a partition")
+                self._retry_or_fail(queue, batch, error)
             queue.landed()
             if queue.queue:
                 self._active.setdefault(queue)
@@ -289,7 +290,7 @@ class Sender:
             queue.acknowledge(batch)
             self._complete(queue, batch, answer.base_offset, answer.log_append_time_ms)
         elif code in _TOO_LARGE and len(batch.records) > 1:
-            # Two batches are unfinished where there was one.
+            # One unfinished batch became two.
             self.unfinished += 1
             self.used -= batch.size - HEADER_SIZE
             for half in batch.halves():

@@ -1,6 +1,6 @@
-"""The properties of a producer, read once and checked against each other.
+"""A producer's properties, read once and checked against each other.
 
-Must not know what is done with them. Counterpart in Kafka: ProducerConfig.
+Must not know what they are used for. Counterpart in Kafka: ProducerConfig.
 """
 
 from typing import Final
@@ -10,15 +10,15 @@ from ottla.wire.config_def import ConfigError
 from ottla.wire.record_batch import Compression
 
 MOST_IN_FLIGHT: Final = 5
-"""Batches of one partition in flight, for a producer that is idempotent: a broker remembers so many."""
+"""An idempotent producer's batches of one partition in flight, because a broker remembers so many."""
 
 
 class ProducerSettings:
-    """What a producer goes by; times are in seconds. ConfigError for properties that contradict each other."""
+    """A producer's settings; times are in seconds. ConfigError for properties that contradict each other."""
 
     def __init__(self, config: ClientConfig) -> None:
         if config["transactional.id"] is not None:
-            raise ConfigError("transactional.id: this producer has no transactions")
+            raise ConfigError("transactional.id: this producer does not support transactions")
         self.acks = {"all": -1, "-1": -1, "0": 0, "1": 1}[config["acks"]]
         self.compression = Compression[str(config["compression.type"]).upper()]
         self.in_flight: int = config["max.in.flight.requests.per.connection"]
@@ -36,12 +36,12 @@ class ProducerSettings:
 
     @property
     def in_flight_of_partition(self) -> int:
-        """Return how many batches of a partition may be in flight without a danger to their order."""
+        """Return how many batches of a partition may be in flight without a risk for their order."""
         return MOST_IN_FLIGHT if self.is_idempotent or self.acks == 0 else 1
 
 
 def _is_idempotent(config: ClientConfig) -> bool:
-    """Whether batches have sequences: where other properties forbid it, only if it was not asked for."""
+    """Whether batches have sequences. ConfigError if other properties contradict an `enable.idempotence=true` given."""
     misfits = {
         "acks": config["acks"] in ("0", "1"),
         "retries": config["retries"] == 0,
@@ -51,5 +51,5 @@ def _is_idempotent(config: ClientConfig) -> bool:
         return False
     for name, is_misfit in misfits.items():
         if is_misfit and "enable.idempotence" in config.texts:
-            raise ConfigError(f"{name}={config[name]} cannot stand beside enable.idempotence=true")
+            raise ConfigError(f"{name}={config[name]} contradicts enable.idempotence=true")
     return not any(misfits.values())

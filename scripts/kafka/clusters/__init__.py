@@ -1,1 +1,1 @@
-"""What single tools for clusters know: versions of Kafka's own client, features, files of reassignments, configs."""
+"""Parts of the tools for clusters: versions of Kafka's client, features, files of reassignments, configs."""

@@ -40,12 +40,12 @@ _TABLES: Final = {
 
 
 def known_versions(release: Release) -> Mapping[int, VersionRange]:
-    """Return the versions that a release knows of each request; the latest is -1 for one that it has no more."""
+    """Return a release's versions of each request; the latest is -1 for a request that was removed."""
     return {number: VersionRange(*versions) for number, versions in enumerate(_TABLES[release][0])}
 
 
 def asked_by_clients(release: Release) -> list[int]:
-    """Return the requests that brokers answer to clients."""
+    """Return the requests that clients may send to brokers."""
     versions, not_of_clients = _TABLES[release]
     return [number for number in range(len(versions)) if number not in not_of_clients]
 

@@ -1,4 +1,4 @@
-"""The flags of kafka-configs, and what the tool checks before it asks anybody.
+"""The flags of kafka-configs, and their checks before the first request.
 
 Must not know a cluster. Counterpart: kafka.admin.ConfigCommand.ConfigCommandOptions.
 """
@@ -92,7 +92,7 @@ _OUTSIDE_BRACKETS: Final = r"(?=[^\]]*(?:\[|$))"
 
 
 def parsed_flags(arguments: Sequence[str], face: Face) -> Parsed:
-    """Read a command line. JavaError or ToolExit for one that the tool refuses."""
+    """Return a parsed and checked command line. JavaError or ToolExit for one that the tool refuses."""
     flags = _OLDER_FLAGS if face.is_3_9 else _NEWER_FLAGS
     parsed = parse(flags, arguments)
     about = "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip"
@@ -112,14 +112,14 @@ def parsed_flags(arguments: Sequence[str], face: Face) -> Parsed:
 
 
 def entity_types(parsed: Parsed) -> list[str]:
-    """Return the types that the flags name, in either spelling."""
+    """Return the types of the flags, in either spelling."""
     of_flags = {**_ENTITY_FLAGS, **_DEFAULTS_FLAGS}
     given = [kind for name, kind in of_flags.items() if parsed.knows(name) and parsed.has(name)]
     return [*parsed.values("entity-type"), *given]
 
 
 def entity_names(parsed: Parsed) -> list[str]:
-    """Return the names that the flags give, in either spelling; an empty one is the default of its type."""
+    """Return the names of the flags, in either spelling; an empty one is the default of its type."""
     names = iter(parsed.values("entity-name"))
     found = [
         next(names) if each == "entity-name" else ""
@@ -242,7 +242,7 @@ def _check_alter(parsed: Parsed, face: Face) -> None:
 
 
 def added(parsed: Parsed, face: Face) -> dict[str, str]:
-    """Return the configs to set, in the order in which the tool goes through them."""
+    """Return the configs to set, in the tool's order."""
     found: dict[str, str] = {}
     if parsed.has("add-config-file"):
         file = parsed.value("add-config-file")

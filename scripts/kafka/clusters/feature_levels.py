@@ -1,4 +1,4 @@
-"""The levels of Kafka's features: which release of the metadata each belongs to, and which other levels it needs.
+"""The levels of Kafka's features, with the metadata version of each, and the other levels that it needs.
 
 PURE data. Counterparts in Kafka: MetadataVersion, Feature, FeatureVersion, with which a test compares it.
 """
@@ -26,15 +26,15 @@ def _named(iterations: Mapping[str, int]) -> list[str]:
 _VERSIONS: Final = ["3.0-IV1", *_named(_ITERATIONS)]
 """Levels of metadata.version, the first of which is 1."""
 _WITHOUT_LEVEL: Final = ["0.8.0", "0.8.1", "0.8.2", "0.9.0", *_named(_BEFORE_LEVELS)]
-"""What a release calls its metadata that has no level; Kafka 4 knows none of it any more."""
+"""Names of metadata versions without a level, which Kafka 4 does not know any more."""
 _NO_LEVEL: Final = -1
 _LEVELS: Final[Mapping[Release, tuple[int, int, int]]] = {Release.V3_9: (1, 21, 23), Release.V4_3: (7, 30, 31)}
-"""The lowest level that a release knows, its latest one for production, and the highest."""
+"""A release's lowest level, its latest level for production, and its highest level."""
 _LOWEST_OF_3_9: Final = 4
 
 
 class Level(NamedTuple):
-    """A level of a feature: the metadata with which it is the default, and the levels that it needs."""
+    """A level of a feature: the metadata version with which it is the default, and the levels that it needs."""
 
     metadata_level: int
     needs: Mapping[str, int] = {}
@@ -48,11 +48,11 @@ FEATURES: Final[Mapping[str, tuple[Level, ...]]] = {
     "share.version": (Level(7), Level(28)),
     "streams.version": (Level(7), Level(29)),
 }
-"""The features of Kafka 4.3 but for metadata.version, in the order in which its tools print them."""
+"""The features of Kafka 4.3 but metadata.version, in the order of its tools."""
 
 
 def metadata_version(level: int, release: Release = Release.V4_3) -> str:
-    """Return the release of the metadata that a level belongs to. JavaError if there is none."""
+    """Return the metadata version of a level. JavaError if there is none."""
     lowest, _, highest = _LEVELS[release]
     if lowest <= level <= highest:
         return _VERSIONS[level - 1]
@@ -65,7 +65,7 @@ def metadata_version(level: int, release: Release = Release.V4_3) -> str:
 
 
 def metadata_level(text: str, release: Release = Release.V4_3) -> int:
-    """Return the level for a release: an exact one, or the last one for production of a Kafka such as 3.9 or 3.9.2."""
+    """Return the level of a metadata version, or the last one for production of a release such as 3.9 or 3.9.2."""
     lowest, for_production, highest = _LEVELS[release]
     exact = {each: at for at, each in enumerate(_VERSIONS, 1) if lowest <= at <= highest}
     if release is Release.V3_9:
@@ -81,17 +81,17 @@ def metadata_level(text: str, release: Release = Release.V4_3) -> int:
 
 
 def latest_version(release: Release = Release.V4_3) -> str:
-    """Return the latest metadata for production."""
+    """Return the latest metadata version for production."""
     return _VERSIONS[_LEVELS[release][1] - 1]
 
 
 def upgradable_versions_of_3_9() -> list[str]:
-    """Return the metadata that Kafka 3.9 offers for --metadata."""
+    """Return the metadata versions that Kafka 3.9 offers for --metadata."""
     return _VERSIONS[_LOWEST_OF_3_9 - 1 : _LEVELS[Release.V3_9][1]]
 
 
 def default_level(feature: str, metadata: int) -> int:
-    """Return the level that a feature has by default with this metadata."""
+    """Return the default level of a feature with this metadata version."""
     return max(at for at, level in enumerate(FEATURES[feature]) if level.metadata_level <= metadata)
 
 

@@ -1,4 +1,4 @@
-"""What a log directory says of its cluster and its node.
+"""meta.properties of a log directory, with its cluster and its node.
 
 Counterparts in Kafka: MetaProperties, MetaPropertiesEnsemble.
 """

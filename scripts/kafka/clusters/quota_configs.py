@@ -27,7 +27,7 @@ _SCRAM_NAME: Final = {"SCRAM-SHA-256": "SCRAM_SHA_256", "SCRAM-SHA-512": "SCRAM_
 
 
 class Entity(NamedTuple):
-    """What the flags name: types, and a name for each, which is empty for the default of its type."""
+    """The entity of the flags: types, and a name for each, which is empty for the default of its type."""
 
     types: list[str]
     names: list[str]
@@ -60,14 +60,14 @@ async def alter(client: Client, entity: Entity, add: Mapping[str, str], delete: 
 
 
 def _check_names(entity: Entity, add: Mapping[str, str], delete: Sequence[str]) -> None:
-    """Refuse keys that users or clients cannot have."""
+    """Raise JavaError for keys that users or clients cannot have."""
     is_user = entity.types == [USERS]
     what = "quota and SCRAM credential" if is_user else "quota"
     known = (*USER_QUOTAS, *MECHANISMS) if is_user else USER_QUOTAS
     for done, keys, shown in (("added", list(add), "Set"), ("deleted", list(delete), "ArrayBuffer")):
         unknown = [each for each in keys if each not in known]
         if unknown:
-            # Names that are no key at all come before those of credentials.
+            # The message has unknown keys before those of credentials.
             unknown.sort(key=lambda each: each in MECHANISMS)
             raise illegal_argument(
                 f"Only {what} configs can be {done} for '{USERS if is_user else CLIENTS}' using --bootstrap-server. "
@@ -163,7 +163,7 @@ async def _quotas(client: Client, entity: Entity) -> dict[quotas.Entity, dict[st
 
 
 def _ordered(entities: Sequence[quotas.Entity]) -> list[quotas.Entity]:
-    """Return entities in the order of a HashMap with them as keys."""
+    """Return entities in the order of a HashMap with these keys."""
     hashes = [31 + sum(string_hash(part.type) ^ string_hash(part.name or "") for part in each) for each in entities]
     return [entities[at] for at in hash_order((each & 0xFFFFFFFF for each in hashes), len(entities))]
 

@@ -1,6 +1,6 @@
 """The files of kafka-reassign-partitions, and the assignments that it proposes.
 
-PURE but for chance, which decides where a proposal begins. Must not know a cluster.
+PURE but for chance, which chooses the first broker of a proposal. Must not know a cluster.
 Counterparts: ReassignPartitionsCommand's parsing and formatting, StripedReplicaPlacer.
 """
 
@@ -19,19 +19,19 @@ from ottla.wire.types import TopicPartition
 
 T = TypeVar("T")
 ANY: Final = "any"
-"""Stands for whatever log directory a broker likes."""
+"""In place of a log directory: the broker chooses one."""
 _VERSION: Final = 1
 
 
 class Wanted(NamedTuple):
-    """What a reassignment file asks for: replicas of partitions in its order, and directories of some of them."""
+    """A reassignment file: replicas of partitions in the file's order, and directories of some replicas."""
 
     partitions: Sequence[tuple[TopicPartition, list[int]]]
     log_dirs: Mapping[Replica, str]
 
 
 def parse_reassignment(text: str, release: Release) -> Wanted:
-    """Return what a file asks for. JavaError if it cannot be read."""
+    """Return the reassignment in a file. JavaError if it cannot be read."""
     try:
         document = json_values.as_object(json_values.parse(text))
     except JavaError as error:
@@ -96,7 +96,7 @@ def check_targets(wanted: Wanted, release: Release) -> dict[TopicPartition, list
 
 
 def parse_topics(text: str, release: Release) -> list[str]:
-    """Return the topics that a file names. JavaError if it cannot be read."""
+    """Return the topics in a file. JavaError if it cannot be read."""
     try:
         document = json_values.parse(text)
     except JavaError:
@@ -113,7 +113,7 @@ def parse_topics(text: str, release: Release) -> list[str]:
 
 
 def parse_brokers(text: str, release: Release) -> list[int]:
-    """Return the numbers of brokers, parted by commas. JavaError for what is no number or there twice."""
+    """Return broker ids separated by commas. JavaError if one is not a number, or is there twice."""
     brokers: list[int] = []
     for each in text.split(","):
         try:
@@ -151,7 +151,7 @@ def propose(racks: Mapping[int, str | None], partitions: int, replicas: int) -> 
     found = []
     for number in range(partitions):
         if number and number % len(racks) == 0:
-            # Otherwise the same replicas would follow the same leader again.
+            # Because otherwise the same replicas would follow the same leader again.
             random.shuffle(queues)
             for queue in queues:
                 random.shuffle(queue)

@@ -1,6 +1,6 @@
-"""How far a reassignment is, in the lines of kafka-reassign-partitions.
+"""The progress of a reassignment, in the lines of kafka-reassign-partitions.
 
-Must not know where lines are printed. Counterparts: PartitionReassignmentState, LogDirMoveState.
+Must not print. Counterparts: PartitionReassignmentState, LogDirMoveState.
 """
 
 from collections.abc import Iterable, Mapping
@@ -52,7 +52,7 @@ def _replicas(topic: MetadataResponseTopic | KafkaError, number: int) -> list[in
         raise topic
     count = len(topic.partitions)
     if number == count:
-        # Kafka's own test for a partition that is not there lets the first such number pass.
+        # Kafka's test for a missing partition lets the first missing number pass.
         message = f"Index {number} out of bounds for length {count}"
         raise JavaError("java.lang.IndexOutOfBoundsException", message)
     partitions = {each.partition_index: each for each in topic.partitions}
@@ -60,7 +60,7 @@ def _replicas(topic: MetadataResponseTopic | KafkaError, number: int) -> list[in
 
 
 class DirectoryState(NamedTuple):
-    """How far the move of a replica into another log directory is."""
+    """The progress of a replica's move into another log directory."""
 
     line: str
     is_done: bool
@@ -69,7 +69,7 @@ class DirectoryState(NamedTuple):
 
 
 async def directory_states(client: Client, targets: Mapping[Replica, str]) -> dict[Replica, DirectoryState]:
-    """Return how far the moves of replicas into log directories are."""
+    """Return the progress of the moves of replicas into log directories."""
     try:
         found = await find_replicas(client, targets)
     except KafkaError as error:

@@ -1,1 +1,1 @@
-"""What the tools for groups share: flags, calls, tables of columns, and resets of offsets."""
+"""Common parts of the tools for groups: flags, calls, tables, and resets of offsets."""

@@ -1,4 +1,4 @@
-"""Calls of the admin client about groups, as kafka-consumer-groups waits for them.
+"""Calls of the admin client about groups, with the exceptions of kafka-consumer-groups.
 
 Counterparts: ConsumerGroupCommand's listConsumerGroups, describeConsumerGroups and getCommittedOffsets.
 """
@@ -28,7 +28,7 @@ _PROTOCOL_TYPES: Final = ("", "consumer")
 
 
 async def call(client: Client, name: str, awaited: Awaitable[T]) -> T:
-    """Return the result of a call of the admin client. JavaError as its future throws it."""
+    """Return the result of a call of the admin client. JavaError, as its future throws it."""
     return await asked(client, name, lambda: awaited, None)
 
 
@@ -53,7 +53,7 @@ async def listings(client: Client, states: Sequence[str] = (), types: Sequence[s
 
 
 async def group_ids(client: Client, parsed: Parsed) -> list[str]:
-    """Return the groups that the command line names."""
+    """Return the groups of the command line."""
     if parsed.has("all-groups"):
         return [each.group_id for each in await waited(client, "listGroups", listings(client))]
     return list(parsed.values("group"))

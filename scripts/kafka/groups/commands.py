@@ -1,4 +1,4 @@
-"""What kafka-share-groups and kafka-streams-groups have in common: flags, listings, and the errors of a group.
+"""Common parts of kafka-share-groups and kafka-streams-groups: flags, listings, and the errors of a group.
 
 Counterparts: ShareGroupCommand, StreamsGroupCommand, and their options.
 """
@@ -47,7 +47,7 @@ _ONLY_WITH: Final[Mapping[str, Sequence[str]]] = {
 
 
 def check_available(parsed: Parsed) -> None:
-    """Raise JavaError for flags that are there only with others."""
+    """Raise JavaError for flags that need other ones."""
     unavailable = [name for name, others in _ONLY_WITH.items() if parsed.has(name) and not any(map(parsed.has, others))]
     if unavailable:
         names = ", ".join(sorted(unavailable))
@@ -58,24 +58,24 @@ def check_available(parsed: Parsed) -> None:
 
 
 def options(names: Iterable[str]) -> str:
-    """Return names as messages list options."""
+    """Return names in the form of an option list in messages."""
     return ", ".join(f"[{name}]" for name in sorted(names))
 
 
 def print_error(face: Face, message: str) -> None:
-    """Print an error as a tool's answer."""
+    """Print an error on stdout."""
     face.print(f"\nError: {message}")
 
 
 def complain(face: Face, kind: str, error: JavaError) -> None:
-    """Print that the tool fails altogether, with the trace."""
+    """Print the failure of the whole tool, with its trace."""
     print_error(face, f"Executing {kind} group command failed due to {error.message or 'null'}")
     for line in error.trace():
         face.complain(line)
 
 
 def states(text: str | None, valid: Sequence[str]) -> list[str]:
-    """Return the states that `--state` names."""
+    """Return the states of `--state`."""
     by_name = {each.upper(): each for each in valid}
     names = [each.strip().upper() for each in text.split(",")] if text else []
     if any(each not in by_name for each in names):
@@ -93,7 +93,7 @@ async def listings(client: Client, kind: str, wanted: Sequence[str] = ()) -> lis
 
 
 async def print_listings(client: Client, parsed: Parsed, face: Face, kind: str, valid: Sequence[str]) -> None:
-    """Print the groups of a type, with their states if these are asked for."""
+    """Print the groups of a type; with `--state` also their states."""
     if not parsed.has("state"):
         for each in await waited(client, "listGroups", listings(client, kind)):
             face.print(each.group_id)
@@ -105,14 +105,14 @@ async def print_listings(client: Client, parsed: Parsed, face: Face, kind: str, 
 
 
 async def chosen(client: Client, parsed: Parsed, kind: str) -> list[str]:
-    """Return the groups that the command line names."""
+    """Return the groups of the command line."""
     if parsed.has("all-groups"):
         return [each.group_id for each in await waited(client, "listGroups", listings(client, kind))]
     return list(parsed.values("group"))
 
 
 def print_empty(face: Face, kind: str, group: str, state: str) -> None:
-    """Print what is to be said of a group's state."""
+    """Print the line for a group's state."""
     if state == DEAD:
         print_error(face, f"{kind} group '{group}' does not exist.")
     elif state == EMPTY:
@@ -122,9 +122,9 @@ def print_empty(face: Face, kind: str, group: str, state: str) -> None:
 async def deleted(
     client: Client, groups: Sequence[str], known: Sequence[GroupListing], kind: str, unknown: str
 ) -> tuple[list[str], dict[str, JavaError]]:
-    """Delete groups that are empty; return the deleted ones, and why the others are not, in the order of HashMaps.
+    """Delete groups that are empty; return the deleted ones and the errors of the others, in the order of HashMaps.
 
-    `unknown` is what is said of a group that is not of the type.
+    `unknown` is the error text for a group of another type.
     """
     by_id = {each.group_id: each for each in known}
     failed: dict[str, JavaError] = {}

@@ -1,4 +1,4 @@
-"""The command line of kafka-consumer-groups, and the meaning of its values.
+"""The command line of kafka-consumer-groups, and the parsing of its values.
 
 PURE. Counterparts: org.apache.kafka.tools.consumer.group.ConsumerGroupCommandOptions, com.google.re2j.Parser.
 """
@@ -102,13 +102,13 @@ def flags_of(face: Face) -> Sequence[Flag]:
 
 
 def in_set_order(names: Iterable[str]) -> list[str]:
-    """Return names of options in the order of a HashSet of the options."""
+    """Return names of options in the order of a HashSet of options."""
     found = list(names)
     return [found[position] for position in hash_order((31 + string_hash(each)) & 0xFFFFFFFF for each in found)]
 
 
 def parsed(arguments: Sequence[str], face: Face) -> Parsed:
-    """Read and check the command line."""
+    """Return the parsed and checked command line."""
     flags = flags_of(face)
     found = parse(flags, arguments)
     unavailable = [
@@ -195,7 +195,7 @@ def action(found: Parsed, face: Face) -> str:
 
 
 def check_values(found: Parsed, face: Face) -> None:
-    """Raise JavaError for values that do not fit, used or not; 3.9 looks only at those that are used."""
+    """Raise JavaError for invalid values, also unused ones; with 3.9 only for those in use."""
     if not face.is_3_9:
         for name in ("to-offset", "from-file", "to-datetime"):
             found.values(name)
@@ -207,7 +207,7 @@ def check_values(found: Parsed, face: Face) -> None:
 
 
 def states(text: str | None) -> list[str]:
-    """Return the states that `--state` names."""
+    """Return the states of `--state`."""
     by_name = {each.upper(): each for each in _STATES}
     names = [each.strip().upper() for each in text.split(",")] if text else []
     if any(each not in by_name for each in names):
@@ -216,7 +216,7 @@ def states(text: str | None) -> list[str]:
 
 
 def types(text: str | None, face: Face) -> list[str]:
-    """Return the types that `--type` names."""
+    """Return the types of `--type`."""
     known = ("Consumer", "Classic")
     names = [each.strip().capitalize() for each in text.split(",")] if text else []
     if face.is_3_9 and "Share" in names:
@@ -241,11 +241,11 @@ _NOT_RE2: Final = (
     (re.compile(r"(?<!\\)(?:\\\\)*\\[1-9]"), "invalid escape sequence"),
     (re.compile(r"\(\?(?:[=!#>]|<[=!]|P[=>])"), "invalid or unsupported Perl syntax"),
 )
-"""Syntax of Python that RE2 lacks: references back, and looks ahead and behind."""
+"""Syntax of Python that RE2 lacks: backreferences, lookahead and lookbehind."""
 
 
 def regex_verdict(text: str) -> str:
-    """Return the line about an expression for topics."""
+    """Return the line about the validity of an expression for topics."""
     reason = next((said for pattern, said in _NOT_RE2 if pattern.search(text)), None)
     try:
         # RE2 has named groups in both spellings.

@@ -1,4 +1,4 @@
-"""kafka-consumer-groups --reset-offsets: which offsets each scenario comes to, and committing them.
+"""kafka-consumer-groups --reset-offsets: the offsets of each scenario, and committing them.
 
 Counterparts: ConsumerGroupCommand.resetOffsets, org.apache.kafka.tools.OffsetsUtils.
 """
@@ -37,7 +37,7 @@ from ottla.wire.types import TopicPartition
 
 
 async def reset(client: Client, parsed: Parsed, face: Face) -> None:
-    """Reset the offsets of groups, or show what they would be."""
+    """Reset the offsets of groups, or print the new ones only."""
     found = await described(client, await group_ids(client, parsed))
     results: dict[str, NewOffsets] = {}
     for group, description in found.items():
@@ -61,7 +61,7 @@ async def reset(client: Client, parsed: Parsed, face: Face) -> None:
 
 
 async def _reset_group(client: Client, parsed: Parsed, face: Face, group: str) -> NewOffsets:
-    """Return the new offsets of a group without members; commit them if the command line says so."""
+    """Return the new offsets of a group without members; with --execute also commit them."""
     try:
         partitions = await _scope(client, parsed, face, group)
     except JavaError as error:
@@ -158,7 +158,7 @@ async def _from_file(client: Client, parsed: Parsed, face: Face, group: str, _: 
         plan, unfit = plan_of(text, parsed.values("group"))
     except JavaError as error:
         raise runtime(error) from None
-    for line in unfit.trace() * 2 if unfit is not None else ():  # the file is read twice
+    for line in unfit.trace() * 2 if unfit is not None else ():  # twice, because Kafka reads the file twice
         face.complain(line)
     if group not in plan:
         face.print(f"\nError: No reset plan for group {group} found")
@@ -182,4 +182,4 @@ SCENARIOS: Final[Mapping[str, _Scenario]] = {
     "from-file": _from_file,
     "to-current": _to_current,
 }
-"""In the order in which they are looked for."""
+"""The scenarios in the order of their checks."""

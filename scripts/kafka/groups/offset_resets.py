@@ -1,4 +1,4 @@
-"""New offsets for a reset: the partitions, the offsets, and the lines that show them.
+"""New offsets for a reset: the partitions, the offsets, and their lines.
 
 Counterparts: org.apache.kafka.tools.OffsetsUtils; in 3.9, ConsumerGroupCommand's own methods.
 """
@@ -30,7 +30,7 @@ def runtime(cause: JavaError) -> JavaError:
 
 
 def as_runtime(error: KafkaError) -> JavaError:
-    """Return the exception of a tool that waits for a future that fails."""
+    """Return the exception of a tool whose future failed."""
     return runtime(execution(as_java(error)))
 
 
@@ -47,7 +47,7 @@ def parse_topic_with_partitions(text: str) -> list[TopicPartition]:
     """Return the partitions of `topic:0,1`."""
     parts = text.split(":")
     while parts and not parts[-1]:
-        parts.pop()  # as Java's split does
+        parts.pop()  # like Java's split
     if len(parts) != 2:
         raise illegal_argument(f"Invalid topic arg '{text}', expected topic name and partitions")
     topic, numbers = parts
@@ -92,7 +92,7 @@ async def check_partitions(client: Client, partitions: Sequence[TopicPartition])
 async def offsets_at(
     client: Client, face: Face, partitions: Iterable[TopicPartition], timestamp: int
 ) -> dict[TopicPartition, int]:
-    """Return offsets of a timestamp, -1 where there is none. JavaError if any partition cannot be asked."""
+    """Return offsets of a timestamp, -1 if there is none. JavaError if the offset of a partition cannot be found."""
     found = {}
     try:
         results = await list_offsets(client, dict.fromkeys(partitions, timestamp))
@@ -107,7 +107,7 @@ async def offsets_at(
 
 def _refusal(face: Face, partition: TopicPartition, error: KafkaError) -> JavaError:
     if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return timed_out("listOffsets")  # the client waits for the partition to appear
+        return timed_out("listOffsets")  # Kafka's client waits for the partition to appear
     if error.code != ErrorCode.INVALID_TOPIC_EXCEPTION:
         return as_java(KafkaError(error.code))
     text = (
@@ -129,7 +129,7 @@ def _refusal(face: Face, partition: TopicPartition, error: KafkaError) -> JavaEr
 async def offsets_at_or_latest(
     client: Client, face: Face, partitions: Iterable[TopicPartition], timestamp: int
 ) -> dict[TopicPartition, int]:
-    """Return offsets of a time, and the end of a log that has no record since then."""
+    """Return offsets of a time; the end of a log without a record since then."""
     found = await offsets_at(client, face, partitions, timestamp)
     without = in_hash_order(each for each, offset in found.items() if offset == NO_OFFSET)
     for topic, partition in without:
@@ -138,7 +138,7 @@ async def offsets_at_or_latest(
 
 
 async def offsets_in_range(client: Client, face: Face, wanted: NewOffsets) -> dict[TopicPartition, int]:
-    """Return the nearest offsets that the logs have."""
+    """Return the offsets, moved into the ranges of the logs."""
     starts = await offsets_at(client, face, wanted, EARLIEST)
     ends = await offsets_at(client, face, wanted, LATEST)
     found = {}
@@ -157,7 +157,7 @@ async def offsets_in_range(client: Client, face: Face, wanted: NewOffsets) -> di
 async def shifted_offsets(
     client: Client, face: Face, partitions: Sequence[TopicPartition], committed: Offsets, shift: int
 ) -> dict[TopicPartition, int]:
-    """Return committed offsets, moved by a number."""
+    """Return committed offsets plus `shift`."""
     for each in partitions:
         if each not in committed:
             raise illegal_argument(
@@ -169,7 +169,7 @@ async def shifted_offsets(
 async def current_offsets(
     client: Client, face: Face, partitions: Sequence[TopicPartition], committed: Offsets
 ) -> dict[TopicPartition, int]:
-    """Return committed offsets, and the ends of logs for which there are none."""
+    """Return committed offsets; the end of a log without one."""
     found = {each: committed[each].offset for each in partitions if each in committed}
     return found | await offsets_at(client, face, [each for each in partitions if each not in committed], LATEST)
 

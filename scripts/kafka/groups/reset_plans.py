@@ -1,4 +1,4 @@
-"""Files of offsets to reset to: lines of CSV, `topic,partition,offset`, or with a group in front.
+"""Files of offsets to reset to: lines of CSV, `topic,partition,offset`, or with a group first.
 
 PURE. Counterparts: org.apache.kafka.tools.consumer.group.CsvUtils, OffsetsUtils.parseResetPlan.
 """
@@ -19,7 +19,7 @@ _FIELD: Final = re.compile(r'\s*"((?:[^"]|"")*)"\s*|([^,]*)')
 
 
 class _Schema(NamedTuple):
-    """The columns of a line, by the Java class that a line becomes."""
+    """The columns of a line, with their Java class."""
 
     java_class: str
     columns: Sequence[tuple[str, str, Callable[[str], Any]]]
@@ -37,7 +37,7 @@ def plan_of(text: str, groups: Sequence[str]) -> tuple[Plan, JavaError | None]:
     """
     lines = text.split("\n")
     while len(lines) > 1 and not lines[-1]:
-        lines.pop()  # as Java's split does
+        lines.pop()  # like Java's split
     plan: dict[str, dict[TopicPartition, int]] = {}
     unfit = None
     try:
@@ -105,7 +105,7 @@ def exported(plan: Plan, *, with_groups: bool) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return text in quotes if it is long, or has a character that may mean something."""
+    """Return text in quotes if it is long or has a special character."""
     if len(text) <= _LONGEST_PLAIN and all(each >= _LEAST_PLAIN for each in text):
         return text
     return '"' + text.replace('"', '""') + '"'

@@ -74,7 +74,7 @@ async def committed_offsets(client: Client, name: str, *, with_repartition: bool
 
 
 async def reset(client: Client, parsed: Parsed, face: Face) -> None:
-    """Reset the offsets of groups, or show what they would be."""
+    """Reset the offsets of groups, or print the new ones only."""
     results: dict[str, NewOffsets] = {}
     for name in by_string_hash(await chosen(client, parsed, STREAMS)):
         try:
@@ -167,7 +167,7 @@ async def _delete_internal_topics(client: Client, parsed: Parsed, face: Face, na
 
 
 async def _internal_topics(client: Client, face: Face, names: Sequence[str]) -> dict[str, list[str]]:
-    """Return the topics that groups made for themselves, of each group that has some."""
+    """Return the internal topics of each group with any."""
     found: dict[str, list[str]] = {}
     try:
         groups = [await described(client, name) for name in names]
@@ -190,7 +190,7 @@ async def _internal_topics(client: Client, face: Face, names: Sequence[str]) -> 
 
 
 async def delete(client: Client, parsed: Parsed, face: Face) -> None:
-    """Delete groups, and the topics that they made for themselves."""
+    """Delete groups, and their internal topics."""
     names = await chosen(client, parsed, STREAMS)
     known = await waited(client, "listGroups", listings(client, STREAMS))
     empty = [each.group_id for each in known if each.group_id in names and each.state in (EMPTY, None)]
@@ -260,7 +260,7 @@ async def delete_offsets(client: Client, parsed: Parsed, face: Face) -> None:
 async def _partitions(
     client: Client, arguments: Sequence[str], errors: dict[TopicPartition, str | None]
 ) -> list[TopicPartition]:
-    """Return the partitions that are named; for topics that cannot be described add errors."""
+    """Return the partitions of `arguments`; add errors for topics that cannot be described."""
     found = [each for text in arguments if ":" in text for each in parse_topic_with_partitions(text)]
     for topic, partitions in (await partitions_of(client, [text for text in arguments if ":" not in text])).items():
         if isinstance(partitions, KafkaError):

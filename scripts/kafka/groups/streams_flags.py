@@ -1,4 +1,4 @@
-"""The flags of kafka-streams-groups, and which of them fit together.
+"""The flags of kafka-streams-groups, and the check of their combinations.
 
 Counterpart: org.apache.kafka.tools.streams.StreamsGroupCommandOptions.
 """
@@ -47,14 +47,14 @@ _SCOPES: Final = ("group", "all-groups")
 
 
 def read(arguments: Sequence[str]) -> Parsed:
-    """Return the flags of a command line. JavaError, in the parser's words, if it cannot be read."""
+    """Return the flags of a command line. JavaError, in the parser's words, for an invalid one."""
     parsed = parse(FLAGS, arguments)
     check_available(parsed)
     return parsed
 
 
 def check(parsed: Parsed, arguments: Sequence[str], face: Face) -> None:
-    """End the tool unless the flags fit together."""
+    """End the tool unless the flags may be combined."""
     maybe_print_help_or_version(face, FLAGS, parsed, arguments, "This tool helps to list, or describe streams groups.")
     check_required(face, FLAGS, parsed, "bootstrap-server")
     for find in (_describe_error, _delete_error, _delete_offsets_error, _reset_error):

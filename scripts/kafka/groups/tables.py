@@ -24,7 +24,7 @@ _LEADER_EPOCH: Final = _OFFSET_TITLES.index("LEADER-EPOCH")
 
 
 class OffsetRow(NamedTuple):
-    """A partition of a group, and the member that has it."""
+    """A partition of a group, and its member."""
 
     partition: TopicPartition
     committed: Committed | None
@@ -57,7 +57,7 @@ def offset_rows(
     committed: Mapping[TopicPartition, Committed],
     ends: Mapping[TopicPartition, int],
 ) -> list[OffsetRow]:
-    """Return the partitions of each member, the one with most partitions first, and then those that nobody has."""
+    """Return the partitions of each member, most partitions first, and then those without a member."""
     rows: list[OffsetRow] = []
     taken: set[TopicPartition] = set()
     for member in sorted(group.members, key=lambda each: -len(each.assignment)):

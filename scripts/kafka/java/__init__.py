@@ -1,1 +1,1 @@
-"""What shows of Java in the lines of Kafka's tools: names of exceptions, orders of hash maps, numbers, times, JSON."""
+"""Java as it shows in the lines of Kafka's tools: names of exceptions, orders of hash maps, numbers, times, JSON."""

@@ -1,4 +1,4 @@
-"""Times in a format of Java's: yyyy-MM-dd HH:mm:ss:SSS, in the local zone.
+"""Java's formats of times, such as yyyy-MM-dd HH:mm:ss:SSS, in the local zone.
 
 Counterpart: java.text.SimpleDateFormat, with the names and weeks of the United States. Zones have short names only.
 """
@@ -22,17 +22,17 @@ _NAMES: Final = {
     "z": ("%Z", "%Z"),
     "Z": ("%z", "%z"),
 }
-"""What stands for letters: a short name, and a long one."""
+"""The short and the long form of each letter."""
 _WEEK: Final = 7
 
 
 def _week_year(moment: datetime) -> int:
-    """Return the year that a week belongs to: the one of its Saturday."""
+    """Return the year of a week, which is the year of its Saturday."""
     return (moment + timedelta(days=_WEEK - 1 - moment.isoweekday() % _WEEK)).year
 
 
 def _week(moment: datetime, day: int) -> int:
-    """Return the number of a week, which begins with Sunday, for the day of a year or a month."""
+    """Return the number of a week, which begins on Sunday, for the day of a year or a month."""
     first = (moment.isoweekday() - day + 1) % _WEEK
     return (day - 1 + first) // _WEEK + 1
 
@@ -55,7 +55,7 @@ _NUMBERS: Final[Mapping[str, Callable[[datetime], int]]] = {
 
 
 class DateFormat:
-    """A format. JavaError for one that cannot stand."""
+    """A format. JavaError for an invalid one."""
 
     def __init__(self, pattern: str) -> None:
         self._pieces = list(_PIECE.finditer(pattern))
@@ -68,7 +68,7 @@ class DateFormat:
                 raise illegal_argument(f"invalid ISO 8601 format: length={len(piece[0])}")
 
     def format(self, time_ms: int) -> str:
-        """Return a time, which is in milliseconds since 1970."""
+        """Return the text of a time in milliseconds since 1970."""
         moment = datetime.fromtimestamp(time_ms / 1000).astimezone().replace(microsecond=time_ms % 1000 * 1000)
         return "".join(_formatted(piece, moment) for piece in self._pieces)
 

@@ -302,6 +302,6 @@ EXCEPTIONS: Final[Mapping[int, tuple[str, str]]] = {
 
 
 def exception_of(code: int) -> tuple[str, str]:
-    """Return the class of an error code's exception, and the message that it has by itself."""
+    """Return the class of an error code's exception, and its default message."""
     name, message = EXCEPTIONS.get(code, EXCEPTIONS[_UNKNOWN])
     return (name if "." in name else _PACKAGE + name), message

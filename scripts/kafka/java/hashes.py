@@ -1,4 +1,4 @@
-"""What shows of Java in the lines of Kafka's tools: the order of its hash maps, its formats and its calendars.
+"""Java's hash codes, the order of its hash maps, and its texts of numbers and ids.
 
 PURE. Counterparts: java.util.HashMap, String.hashCode, String.format.
 """
@@ -41,7 +41,7 @@ def partition_hash(topic: str, partition: int) -> int:
 def hash_order(hashes: Iterable[int], capacity: int | None = None) -> list[int]:
     """Return positions in the order in which a HashMap iterates over keys with these hash codes.
 
-    `capacity` is that of its constructor. Keys come in the order in which they were put.
+    `capacity` is the argument of its constructor. `hashes` has the order in which the keys were put.
     """
     found = list(hashes)
     size = _LEAST_TABLE if capacity is None else _table_size(capacity)
@@ -58,10 +58,10 @@ def _table_size(capacity: int) -> int:
     return size
 
 
-def by_partition_hash(partitions: Iterable[TopicPartition], capacity: int | None = None) -> list[TopicPartition]:
+def by_partition_hash(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     """Return partitions in the order of a HashMap with these keys."""
     found = list(dict.fromkeys(partitions))
-    return [found[position] for position in hash_order((partition_hash(*each) for each in found), capacity)]
+    return [found[position] for position in hash_order(partition_hash(*each) for each in found)]
 
 
 def by_number_hash(numbers: Iterable[int], capacity: int | None = None) -> list[int]:
@@ -92,7 +92,7 @@ def _improved(code: int) -> int:
 
 
 def _trie_order(hashed: list[tuple[int, str]], shift: int) -> list[str]:
-    """Return strings in the order of a trie: in each node first its own, then those of the nodes below it."""
+    """Return strings in the order of a trie: in each node its own first, then those of the nodes below."""
     if shift >= _HASH_BITS:
         return [each for _, each in hashed]
     slots: dict[int, list[tuple[int, str]]] = {}
@@ -104,7 +104,7 @@ def _trie_order(hashed: list[tuple[int, str]], shift: int) -> list[str]:
 
 
 def double_text(value: float) -> str:
-    """Return a number as `Double.toString` does."""
+    """Return the text of a number, like `Double.toString`."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -118,7 +118,7 @@ def double_text(value: float) -> str:
 
 
 def java_uuid(text: str) -> bytes:
-    """Return the bytes of an id. JavaError, as `Uuid.fromString` throws it, for what is none."""
+    """Return the bytes of an id. JavaError, as `Uuid.fromString` throws it, for an invalid one."""
     if len(text) > _UUID_LETTERS:
         raise illegal_argument(
             f"Input string with prefix `{text[:_UUID_LETTERS]}` is too long to be decoded as a base64 UUID"

@@ -1,4 +1,4 @@
-"""JSON files as Kafka's tools read them, with the words of its reader for what does not fit.
+"""JSON files as Kafka's tools read them, with their error messages.
 
 PURE but for `read_file`. Counterparts: org.apache.kafka.server.util.Json, org.apache.kafka.server.util.json.*, Jackson.
 """
@@ -16,7 +16,7 @@ _PARSING: Final = "com.fasterxml.jackson.core.JsonParseException"
 
 
 def read_file(path: str) -> str:
-    """Return the text of a file. JavaError if there is none."""
+    """Return the text of a file. JavaError if it does not exist."""
     try:
         return Path(path).read_text("utf-8")
     except (OSError, ValueError) as error:
@@ -87,7 +87,7 @@ def as_text(value: Any) -> str:
 
 
 def list_of(value: Any) -> list[Any]:
-    """Return the elements of a list that is decoded as a whole. JavaError for anything else."""
+    """Return the elements of a list that Kafka decodes as a whole. JavaError for anything else."""
     if isinstance(value, list):
         return value
     raise _unexpected("JSON array", value)

@@ -1,4 +1,4 @@
-"""Numbers as Java reads and prints them, with its words for what is none.
+"""Numbers as Java reads and prints them, with its error messages.
 
 PURE. Counterparts: Integer.valueOf and its like, java.util.Formatter.
 """
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 
 class JavaType(NamedTuple):
-    """The Java class of an argument's value, and the way from text to it. ValueError says why it is none."""
+    """The Java class of an argument's value, and its parser. ValueError for invalid text."""
 
     name: str
     convert: Callable[[str], Any]
@@ -46,7 +46,7 @@ DOUBLE: Final = JavaType("Double", _double)
 
 
 def fixed(value: float, digits: int) -> str:
-    """Return a number as `%.Nf` of Java's formatter prints it."""
+    """Return a number in the format `%.Nf` of Java."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -55,7 +55,7 @@ def fixed(value: float, digits: int) -> str:
 
 
 def quotient(dividend: float, divisor: float) -> float:
-    """Return what dividing doubles gives in Java, where a divisor of 0 is no error."""
+    """Return the quotient of doubles as in Java, where a divisor of 0 is not an error."""
     if divisor:
         return dividend / divisor
     return math.copysign(math.inf, dividend) if dividend else math.nan

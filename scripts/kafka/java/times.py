@@ -19,7 +19,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def date_time_ms(text: str) -> int:
-    """Return a time in milliseconds since 1970; UTC if it names no zone."""
+    """Return a time in milliseconds since 1970; in UTC if it has no zone."""
     parts = text.split("T")
     if len(parts) < 2 or not parts[1]:
         raise _parse_exception("Error parsing timestamp. It does not contain a 'T' according to ISO8601 format")

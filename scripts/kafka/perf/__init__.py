@@ -1,1 +1,1 @@
-"""What the tools that measure share: statistics of a producer, and tables of metrics."""
+"""Common parts of the tools that measure: statistics of a producer, and tables of metrics."""

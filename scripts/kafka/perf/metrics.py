@@ -1,4 +1,4 @@
-"""Tables of metrics under the names of Kafka's Java client: those that a client of ours has.
+"""Tables of our client's metrics under the names of Kafka's Java client.
 
 Counterparts: ToolsUtils.printMetrics, SenderMetricsRegistry, FetchMetricsRegistry.
 """
@@ -11,12 +11,12 @@ from ottla.scripts.kafka.face import Face
 from ottla.scripts.kafka.java.numbers import fixed, quotient
 
 _LEAST_SECONDS: Final = 30.0
-"""How long the time is at least over which Kafka's client takes a rate."""
+"""The shortest time over which Kafka's client computes a rate."""
 Metrics = dict[str, float | str]
 
 
 class Client(NamedTuple):
-    """A client: its id, when it began, and for how long it has been there."""
+    """A client: its id, its start, and its age."""
 
     id: str
     begun_ms: int
@@ -55,11 +55,11 @@ def producer_metrics(face: Face, client: Client, producer: Producer, topic: str,
 
 
 def consumer_metrics(face: Face, client: Client, records: int, size: int, partitions: int) -> Metrics:
-    """Return the metrics of a consumer that read so much, and has so many partitions."""
+    """Return the metrics of a consumer that read so many records and bytes, and has so many partitions."""
     consumed = {**_with_rate("records-consumed", records, client), **_with_rate("bytes-consumed", size, client)}
     found = _of_group("consumer-fetch-manager-metrics", consumed, client)
     found |= _of_group("consumer-coordinator-metrics", {"assigned-partitions": float(partitions)}, client)
-    # The tool of 3.9 prints them after the end of its consumer, which takes its own ones along.
+    # The tool of 3.9 prints after the end of its consumer, when the consumer's own metrics are gone.
     return _with_count(found, client) if face.is_3_9 else _with_process(face, found, client)
 
 
@@ -73,7 +73,7 @@ def _of_group(group: str, values: Mapping[str, float], client: Client, **tags: s
 
 
 def _with_process(face: Face, found: Metrics, client: Client) -> Metrics:
-    """Return metrics with those that every client has."""
+    """Return metrics together with those of every client."""
     tags = f"{{client-id={client.id}}}"
     own = {
         f"app-info:commit-id:{tags}": face.release.commit,

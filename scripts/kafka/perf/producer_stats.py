@@ -21,7 +21,7 @@ def now_ms() -> int:
 
 
 def _unusable(records: int) -> JavaError:
-    """Return what Java throws where so many latencies are to be kept."""
+    """Return Java's exception for an array of so many latencies."""
     if records == 0:
         return JavaError("java.lang.ArithmeticException", "/ by zero")
     if records == -1:
@@ -30,14 +30,14 @@ def _unusable(records: int) -> JavaError:
 
 
 class Stats:
-    """Counts records, and prints a line when a window is over."""
+    """Counts records, and prints a line after each window."""
 
     def __init__(
         self, records: int, interval_ms: int, print_line: Callable[[str], None], *, is_steady_state: bool = False
     ) -> None:
-        """`records` is how many will come: of so many it is known which ones make the percentiles.
+        """`records` is the number of records to come, because it decides which latencies are kept for percentiles.
 
-        JavaError for fewer than one, which 3.9 does not refuse before.
+        JavaError for fewer than one, which 3.9 does not refuse earlier.
         """
         if records < 1:
             raise _unusable(records)
@@ -62,7 +62,7 @@ class Stats:
         self._window_max = 0
 
     def record(self, latency_ms: int, size: int, now: int) -> None:
-        """Count a record that was acknowledged."""
+        """Count an acknowledged record."""
         if self._count % self._sampling == 0:
             self._latencies.append(latency_ms)
         self._count += 1

@@ -1,1 +1,1 @@
-"""What the tools for records share: readers of lines, formatters, deserializers, and the files of a log."""
+"""Common parts of the tools for records: readers of lines, formatters, deserializers, and the files of a log."""

@@ -1,4 +1,4 @@
-"""Errors of producers and consumers as Kafka's clients throw them, and the lines in which its tools log them.
+"""Errors of producers and consumers as Kafka's clients throw them, and the log lines of its tools.
 
 Counterparts: KafkaProducer, KafkaConsumer, ErrorLoggingCallback.
 """
@@ -29,8 +29,8 @@ def producer_error(error: Exception, topic: str) -> JavaError:
 class ProducerErrors:
     """The exceptions of records to one topic.
 
-    Kafka's client throws what the metadata says of an invalid topic for the first record; then it knows the topic, and
-    throws its name.
+    For the first record Kafka's client throws the metadata's error of an invalid topic. Later it knows the topic as
+    invalid, and throws its name.
     """
 
     def __init__(self, topic: str) -> None:
@@ -57,7 +57,7 @@ def consumer_error(error: Exception) -> JavaError:
 
 
 def log_error(face: Face, text: str, java_class: str, error: JavaError) -> None:
-    """Print what a class logs of an exception."""
+    """Print the log line of a class for an exception."""
     now = time.time()
     stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now)) + f",{int(now * 1000) % 1000:03}"
     face.complain(f"[{stamp}] ERROR {text} ({java_class})")

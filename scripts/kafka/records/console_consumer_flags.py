@@ -1,4 +1,4 @@
-"""The flags of kafka-console-consumer, checked in the order in which Kafka checks them.
+"""The flags of kafka-console-consumer, checked in Kafka's order.
 
 Counterpart: org.apache.kafka.tools.consumer.ConsoleConsumerOptions.
 """
@@ -65,7 +65,7 @@ _OLDER_FLAGS: Final = (
 
 
 class ConsumerOptions(NamedTuple):
-    """What the flags say. `timeout_ms` is the largest number if there is none."""
+    """The parsed flags. `timeout_ms` is the largest number if there is none."""
 
     parsed: Parsed
     properties: Mapping[str, str]
@@ -78,7 +78,7 @@ class ConsumerOptions(NamedTuple):
 
 
 def read_options(arguments: Sequence[str], face: Face) -> ConsumerOptions:
-    """Return the options. ToolExit or JavaError for flags that cannot stand."""
+    """Return the options. ToolExit or JavaError for invalid flags."""
     flags = _OLDER_FLAGS if face.is_3_9 else _FLAGS
     try:
         parsed = parse(flags, arguments)
@@ -113,7 +113,7 @@ def _new_values(parsed: Parsed, name: str) -> list[str]:
 
 
 def _check_topic(parsed: Parsed, flags: Sequence[Flag], face: Face) -> int | None:
-    """Return the partition, after a look at the flags around it."""
+    """Return the partition, after checking the flags for topics."""
     names = ("topic", "include", "whitelist") if face.is_3_9 else ("topic", "include")
     given = [name for name in names if parsed.has(name)]
     if face.is_3_9:

@@ -1,4 +1,4 @@
-"""How kafka-console-consumer prints the records of __consumer_offsets and __transaction_state: as JSON, without lines.
+"""The formatters of kafka-console-consumer for __consumer_offsets and __transaction_state: JSON without line ends.
 
 PURE. Counterparts: CoordinatorRecordMessageFormatter, and ApiMessageFormatter before 4.0.
 """
@@ -16,7 +16,7 @@ from ottla.wire.record_batch import BatchHeader, Record
 
 _UNKNOWN: Final = "unknown"
 _LATER_FIELDS: Final = frozenset({"topicId", "nextProducerEpoch"})
-"""What 3.9 does not know and does not print."""
+"""Fields that 3.9 does not know and does not print."""
 _KEY_VERSION: Final = 0
 
 
@@ -26,18 +26,18 @@ class _Kind(NamedTuple):
     types: Mapping[int, RecordType]
     printed: Collection[int]
     passed_over: Collection[int]
-    """Types that 3.9 knows and does not print; what it does not know it prints as unknown."""
+    """Types that 3.9 knows but does not print; unknown types it prints as unknown."""
 
 
 class CoordinatorFormatter:
-    """Prints the records of some types."""
+    """Prints the records of a `_Kind`."""
 
     def __init__(self, kind: _Kind, is_3_9: bool) -> None:
         self._kind = kind
         self._is_3_9 = is_3_9
 
     def write(self, partition: int, header: BatchHeader, record: Record, write: Callable[[bytes], object]) -> None:
-        """Write a record as JSON. JavaError for one that cannot be read."""
+        """Write a record as JSON. JavaError for an invalid one."""
         try:
             found = self._older(record) if self._is_3_9 else self._newer(record)
         except DecodeError as error:
@@ -99,4 +99,4 @@ COORDINATOR_FORMATTERS: Final[Mapping[str, Callable[[bool], CoordinatorFormatter
     "GroupMetadataMessageFormatter": _formatter(_Kind(group_records.RECORD_TYPES, (2,), (0, 1))),
     "TransactionLogMessageFormatter": _formatter(_Kind(transaction_records.RECORD_TYPES, (0,), ())),
 }
-"""By the names of Kafka's classes; each takes whether it is to print as 3.9 does."""
+"""Formatters by the names of Kafka's classes; the argument is whether to print like 3.9."""

@@ -1,6 +1,6 @@
 """Values of Kafka's deserializers, as Java prints them.
 
-PURE. Counterparts: org.apache.kafka.common.serialization, and `toString` of what it returns.
+PURE. Counterparts: org.apache.kafka.common.serialization, and `toString` of its results.
 """
 
 import struct
@@ -68,7 +68,7 @@ def _bytes(data: bytes) -> str:
 
 _DESERIALIZERS: Final[Mapping[str, Deserializer]] = {
     _PACKAGE + "StringDeserializer": lambda data: data.decode("utf-8", "replace"),
-    # An array is printed as its address in memory.
+    # Java prints an array as its address in memory.
     _PACKAGE + "ByteArrayDeserializer": lambda data: f"[B@{id(data) & 0x7FFFFFFF:x}",
     _PACKAGE + "ByteBufferDeserializer": lambda data: f"java.nio.HeapByteBuffer[pos=0 lim={len(data)} cap={len(data)}]",
     _PACKAGE + "BytesDeserializer": _bytes,
@@ -83,7 +83,7 @@ _DESERIALIZERS: Final[Mapping[str, Deserializer]] = {
 
 
 def deserializer(name: str) -> Deserializer:
-    """Return a deserializer by the name of its class. JavaError for a class that is not here."""
+    """Return a deserializer by the name of its class. JavaError for an unknown class."""
     if name not in _DESERIALIZERS:
         known = ", ".join(each.removeprefix(_PACKAGE) for each in _DESERIALIZERS)
         text = f"{name}: no class of Java can run here, only those of {_PACKAGE[:-1]}: {known}"

@@ -1,4 +1,4 @@
-"""What kafka-dump-log prints of indexes, and what it finds wrong in them and in segments.
+"""kafka-dump-log for indexes, and the errors that it finds in indexes and segments.
 
 Counterparts: DumpLogSegments.dumpIndex and dumpTimeIndex, TimeIndexDumpErrors.
 """
@@ -15,7 +15,7 @@ from ottla.scripts.kafka.java.hashes import by_string_hash
 from ottla.wire.errors import KafkaError
 
 Pairs = dict[str, list[tuple[int, int]]]
-"""What is wrong: by the path of a file, pairs of numbers."""
+"""Errors: by the path of a file, pairs of numbers."""
 _CORRUPT: Final = "org.apache.kafka.storage.internals.log.CorruptIndexException"
 _OFFSET_ENTRY_BYTES: Final = 8
 _TIME_ENTRY_BYTES: Final = 12
@@ -23,12 +23,12 @@ _NO_TIMESTAMP: Final = -1
 
 
 def absolute(path: Path) -> str:
-    """Return a path from the root, without resolving anything, as Java does."""
+    """Return an absolute path without resolving links or dots, like Java."""
     return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118
 
 
 def opened(path: Path) -> memoryview:
-    """Return the bytes of a file. JavaError if there is none."""
+    """Return the bytes of a file. JavaError if it does not exist."""
     try:
         return content(path)
     except FileNotFoundError:
@@ -38,7 +38,7 @@ def opened(path: Path) -> memoryview:
 
 
 def offset_in_name(path: Path) -> int:
-    """Return the offset with which a file's name begins. JavaError if it begins with none."""
+    """Return the offset at the begin of a file's name. JavaError if there is none."""
     try:
         return base_offset(path)
     except ValueError:
@@ -47,7 +47,7 @@ def offset_in_name(path: Path) -> int:
 
 
 class Findings:
-    """What is wrong in all files that are dumped."""
+    """The errors of all dumped files."""
 
     def __init__(self) -> None:
         self.mismatches: Pairs = {}
@@ -58,11 +58,11 @@ class Findings:
 
     @staticmethod
     def add(pairs: Pairs, path: Path, first: int, second: int) -> None:
-        """Note a pair of numbers of a file."""
+        """Add a pair of numbers of a file."""
         pairs.setdefault(absolute(path), []).append((first, second))
 
     def print(self, face: Face) -> None:
-        """Print all on stderr. Kafka 4.3 sorts what 3.9 has in a list that grows at its front."""
+        """Print all errors on stderr. Kafka 4.3 sorts them; 3.9 prints the last one first."""
         for file in by_string_hash(self.mismatches):
             face.complain(f"Mismatches in :{file}")
             found = self.mismatches[file]
@@ -92,7 +92,7 @@ class Findings:
 
 
 class IndexDump:
-    """Prints indexes, or checks them alone."""
+    """Prints indexes, or only checks them."""
 
     def __init__(self, face: Face, findings: Findings, *, is_sanity_check: bool, is_quiet: bool) -> None:
         self._face = face
@@ -101,7 +101,7 @@ class IndexDump:
         self._is_quiet = is_quiet
 
     def offsets(self, path: Path, most_bytes: int) -> None:
-        """Print an offset index. A batch has so many bytes at most."""
+        """Print an offset index. `most_bytes` is the largest size of a batch."""
         base = offset_in_name(path)
         segment = _beside(path, ".log")
         log = opened(segment)
@@ -182,7 +182,7 @@ def _beside(path: Path, suffix: str) -> Path:
 
 
 def _entries(path: Path, read: Callable[[Path], list[tuple[int, int]]]) -> list[tuple[int, int]]:
-    """Return the entries of an index. JavaError if there is no file, of which Kafka would make one of no size."""
+    """Return the entries of an index. JavaError if the file does not exist, because Kafka would create an empty one."""
     try:
         return read(path)
     except FileNotFoundError:

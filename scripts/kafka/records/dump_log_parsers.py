@@ -1,4 +1,4 @@
-"""How kafka-dump-log prints keys and values: as text or numbers, or decoded.
+"""kafka-dump-log for keys and values: as text or numbers, or decoded.
 
 PURE. Counterparts: DumpLogSegments.MessageParser, org.apache.kafka.tools.api.Decoder, TransactionLog.
 """
@@ -22,7 +22,7 @@ from ottla.wire.record_batch import Record
 from ottla.wire.transaction_records import STATES
 
 Parser = Callable[[Record], tuple[str | None, str | None]]
-"""Returns what is printed as key and as payload of a record; None for nothing."""
+"""Returns the printed key and the printed payload of a record; None for nothing."""
 _API: Final = "org.apache.kafka.tools.api."
 _OLDER: Final = "kafka.serializer."
 _LAST_GROUP_TYPE_OF_3_9: Final = 8
@@ -53,12 +53,12 @@ _DECODERS: Final[Mapping[str, Callable[[bytes], str]]] = {
 
 
 def refused_decoder(parsed: Parsed) -> str | None:
-    """Return the first flag of a decoder that there is not."""
+    """Return the first flag with a decoder that is not imitated."""
     return next((name for name in _REFUSED if parsed.knows(name) and parsed.has(name)), None)
 
 
 def parser_of(parsed: Parsed, face: Face) -> Parser:
-    """Return the parser that the flags ask for. JavaError for a class that is not there."""
+    """Return the parser of the flags. JavaError for an unknown class."""
     if parsed.has("offsets-decoder"):
         return _older_offsets if face.is_3_9 else _offsets
     if parsed.has("transaction-log-decoder"):
@@ -123,7 +123,7 @@ def _as_json(
 
 
 def _older_transactions(record: Record) -> tuple[str | None, str | None]:
-    """Return a record of __transaction_state as Kafka 3.9 shows it, which is no JSON."""
+    """Return a record of __transaction_state in the format of Kafka 3.9, which is not JSON."""
     try:
         found = decode_transaction_record(record.key or b"", record.value)
     except UnknownRecordTypeError as error:

@@ -1,7 +1,7 @@
-"""How kafka-console-consumer prints records.
+"""The formatters of kafka-console-consumer.
 
-PURE: a formatter writes pieces of bytes by a function. Counterparts: DefaultMessageFormatter, LoggingMessageFormatter,
-NoOpMessageFormatter. The formatters of Kafka's own topics are in `coordinator_formatters`.
+PURE: a formatter calls a function with bytes. Counterparts: DefaultMessageFormatter, LoggingMessageFormatter,
+NoOpMessageFormatter. The formatters of Kafka's internal topics are in `coordinator_formatters`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ _PACKAGE: Final = "org.apache.kafka.tools.consumer."
 DEFAULT_FORMATTER: Final = _PACKAGE + "DefaultMessageFormatter"
 _TYPES: Final = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
 _FIELDS: Final = ("timestamp", "partition", "offset", "delivery", "epoch", "headers", "key", "value")
-"""In the order in which they are printed."""
+"""The fields in the order of their output."""
 _ONLY_NEW: Final = frozenset({"delivery", "epoch"})
 _RENAMED: Final[Mapping[str, str]] = {
     "kafka.tools.DefaultMessageFormatter": DEFAULT_FORMATTER,
@@ -39,7 +39,7 @@ class Formatter(Protocol):
 
 
 class DefaultFormatter:
-    """Prints the fields that properties name, the value alone without them."""
+    """Prints the fields that properties name; without such properties the value only."""
 
     def __init__(self, properties: Mapping[str, str], *, is_3_9: bool) -> None:
         shown = {"value"}
@@ -58,7 +58,7 @@ class DefaultFormatter:
         }
 
     def write(self, partition: int, header: BatchHeader, record: Record, write: Write) -> None:
-        """Write the fields with a separator between them and the end of the line behind them."""
+        """Write the fields with a separator between them, and the line separator after them."""
         for field in self._fields:
             for piece in self._pieces(field, partition, header, record):
                 write(piece)
@@ -102,7 +102,7 @@ class NoOpFormatter:
 
 
 def formatter(name: str, properties: Mapping[str, str], face: Face) -> Formatter:
-    """Return a formatter by the name of its class. JavaError for a class that is not here."""
+    """Return a formatter by the name of its class. JavaError for an unknown class."""
     if face.is_3_9 and name in _RENAMED:
         face.complain(
             f"WARNING: {name} is deprecated and will be removed in the next major release. Please use "

@@ -1,4 +1,4 @@
-"""Records out of lines, as kafka-console-producer reads them.
+"""Records from lines, as kafka-console-producer reads them.
 
 PURE. Counterpart: org.apache.kafka.tools.LineMessageReader.
 """
@@ -37,7 +37,7 @@ class LineRecord(NamedTuple):
 
 
 class LineMessageReader:
-    """Makes a record of each line. JavaError for a line that lacks what its properties promise."""
+    """Makes a record of each line. JavaError for a line without a part that the properties require."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         """JavaError for properties that contradict each other."""
@@ -80,7 +80,7 @@ class LineMessageReader:
 
     def _headers(self, text: str) -> list[tuple[str, bytes | None]]:
         pairs = self._headers_separator.split(text)
-        # Java leaves out empty pairs at the end, but not the only one.
+        # Java's split drops empty pairs at the end, but not a single one.
         while len(pairs) > 1 and not pairs[-1]:
             pairs.pop()
         return [self._header(pair) for pair in pairs]
@@ -103,13 +103,13 @@ def _is_true(properties: Mapping[str, str], name: str) -> bool:
 
 
 class Lines:
-    """Lines out of pieces of bytes; a line ends with LF, CR or both."""
+    """Lines from pieces of bytes; a line ends with LF, CR or both."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[str]:
-        """Return the lines that are whole now."""
+        """Return the lines that are complete now."""
         data = self._rest + data
         # A CR at the end may be the first half of a line's end.
         held = data[-1:] if data.endswith(b"\r") else b""

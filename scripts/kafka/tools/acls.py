@@ -1,7 +1,7 @@
 """kafka-acls: add, remove or list access control lists.
 
-Kafka's tool keeps resources and entries in hash maps of enumerations, so that their order is another one in each run.
-Here they stand in the order of the flags. Counterparts: org.apache.kafka.tools.AclCommand, kafka.admin.AclCommand.
+Kafka's tool prints resources and entries in another order in each run, because its hash maps have enumerations as keys.
+Here they are in the order of the flags. Counterparts: org.apache.kafka.tools.AclCommand, kafka.admin.AclCommand.
 """
 
 import sys
@@ -100,7 +100,7 @@ _NO_RESOURCE: Final = (
     "You must provide at least one resource: --topic <topic> or --cluster or --group <group> or "
     "--delegation-token <Delegation Token ID>"
 )
-# What an entry says beside its resource.
+# An entry without its resource.
 _Entry = tuple[str, str, AclOperation, AclPermission]
 _Work = Callable[[Client], Awaitable[None]]
 
@@ -125,7 +125,7 @@ def _message(error: JavaError) -> str:
 
 
 class _Command:
-    """One command line, and what it asks the cluster."""
+    """One command line, and its requests."""
 
     def __init__(self, face: Face) -> None:
         self._face = face
@@ -134,7 +134,7 @@ class _Command:
         self._target: Target = ANY
 
     def parse(self, arguments: Sequence[str]) -> None:
-        """Read and check the command line. ToolExit if it does not fit."""
+        """Read and check the command line. ToolExit if it is invalid."""
         try:
             self._parsed = parse(self._flags, arguments)
         except JavaError as error:
@@ -189,7 +189,7 @@ class _Command:
             )
 
     def execute(self) -> None:
-        """Do what the command line says."""
+        """Carry out the command line."""
         parsed = self._parsed
         if not parsed.has("bootstrap-server") and self._face.is_3_9:
             self._face.complain("ACLs in ZooKeeper are not supported without a broker: give --bootstrap-server.")
@@ -209,7 +209,7 @@ class _Command:
         config = client_config(self._face, parsed.value(where), parsed.value("command-config"))
         reached(self._face, config, call, work)
 
-    # What the flags ask for
+    # Entries of the flags
 
     def _pattern(self) -> AclPattern:
         text = self._parsed.value("resource-pattern-type")
@@ -254,7 +254,7 @@ class _Command:
         return given or ([ANY_HOST] if principals else [])
 
     def _entries(self, operations: Iterable[AclOperation]) -> list[_Entry]:
-        """Return the entries that the principals and hosts make with these operations."""
+        """Return the entries of all principals and hosts with these operations."""
         found = []
         allowed, denied = self._principals("allow-principal"), self._principals("deny-principal")
         for principals, hosts, permission in (
@@ -330,7 +330,7 @@ class _Command:
             raise self._usage(_NO_PRINCIPAL)
         return found
 
-    # What is asked of the cluster
+    # Requests
 
     async def _add(self, wanted: Mapping[AclTarget, Sequence[_Entry]], client: Client) -> None:
         for target, entries in wanted.items():

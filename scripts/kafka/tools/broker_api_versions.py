@@ -1,4 +1,4 @@
-"""kafka-broker-api-versions: the requests that each broker understands, and those that Kafka's clients would send.
+"""kafka-broker-api-versions: the request versions of each broker, and those that Kafka's clients would use.
 
 Counterpart: org.apache.kafka.tools.BrokerApiVersionsCommand.
 """

@@ -1,4 +1,4 @@
-"""kafka-client-metrics: which metrics clients are asked to push.
+"""kafka-client-metrics: the subscriptions by which brokers request metrics from clients.
 
 Counterpart: org.apache.kafka.tools.ClientMetricsCommand.
 """
@@ -122,7 +122,7 @@ async def _alter(client: Client, parsed: Parsed, face: Face) -> None:
 
 
 def _random_name() -> str:
-    """Return an id that no shell takes for a flag."""
+    """Return an id that does not begin with a hyphen, because it would look like a flag."""
     name = "-"
     while name.startswith("-"):
         name = uuid_text(uuid4().bytes)

@@ -1,4 +1,4 @@
-"""kafka-cluster: a cluster's id and its brokers, and brokers that it is to forget.
+"""kafka-cluster: a cluster's id and its brokers, and unregistering brokers.
 
 Counterpart: org.apache.kafka.tools.ClusterTool.
 """

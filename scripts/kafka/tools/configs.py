@@ -51,7 +51,7 @@ _RESOURCES: Final = {
     CLIENT_METRICS: (ResourceType.CLIENT_METRICS, ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG),
     GROUPS: (ResourceType.GROUP, ConfigSource.DYNAMIC_GROUP_CONFIG),
 }
-"""The type of each resource, and the source of what was set for one (None: all counts)."""
+"""The type of each resource, and the source of its own values (None: any source)."""
 _MOST_LETTERS: Final = 249
 
 
@@ -134,7 +134,7 @@ async def _alter_resource(
 async def _replace(
     client: Client, resource: Resource, old: Mapping[str, ConfigEntry], add: Mapping[str, str], delete: Sequence[str]
 ) -> None:
-    """Set all that was set before, with the changes: brokers without incremental changes know no other way."""
+    """Set all earlier values and the changes, because old brokers have no incremental request."""
     new = {**{key: entry.value for key, entry in old.items()}, **add}
     kept = {key: value for key, value in new.items() if key not in delete}
     secret = [key for key, value in kept.items() if value is None]
@@ -189,7 +189,7 @@ async def _exists(client: Client, kind: str, name: str, face: Face) -> bool:
 
 
 async def _names(client: Client, kind: str, face: Face) -> list[str]:
-    """Return the names of all resources of a type, in the order in which the tool goes through them."""
+    """Return the names of all resources of a type, in the tool's order."""
     if kind == TOPICS:
         metadata = await asked(client, "listTopics", lambda: client.metadata(None), seconds=None)
         return by_string_hash(each.name or "" for each in metadata.topics)
@@ -206,7 +206,7 @@ async def _names(client: Client, kind: str, face: Face) -> list[str]:
 
 
 async def _configured_groups(client: Client) -> list[str] | None:
-    """Return the groups with configs of their own; None if the broker does not say."""
+    """Return the groups with configs of their own; None if the broker does not list them."""
     try:
         found = await asked(
             client, "listConfigResources", lambda: list_config_resources(client, ResourceType.GROUP), seconds=None
@@ -231,14 +231,14 @@ async def _described(client: Client, kind: str, name: str, face: Face, *, is_all
     results = await asked(client, "describeConfigs", lambda: describe_configs(client, [resource], synonyms=True))
     entries = results[resource]
     if isinstance(entries, KafkaError):
-        # Brokers send an empty text for a topic that does not exist, and Kafka's client takes that for the message.
+        # Brokers send an empty text for a topic that does not exist, which Kafka's client uses as the message.
         error = as_java(entries)
         raise execution(JavaError(error.java_class, entries.detail) if kind == TOPICS else error)
     return sorted((each for each in entries if is_all or source in (None, each.source)), key=lambda each: each.name)
 
 
 def validate_topic(name: str) -> None:
-    """Raise the JavaError of `Topic.validate` for what cannot be a topic's name."""
+    """Raise the JavaError of `Topic.validate` for an invalid topic name."""
     if not name:
         wrong = "the empty string is not allowed"
     elif name in (".", ".."):

@@ -39,7 +39,7 @@ Processed = Callable[[TopicPartition, int, int], None]
 
 
 class _TimeoutError(Exception):
-    """No record came for as long as --timeout-ms says."""
+    """No record came within --timeout-ms."""
 
 
 def main(arguments: Sequence[str], face: Face) -> int:
@@ -65,7 +65,7 @@ class _Consuming:
         self._signal = 0
 
     def run(self) -> int:
-        """Read until there is enough; return the exit code."""
+        """Read until --max-messages or a timeout; return the exit code."""
         properties = self._options.properties
         protocol = properties.get("group.protocol", "classic")
         if protocol.lower() != "classic":
@@ -85,7 +85,7 @@ class _Consuming:
         return _SIGNALLED + self._signal if self._signal else 0
 
     async def _until_signal(self, client: Client, read: Callable[[Client, int], Awaitable[None]]) -> None:
-        """Read until the end, or until SIGINT or SIGTERM: the group is left in either case."""
+        """Read until the end, or until SIGINT or SIGTERM, and leave the group in all cases."""
         most: int | None = self._options.parsed.value("max-messages")
         with trio.CancelScope() as scope:
             async with background() as nursery:
@@ -135,7 +135,7 @@ class _Consuming:
                 return
 
     async def _receive(self, following: Next) -> Chunk:
-        """Return the next chunk that has records."""
+        """Return the next chunk with records."""
         timeout_ms = self._options.timeout_ms
         with trio.move_on_after(timeout_ms / 1000 if timeout_ms < 1 << 53 else math.inf):
             while True:
@@ -145,7 +145,7 @@ class _Consuming:
         raise _TimeoutError
 
     def _print(self, chunk: Chunk, most: int, processed: Processed) -> None:
-        """Print the records of a chunk, until there are enough; what is printed counts as processed."""
+        """Print up to `most` records of a chunk, and note them as processed."""
         out = sys.stdout.buffer
         try:
             for header, record in chunk.records():

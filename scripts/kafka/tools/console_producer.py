@@ -120,7 +120,7 @@ def main(arguments: Sequence[str], face: Face) -> int:
 
 
 def _checked(parsed: Parsed, flags: Sequence[Flag], arguments: Sequence[str], face: Face) -> str:
-    """Return the servers. ToolExit for flags that cannot stand."""
+    """Return the servers. ToolExit for invalid flags."""
     if face.is_3_9 and not any(map(parsed.has, ("help", "version", "bootstrap-server", "broker-list"))):
         raise print_usage_and_exit(face, flags, "Missing required option(s) [bootstrap-server]")
     maybe_print_help_or_version(face, flags, parsed, arguments, _ABOUT)
@@ -155,12 +155,12 @@ def _check_renamed(parsed: Parsed, face: Face) -> None:
 
 
 def _either(parsed: Parsed, new: str, old: str) -> str:
-    """Return the name of a flag that was renamed, under which it was given."""
+    """Return the given one of a renamed flag's two names."""
     return new if parsed.knows(new) and not parsed.has(old) else old
 
 
 def _run(parsed: Parsed, servers: str, face: Face) -> int:
-    # Kafka 4 makes the reader first, and 3.9 the producer.
+    # Kafka 4 creates the reader first, and 3.9 the producer.
     if not face.is_3_9:
         reader = _reader(parsed, face)
     properties = properties_of(parsed.value(_either(parsed, "command-config", "producer.config")))
@@ -204,7 +204,7 @@ async def _produce(client: Client, parsed: Parsed, reader: LineMessageReader, fa
                     await _send(producer, topic, reader.read(line), parsed.has("sync"), face)
                     _prompt(face, prompts)
             except JavaError as error:
-                # What was read before is sent.
+                # The lines read before are sent.
                 wrong = error
                 break
         await producer.flush()
@@ -236,7 +236,7 @@ async def _send(producer: Producer, topic: str, record: LineRecord, is_sync: boo
 
 
 def _log(face: Face, topic: str, record: LineRecord, error: Exception) -> None:
-    """Write what Kafka's callback logs for a record that failed."""
+    """Write the log lines of Kafka's callback for a record that failed."""
     key = "null" if record.key is None else f"{len(record.key)} bytes"
     value = "null" if record.value is None else f"{len(record.value)} bytes"
     text = f"Error when sending message to topic {topic} with key: {key}, value: {value} with error: "

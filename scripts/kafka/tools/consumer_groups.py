@@ -184,7 +184,7 @@ async def _delete(client: Client, parsed: Parsed, face: Face) -> None:
         shown = execution(as_java(error)) if face.is_3_9 else as_java(error)
         face.print(f"* Group '{group}' could not be deleted due to: {shown}")
     if deleted:
-        # In 3.9 the quotes stand where they do not belong.
+        # In 3.9 the quotes are in the wrong places.
         names = "'" + "'".join(deleted) + "', '" if face.is_3_9 else ", ".join(f"'{each}'" for each in deleted)
         face.print(f"\nThese consumer groups were deleted successfully: {names}")
 

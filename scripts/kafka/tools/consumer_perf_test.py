@@ -156,7 +156,7 @@ def _config(parsed: Parsed, face: Face) -> ClientConfig:
 
 
 class _Reading:
-    """One run: what was read, and how long it took to join."""
+    """One run: the counts of records, and the time of joining."""
 
     def __init__(self, parsed: Parsed, config: ClientConfig, face: Face) -> None:
         self._face = face
@@ -179,7 +179,7 @@ class _Reading:
         self._partitions = 0
 
     async def run(self, client: Client) -> None:
-        """Read until there is enough, or nothing comes, and print the rates."""
+        """Read until --messages or a timeout, and print the rates."""
         parsed = self._parsed
         topics = [parsed.value("topic")] if parsed.has("topic") else []
         pattern = None
@@ -236,7 +236,7 @@ class _Reading:
                 self._report(now)
 
     def _report(self, now: int) -> None:
-        """Begin a new interval, and print a line for the one that is over if that is wanted."""
+        """Begin a new interval, and print a line for the last one if --show-detailed-stats was given."""
         if self._is_detailed:
             elapsed_ms = now - self._reported_ms
             size = (self._bytes - self._reported_bytes) / _MEGABYTE

@@ -185,7 +185,7 @@ def _date(milliseconds: int) -> str:
 
 
 def _decoded(text: str) -> bytes:
-    """Return the bytes of base64. JavaError, in the words of Java's decoder, for what is none."""
+    """Return the bytes of base64. JavaError, in the words of Java's decoder, for invalid text."""
     wrong = _NO_BASE64.search(text)
     if wrong:
         raise illegal_argument(f"Illegal base64 character {ord(wrong[0]):x}")

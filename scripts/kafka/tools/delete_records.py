@@ -47,7 +47,7 @@ def main(arguments: Sequence[str], face: Face) -> int:
 
 
 def _offsets(text: str, face: Face) -> dict[TopicPartition, int]:
-    """Return what the file holds, in the order of a HashMap."""
+    """Return the offsets in the file, in the order of a HashMap."""
     try:
         document = json_values.parse(text)
     except JavaError:
@@ -85,7 +85,7 @@ def _print_results(
         result = results[each]
         if isinstance(result, KafkaError):
             if result.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                # Kafka's client waits for such a partition until time runs out.
+                # Kafka's client waits for such a partition until its timeout.
                 result = KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "")
             face.print(f"partition: {each}\terror: {as_execution(result, _CALL).message}")
         else:

@@ -1,4 +1,4 @@
-"""kafka-dump-log: print what the files of a log directory hold, and check indexes against their segment.
+"""kafka-dump-log: print the files of a log directory, and check indexes against their segment.
 
 Counterparts: org.apache.kafka.tools.DumpLogSegments, kafka.tools.DumpLogSegments.
 """
@@ -42,7 +42,7 @@ _TIMESTAMPS: Final = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG
 _SNAPSHOT_VERSION: Final = 1
 _SNAPSHOT_HEAD: Final = 10
 _PLACES_IN_CHECKPOINT: Final = ((0, 20), (21, 31))
-"""Where a KRaft snapshot has its end offset and its epoch in its name."""
+"""The places of the end offset and the epoch in the name of a KRaft snapshot."""
 _FLAGS: Final[Sequence[Flag]] = (
     HELP,
     VERSION,
@@ -115,7 +115,7 @@ class _Dump:
         )
 
     def file(self, name: str) -> None:
-        """Print a file by what the end of its name says."""
+        """Print a file by the suffix of its name."""
         path = Path(name)
         self._face.print(f"Dumping {path}")
         if "." not in path.name and self._face.is_3_9:
@@ -199,7 +199,7 @@ class _Dump:
         if key is not None:
             text, prefix = f"{prefix}key: {key}", " "
         if value is not None:
-            # Kafka 3.9 prints the bar in front of keys alone.
+            # Kafka 3.9 prints the bar before keys only.
             text += f"{' ' if self._face.is_3_9 else prefix}payload: {value}"
         return text
 
@@ -251,7 +251,7 @@ def _number(name: str, begin: int, end: int) -> int:
 
 
 def _snapshot_fault(data: memoryview, error: KafkaError, face: Face) -> str:
-    """Return what is wrong with a snapshot of producers, in Kafka's words."""
+    """Return the error of a snapshot of producers, in Kafka's words."""
     version, stored = int.from_bytes(data[:2], "big", signed=True), int.from_bytes(data[2:6], "big")
     computed = crc32c(bytes(data[6:]))
     if len(data) >= _SNAPSHOT_HEAD and version != _SNAPSHOT_VERSION:
@@ -281,7 +281,7 @@ def _boolean(value: bool) -> str:
 
 
 def _optional(number: int) -> str:
-    """Return a number as Java shows an OptionalLong; negative ones are none."""
+    """Return a number in Java's text of an OptionalLong; a negative one is empty."""
     return "OptionalLong.empty" if number < 0 else f"OptionalLong[{number}]"
 
 

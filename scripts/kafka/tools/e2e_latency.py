@@ -1,4 +1,4 @@
-"""kafka-e2e-latency: send records one after the other, and print how long each takes to come back.
+"""kafka-e2e-latency: send records one after the other, and print the time of each round trip.
 
 Counterpart: org.apache.kafka.tools.EndToEndLatency.
 """
@@ -77,7 +77,7 @@ _LEAST: Final = (
 
 
 class _Plan(NamedTuple):
-    """What to send. A key of None is null."""
+    """The records to send. A key of None is null."""
 
     bootstrap: str
     topic: str
@@ -163,7 +163,7 @@ def _plan(arguments: Sequence[str], face: Face) -> _Plan:
 
 
 def _value(parsed: Parsed, name: str) -> Any:
-    """Return a number; a flag without one has its default."""
+    """Return the number of a flag, or its default."""
     value = parsed.value(name)
     return parsed.flag(name).default if value is None else value
 
@@ -238,7 +238,7 @@ def _headers(plan: _Plan) -> list[tuple[str, bytes | None]]:
 
 
 def _validate(trip: RoundTrip, value: bytes, key: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> None:
-    """Raise JavaError unless what came back is what was sent, and nothing else."""
+    """Raise JavaError unless the only received record equals the sent one."""
     record = trip.records[0]
     texts = [
         ("value", (record.value or b"").decode("utf-8", "replace"), value.decode()),

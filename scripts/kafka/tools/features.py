@@ -251,11 +251,11 @@ def _results(
 
 _WORK: Final = {"describe": _describe, "upgrade": _upgrade, "downgrade": _downgrade, "disable": _disable}
 
-# What no cluster is asked for
+# Without a cluster
 
 
 def print_version_mapping(release: str | None, face: Face) -> None:
-    """Print the levels that belong to a release; kafka-storage does so too."""
+    """Print the levels of a release, for kafka-features and kafka-storage."""
     text = latest_version() if release is None else release
     try:
         level = metadata_level(text)

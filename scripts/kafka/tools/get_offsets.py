@@ -56,7 +56,7 @@ _NAMED_TIMES: Final[Mapping[str, int]] = {
     "earliest-pending-upload": -6,
 }
 _VERSION_OF: Final[Mapping[int, int]] = {-3: 7, -4: 8, -5: 9, -6: 11}
-"""The version of ListOffsets from which a broker knows these."""
+"""The first version of ListOffsets that knows these special timestamps."""
 _NEWEST: Final = 11
 _RULE: Final = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
 _PORT: Final = re.compile(r".*:[0-9]+|\[?[0-9a-zA-Z\-%._:]*\]?:[0-9]+")
@@ -64,7 +64,7 @@ _LONG: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class _Rule(NamedTuple):
-    """Topics and those of their partitions that are meant."""
+    """A pattern of topics and some of their partitions."""
 
     topics: IncludeList
     partitions: range | frozenset[int]
@@ -137,7 +137,7 @@ def _timestamp(text: str, face: Face) -> int:
 
 
 def _rule_of(parsed: Parsed) -> _Rule:
-    """Return what --topic and --partitions mean."""
+    """Return the rule of --topic and --partitions."""
     topics, numbers = parsed.value("topic"), parsed.value("partitions")
     try:
         chosen = frozenset(map(int, numbers.split(","))) if numbers else frozenset()
@@ -167,7 +167,7 @@ async def _fetch(
     if not partitions:
         raise TerseError("Could not match any topic-partitions with the specified filters")
     if face.is_3_9 and timestamp == _NAMED_TIMES["earliest-pending-upload"]:
-        # The client of that release asks for it as for any time, in a version in which brokers refuse it.
+        # The client of that release sends it like any time, in a version in which brokers refuse it.
         results: Mapping[TopicPartition, FoundOffset | JavaError]
         results = dict.fromkeys(partitions, as_java(KafkaError(ErrorCode.UNSUPPORTED_VERSION, "")))
     else:
@@ -215,7 +215,7 @@ async def _offsets(
 
 
 def _unsupported(connection: Connection, lowest: int) -> JavaError:
-    """Return what Kafka's client throws where a broker is too old for a request."""
+    """Return the exception of Kafka's client for a broker that is too old for a request."""
     offered = connection.api_versions[ListOffsetsRequest.api_key]
     return JavaError(
         "org.apache.kafka.common.errors.UnsupportedVersionException",

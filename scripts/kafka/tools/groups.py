@@ -1,4 +1,4 @@
-"""kafka-groups: the groups of a cluster, of every type.
+"""kafka-groups: the groups of a cluster, of all types.
 
 Counterpart: org.apache.kafka.tools.GroupsCommand, which Kafka 3.9 does not have yet.
 """
@@ -106,7 +106,7 @@ def _is_meant(group: GroupListing, parsed: Parsed) -> bool:
 
 
 def type_text(group: GroupListing) -> str:
-    """Return a group's type as Kafka spells it; empty where the broker is too old to tell."""
+    """Return a group's type in Kafka's spelling; empty if the broker is too old to return it."""
     return "" if group.type is None else TYPES.get(group.type.lower(), "Unknown")
 
 

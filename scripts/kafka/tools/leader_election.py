@@ -153,11 +153,11 @@ def _own_properties(path: str | None) -> Mapping[str, str]:
     try:
         return {} if path is None else read_properties(Path(path))
     except (ConfigError, OSError):
-        return {}  # it is read again, and refused, when the client is made
+        return {}  # creating the client reads the file again, and refuses it
 
 
 def _failed(error: JavaError, face: Face) -> JavaError:
-    """Return the exception of a request that failed as a whole; what it is about is printed too."""
+    """Print the line for a request that failed as a whole; return its exception."""
     cause = error.cause
     if cause is None:
         return error

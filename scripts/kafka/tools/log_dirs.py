@@ -1,4 +1,4 @@
-"""kafka-log-dirs: what is in the log directories of brokers, as one line of JSON.
+"""kafka-log-dirs: the log directories of brokers, as one line of JSON.
 
 Counterpart: org.apache.kafka.tools.LogDirsCommand.
 """
@@ -92,7 +92,7 @@ def _joined(numbers: Iterable[int]) -> str:
 
 
 def _document(dirs: Mapping[int, Sequence[LogDir]], topics: set[str]) -> dict[str, Any]:
-    """Return the answer, with keys and lists in the order of HashMaps."""
+    """Return the JSON document, with keys and lists in the order of HashMaps."""
     brokers = []
     for broker_id in by_number_hash(dirs, len(dirs)):
         by_path = {each.path: each for each in dirs[broker_id]}

@@ -1,4 +1,4 @@
-"""kafka-metadata-quorum: the controllers of a KRaft cluster, and which of them vote.
+"""kafka-metadata-quorum: the controllers of a KRaft cluster, and changing its voters.
 
 Counterpart: org.apache.kafka.tools.MetadataQuorumCommand.
 """
@@ -144,7 +144,7 @@ def _print_replication(quorum: Quorum, is_human_readable: bool, face: Face) -> N
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterable[str]:
-    """Yield the lines of a table: cells as wide as their column, each with a tab behind it."""
+    """Yield the lines of a table: cells as wide as their column, each followed by a tab."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "".join(f"{cell:<{width}}\t" for cell, width in zip(row, widths, strict=True))
@@ -205,7 +205,7 @@ def _node(quorum: Quorum, state: ReplicaState, face: Face) -> str:
     return "{" + ", ".join(parts) + "}"
 
 
-# Who votes
+# Voters
 
 
 def _add(values: Mapping[str, Any], face: Face) -> None:

@@ -1,7 +1,7 @@
 """kafka-producer-perf-test: write records, and print rates and latencies.
 
-Payloads are random letters, but not those of Kafka's generator. Transactions are refused, because the producer has
-none. Counterpart: org.apache.kafka.tools.ProducerPerformance.
+Payloads are random letters, but not those of Kafka's generator. Transactions are refused, because the producer does not
+support them. Counterpart: org.apache.kafka.tools.ProducerPerformance.
 """
 
 import re
@@ -79,7 +79,7 @@ def _parser(*, is_3_9: bool) -> Parser:
 
 
 class _Plan(NamedTuple):
-    """What to write."""
+    """The records to write."""
 
     topic: str
     records: int
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str], face: Face) -> int:
 
 
 def _check(parser: Parser, values: Mapping[str, Any], *, is_3_9: bool) -> None:
-    """Raise ParserError for values that do not go together."""
+    """Raise ParserError for values that exclude each other."""
     if is_3_9:
         if values["properties"] is None and values["file"] is None:
             raise ParserError(parser, "Either --producer-props or --producer.config must be specified.")
@@ -144,7 +144,7 @@ def _check(parser: Parser, values: Mapping[str, Any], *, is_3_9: bool) -> None:
 
 
 def _plan(values: Mapping[str, Any], face: Face) -> _Plan | None:
-    """Return what to write; None if it is to be written in transactions. JavaError for what cannot be read."""
+    """Return the plan; None if it needs transactions. JavaError for a file that cannot be read."""
     payloads = _payloads(values, face)
     if not face.is_3_9:
         for flag, key in (("producer-props", "properties"), ("producer.config", "file")):
@@ -198,7 +198,7 @@ def _read_payloads(path: Path, delimiter: str, face: Face) -> list[bytes]:
         while parts and not parts[-1]:
             parts.pop()
     else:
-        # A delimiter before the first value, or behind the last one, parts nothing.
+        # Like Java's Scanner: a delimiter before the first or after the last value adds no empty value.
         first, last = not parts[0], len(parts) - (not parts[-1])
         parts = parts[first:last]
     face.print(f"Number of {'messages' if face.is_3_9 else 'records'} read: {len(parts)}")
@@ -229,7 +229,7 @@ async def _produce(client: Client, plan: _Plan, face: Face) -> None:
 
 
 async def _send_all(producer: Producer, plan: _Plan, stats: Stats, face: Face) -> Stats | None:
-    """Send all records; return the statistics of those behind the warm-up, if there is one."""
+    """Send all records; return the statistics of those after the warm-up, if there is one."""
     steady: Stats | None = None
     errors = ProducerErrors(plan.topic)
 

@@ -196,10 +196,10 @@ def _plural(count: int) -> str:
     return "" if count == 1 else "s"
 
 
-def _raise_first(results: Mapping[Resource, KafkaError | None], call: str = "incrementalAlterConfigs") -> None:
+def _raise_first(results: Mapping[Resource, KafkaError | None]) -> None:
     for error in results.values():
         if error is not None:
-            raise as_execution(error, call)
+            raise as_execution(error, "incrementalAlterConfigs")
 
 
 async def _alter_configs(client: Client, changes: Mapping[Resource, Sequence[Change]]) -> None:
@@ -240,7 +240,7 @@ async def _verify(client: Client, parsed: Parsed, face: Face) -> None:
 
 
 async def _clear_throttles(client: Client, wanted: Wanted, face: Face) -> None:
-    # The nodes are known since the reassignments were listed.
+    # Listing the reassignments has filled `client.nodes`.
     targets = [broker for _, replicas in wanted.partitions for broker in replicas]
     brokers = by_number_hash(dict.fromkeys([*client.nodes, *targets]))
     face.print(f"Clearing broker-level throttles on broker{_plural(len(brokers))} {joined(brokers)}")
@@ -317,7 +317,7 @@ async def _described(client: Client, topics: Sequence[str]) -> dict[str, Metadat
 async def _directories(
     client: Client, partitions: Mapping[TopicPartition, Sequence[int]], face: Face
 ) -> dict[Replica, str]:
-    """Return where the replicas are that live brokers have. The tool of 3.9 does not look."""
+    """Return the directories of replicas on live brokers; none with 3.9, whose tool does not request them."""
     if face.is_3_9:
         return {}
     await client.metadata(())
@@ -338,7 +338,7 @@ async def _directories(
 
 
 class _Limits(NamedTuple):
-    """Bytes a second, -1 for no limit; and how long to wait for moves between log directories to begin."""
+    """Bytes a second (-1: no limit), and the timeout for moves between log directories to begin."""
 
     between_brokers: int
     between_dirs: int
@@ -417,7 +417,7 @@ async def _throttle(
 
 
 async def _move(client: Client, targets: Mapping[Replica, str], timeout_ms: int, face: Face) -> None:
-    """Begin to move replicas into other directories, again and again those that are not there yet."""
+    """Start moves of replicas into other directories; retry those whose replica does not exist yet."""
     left = dict(targets)
     deadline = trio.current_time() + timeout_ms / 1000
     while True:
@@ -476,6 +476,6 @@ async def _cancel(client: Client, parsed: Parsed, face: Face) -> None:
 
 def _is_cancellable(each: Reassignment, face: Face) -> bool:
     if face.is_3_9:
-        # That release leaves a reassignment alone that only adds replicas.
+        # 3.9 does not cancel a reassignment that only adds replicas.
         return not each.adding or bool(each.removing)
     return bool(each.adding or each.removing)

@@ -1,4 +1,4 @@
-"""kafka-replica-verification: compare the batches of all replicas, again and again.
+"""kafka-replica-verification: compare the batches of all replicas repeatedly.
 
 Counterpart: org.apache.kafka.tools.ReplicaVerificationTool.
 """
@@ -47,15 +47,15 @@ _FLAGS: Final[Sequence[Flag]] = (
 )
 _ABOUT: Final = "Validate that all replicas for a set of topics have the same data."
 _NAMES_UP_TO: Final = 12
-"""Later versions of Fetch have ids of topics in place of names."""
+"""Later versions of Fetch have topic ids in place of names."""
 _DEBUGGING_CONSUMER: Final = -2
-"""The replica that may read from followers."""
+"""The replica id with which followers can be read."""
 _CRC: Final = slice(17, 21)
 """The place of the checksum in a batch."""
 
 
 class _Fetched(NamedTuple):
-    """What one replica of a partition answers."""
+    """One replica's batches of a partition."""
 
     batches: Sequence[BatchHeader] = ()
     checksums: Sequence[int] = ()
@@ -141,7 +141,7 @@ async def _offsets(client: Client, partitions: Sequence[TopicPartition], timesta
 
 
 class _Comparison:
-    """How far the replicas of each partition are alike."""
+    """The offsets up to which the replicas of each partition are equal."""
 
     def __init__(
         self, replicas: Mapping[TopicPartition, Sequence[int]], offsets: dict[TopicPartition, int], face: Face
@@ -152,7 +152,7 @@ class _Comparison:
         self._lag: tuple[int, TopicPartition | None, int] = (-1, None, -1)
 
     def compare(self, fetched: Mapping[tuple[TopicPartition, int], _Fetched]) -> None:
-        """Print how replicas differ, and go on to where they are alike."""
+        """Print the differences of replicas, and move the offsets to the end of the equal batches."""
         self._lag = (-1, self._lag[1], self._lag[2])
         for partition, brokers in self.replicas.items():
             found = {each: fetched.get((partition, each), _Fetched()) for each in sorted(brokers)}
@@ -165,7 +165,7 @@ class _Comparison:
                 self._lag = (lag, partition, self.offsets[partition])
 
     def _following(self, partition: TopicPartition, found: Mapping[int, _Fetched], place: int) -> int | None:
-        """Return the offset behind a batch that all replicas have, None if one lacks it."""
+        """Return the offset after a batch that all replicas have; None if one lacks it."""
         first: tuple[int, BatchHeader, int] | None = None
         is_everywhere = True
         for broker, each in found.items():
@@ -213,7 +213,7 @@ async def _fetch_all(
                 request, broker_id, FetchResponse, lowest=4, highest=_NAMES_UP_TO, timeout_seconds=wait_ms / 1000
             )
         except (ClientError, KafkaError):
-            return  # a broker that cannot be asked has nothing
+            return  # an unreachable broker counts as empty
         for topic in response.responses:
             for each in topic.partitions:
                 found[TopicPartition(topic.topic, each.partition_index), broker_id] = _fetched(each)

@@ -1,6 +1,7 @@
 """kafka-share-groups: list, describe and delete share groups, and reset or delete their offsets.
 
-Counterparts: org.apache.kafka.tools.consumer.group.ShareGroupCommand, ShareGroupCommandOptions. Kafka 3.9 has none.
+Kafka 3.9 lacks this tool. Counterparts: org.apache.kafka.tools.consumer.group.ShareGroupCommand,
+ShareGroupCommandOptions.
 """
 
 from collections.abc import Sequence

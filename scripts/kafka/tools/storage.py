@@ -1,6 +1,7 @@
-"""kafka-storage: a random id, what log directories say of themselves, and the levels of features.
+"""kafka-storage: a random id, the state of log directories, and the levels of features.
 
-`format` is refused: Ottla formats its directories when it starts. Must not write. Counterpart: kafka.tools.StorageTool.
+`format` is refused, because Ottla formats its directories at its start. Must not write.
+Counterpart: kafka.tools.StorageTool.
 """
 
 import uuid

@@ -117,7 +117,7 @@ def _print_members(face: Face, group: StreamsGroup, is_verbose: bool) -> None:
         about = (each.member_id, protocol, each.member_epoch, each.process_id, each.client_id)
         rows.append((group.group_id, *epochs, *about, tasks))
     for row in rows:
-        # No space parts the epoch of the topology from the member.
+        # There is no space between the epoch of the topology and the member.
         merged = f"{row[2]!s:<{_WIDTH}}{row[3]!s:<{member}}"
         texts = [*row[:2], merged, *row[4:]]
         _print_row(face, texts, [name, 25, 0, _WIDTH, _WIDTH, process, client_id])

@@ -273,7 +273,7 @@ def _raise_first(results: Mapping[str, KafkaError | None]) -> None:
 
 
 async def _matching(client: Client, parsed: Parsed) -> list[str]:
-    """Return the topics that --topic means, sorted."""
+    """Return the topics that match --topic, sorted."""
     hides_internal = parsed.has("exclude-internal")
     topics = (await client.metadata(None)).topics
     names = sorted(topic.name or "" for topic in topics if not (hides_internal and topic.is_internal))

@@ -1,4 +1,4 @@
-"""kafka-transactions: look at transactions, and end those that hang.
+"""kafka-transactions: list and describe transactions, and abort those that hang.
 
 Counterpart: org.apache.kafka.tools.TransactionsCommand.
 """
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str], face: Face) -> int:
 
 
 def _failed(face: Face, message: str, error: JavaError | None = None) -> ToolExit:
-    """Print why the tool cannot go on, and return what ends it."""
+    """Print an error and return the ToolExit."""
     cause = error and (error.cause or error)
     face.complain(f"{message}: {cause.message}. Enable debug logging for additional detail." if cause else message)
     return ToolExit(1)
@@ -199,7 +199,7 @@ async def _describe(client: Client, values: Mapping[str, Any], face: Face) -> No
 
 
 async def _find_coordinator(client: Client, transactional_id: str) -> None:
-    """Find the coordinator before anything else, because Kafka's client has words of its own for that."""
+    """Find the coordinator first, because Kafka's client has another message for that failure."""
     try:
         await client.find_coordinators(TRANSACTION, [transactional_id])
     except KafkaError as error:
@@ -211,7 +211,7 @@ async def _find_coordinator(client: Client, transactional_id: str) -> None:
 
 
 def _of_description(transactional_id: str, error: KafkaError) -> str:
-    """Return the words of Kafka's client for an error."""
+    """Return the message of Kafka's client for an error of a description."""
     reason = {
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "failed due to authorization failure",
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "failed because the ID could not be found",
@@ -318,7 +318,7 @@ async def _find_hanging(client: Client, values: Mapping[str, Any], face: Face) -
 
 
 async def _partitions(client: Client, topic: str | None, broker_id: int | None, face: Face) -> list[TopicPartition]:
-    """Return the partitions of a topic, or of all, that have a replica on a broker, or anywhere."""
+    """Return the partitions of a topic, or of all topics; with `broker_id` only those with a replica on it."""
     names = [topic] if topic else [each.name or "" for each in (await client.metadata(None)).topics]
     try:
         described = await asked(client, "describeTopics", partial(describe_in_pages, client, names), seconds=None)

@@ -1,4 +1,4 @@
-"""kafka-verifiable-consumer: read as a member of a group, and print what it is given, reads and commits as JSON.
+"""kafka-verifiable-consumer: read as a member of a group, and print partitions, records and commits as JSON.
 
 Counterpart: org.apache.kafka.tools.VerifiableConsumer. `ottla verifiable-consumer` is the same program.
 """
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str], face: Face) -> int:
 
 
 def _check_assignors(config: ClientConfig) -> None:
-    """Raise JavaError for an assignor that is not here: a class of one's own is one that Java would not find."""
+    """Raise JavaError for an unknown assignor, as Java does for a class that it does not find."""
     try:
         chosen_assignors(config["partition.assignment.strategy"])
     except KeyError as error:
@@ -107,7 +107,7 @@ def _message(error: KafkaError) -> str | None:
 
 
 def _properties(parser: Parser, values: Mapping[str, Any], face: Face) -> dict[str, str]:
-    """Return the properties; flags count before those of a file."""
+    """Return the properties; flags override the file."""
     file, new = values["file"], values.get("command_config")
     if file is not None and new is not None:
         raise ParserError(parser, "Options --consumer.config and --command-config are mutually exclusive.")

@@ -1,4 +1,4 @@
-"""kafka-verifiable-producer: write increasing numbers, and print what became of each as JSON.
+"""kafka-verifiable-producer: write increasing numbers, and print the result of each as JSON.
 
 Counterpart: org.apache.kafka.tools.VerifiableProducer. `ottla verifiable-producer` is the same program.
 """
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str], face: Face) -> int:
 
 
 def _properties(parser: Parser, values: dict[str, Any], face: Face) -> dict[str, str]:
-    """Return the properties; those of a file count before the flags."""
+    """Return the properties; the file overrides flags."""
     servers: str = values["bootstrap_server"] or values["broker_list"]
     properties = {"bootstrap.servers": servers, "acks": str(values["acks"]), "retries": "0"}
     file, new = values["file"], values.get("command_config")

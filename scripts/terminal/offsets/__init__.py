@@ -1,1 +1,1 @@
-"""Offsets of groups as `ottla groups` changes them: targets, plans with a preview, and files for the way back."""
+"""Changes of groups' offsets by `ottla groups`: targets, plans with a preview, and undo files."""

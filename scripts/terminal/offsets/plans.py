@@ -17,7 +17,7 @@ from ottla.wire.types import TopicPartition
 
 
 async def reset_plan(client: Client, groups: Iterable[str], wanted: Sequence[Chosen], mode: Mode) -> Plan:
-    """Return the changes of groups in a mode: of the partitions that are wanted, or of all."""
+    """Return the changes of groups in a mode: of the wanted partitions, or of all."""
     named = await find_partitions(client, wanted) if wanted else {}
     missing = {each: error for each, error in named.items() if isinstance(error, KafkaError)}
     plan = Plan()
@@ -34,7 +34,7 @@ async def reset_plan(client: Client, groups: Iterable[str], wanted: Sequence[Cho
                 plan.refuse(group, partition, target)
                 continue
             before = committed.get(partition)
-            # Where the group stays, it keeps its metadata too.
+            # An unchanged offset keeps its metadata, too.
             stays = before is not None and before.offset == target
             plan.set(group, partition, Change(before, before if stays else Committed(target)))
     return plan
@@ -49,7 +49,7 @@ def _absent(text: str) -> KafkaError:
 
 
 async def deletion_plan(client: Client, group: str, wanted: Sequence[Chosen]) -> Plan:
-    """Return the deletion of committed offsets, also of topics that do not exist any more."""
+    """Return the deletion of committed offsets, also of deleted topics."""
     committed = await offsets_of(client, group)
     plan = Plan()
     for topic, numbers in wanted:

@@ -1,6 +1,6 @@
-"""The steps of every change of committed offsets: show it, ask, keep the old offsets in a file, change them.
+"""The steps of each change of committed offsets: show it, ask, write an undo file, commit.
 
-Owns the order of these steps, and the way back. Must not know how the new offsets were chosen.
+Owns the order of these steps, and the undo. Must not know how the new offsets were chosen.
 """
 
 import os
@@ -26,7 +26,7 @@ _MOST_MEMBERS: Final = 5
 
 
 class Plan:
-    """Changes of groups, partitions that stay, and refusals of a partition or a whole group."""
+    """Changes of groups, unchanged partitions, and refusals of a partition or a whole group."""
 
     def __init__(self) -> None:
         self.changes: dict[str, dict[TopicPartition, Change]] = {}
@@ -34,7 +34,7 @@ class Plan:
         self.refused: list[tuple[str, TopicPartition | None, KafkaError]] = []
 
     def refuse(self, group: str, partition: TopicPartition | None, error: KafkaError) -> None:
-        """Note why a partition, or the whole group (None), is left as it is."""
+        """Note the error for which a partition, or the whole group (None), is left unchanged."""
         self.refused.append((group, partition, error))
 
     def set(self, group: str, partition: TopicPartition, change: Change) -> None:
@@ -53,7 +53,7 @@ class GroupState(NamedTuple):
 
 
 async def resettable(client: Client, groups: Sequence[str], plan: Plan) -> list[GroupState]:
-    """Return the groups without members; the plan refuses the others, and names their members."""
+    """Return the groups without members; refuse the others in the plan, with the names of their members."""
     described = await describe_groups(client, groups)
     offsets = await committed_offsets(client, groups)
     found = []
@@ -81,10 +81,10 @@ def _who_is_in(group: GroupDescription) -> str:
 async def carry_out(
     client: Client, session: Session, plan: Plan, question: str, *, is_dry_run: bool, yes: bool
 ) -> bool:
-    """Show a plan, ask, change the offsets and print a row for each; return whether all of it worked."""
+    """Show a plan, ask, change the offsets and print a row for each; return whether all changes succeeded."""
     for group, partition, error in plan.refused:
         if partition is None:
-            session.say(f"group {group} is left as it is: {describe(error)[1]}")
+            session.say(f"group {group} is not changed: {describe(error)[1]}")
     name = None
     if not session.dry_run(is_dry_run) and plan.changes:
         _preview(plan)
@@ -128,23 +128,23 @@ def _preview(plan: Plan) -> None:
 
 
 async def _keep(client: Client, session: Session, changes: Mapping[str, Changes]) -> str:
-    """Write the old offsets into a file, and say how to give them back."""
+    """Write the old offsets to an undo file, print the command that restores them, and return the file's name."""
     if client.cluster_id is None:
         await client.metadata(())
     command = " ".join(["ottla", *sys.argv[1:]])
     now = datetime.now().astimezone()
     name = undo_files.save(os.environ, command, client.cluster_id, changes, now)
-    session.say(f"the old offsets are kept; give them back by: ottla groups undo {name}")
+    session.say(f"the old offsets are saved; to restore them: ottla groups undo {name}")
     return name
 
 
 async def undo(client: Client, session: Session, name: str, *, force: bool, is_dry_run: bool, yes: bool) -> None:
-    """Give back the offsets that a change overwrote, unless somebody has committed since."""
+    """Restore the offsets that a change overwrote, unless there is a later commit and no `force`."""
     overwritten = undo_files.load(os.environ, name)
     await client.metadata(())
     if overwritten.cluster_id != client.cluster_id:
         raise ClientError(
-            f"{name} is of cluster {overwritten.cluster_id}, and this is cluster {client.cluster_id}",
+            f"{name} is of cluster {overwritten.cluster_id}, but this is cluster {client.cluster_id}",
             "Name the other cluster with --bootstrap-server or --profile.",
         )
     plan = Plan()
@@ -161,8 +161,8 @@ async def undo(client: Client, session: Session, name: str, *, force: bool, is_d
                 plan.refuse(group, partition, _conflict(change, overwritten.groups[group][partition]))
     if conflicts and not force:
         plan.changes.clear()
-        session.say("nothing is changed, because somebody has committed since; --force gives the offsets back anyway")
-    question = f"Give back the offsets that `{overwritten.command}` overwrote?"
+        session.say("nothing is changed, because there are later commits; --force restores the offsets anyway")
+    question = f"Restore the offsets that `{overwritten.command}` overwrote?"
     works = await carry_out(client, session, plan, question, is_dry_run=is_dry_run, yes=yes)
     if works and not is_dry_run:
         undo_files.remove(os.environ, name)
@@ -170,7 +170,7 @@ async def undo(client: Client, session: Session, name: str, *, force: bool, is_d
 
 def _conflict(change: Change, original: Change) -> KafkaError:
     now, then = (_shown(each) for each in (change.before, original.after))
-    return KafkaError(ErrorCode.INVALID_REQUEST, f"{now} is committed now, and {then} had been written")
+    return KafkaError(ErrorCode.INVALID_REQUEST, f"{now} is committed now, but the change had committed {then}")
 
 
 def _shown(committed: Committed | None) -> str:

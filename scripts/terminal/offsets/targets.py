@@ -1,4 +1,4 @@
-"""The modes of `ottla groups reset`: how the new offsets are chosen.
+"""The modes of `ottla groups reset`, which choose the new offsets.
 
 Owns the modes. Must not commit anything. Counterpart in Kafka: OffsetsUtils.
 """
@@ -43,9 +43,9 @@ Partitions = Callable[[Client, str], Awaitable[Iterable[TopicPartition]]]
 
 
 class Mode(NamedTuple):
-    """A way to choose offsets: one for each partition of a scope, or why there is none.
+    """A way to choose offsets: one for each partition of a scope, or an error.
 
-    `partitions` returns those that a group has in this mode, where they are not those that it has committed.
+    `partitions` returns a group's partitions in this mode, if they are not those with a committed offset.
     """
 
     targets: Targets
@@ -76,11 +76,11 @@ def _missing(text: str) -> KafkaError:
 
 
 def mode_of(options: Mapping[str, object]) -> Mode:
-    """Return the one mode that the options name. UsageError if they name none or several."""
+    """Return the mode of the options. UsageError if they name none or several."""
     given = {name: value for name, value in options.items() if value is not None and value is not False}
     if len(given) != 1:
         flags = ", ".join(f"--{name.removesuffix('_group').replace('_', '-')}" for name in options)
-        raise click.UsageError(f"one of these says where to go: {flags}")
+        raise click.UsageError(f"give exactly one of {flags}")
     ((name, value),) = given.items()
     made: Mode = _MAKERS[name](value)
     return made
@@ -216,7 +216,7 @@ def read_plan(path: Path) -> Plan:
 
 
 def planned(plan: Plan, group: str) -> dict[TopicPartition, int]:
-    """Return the offsets that a plan has for a group."""
+    """Return the offsets of a plan for a group."""
     return {partition: offset for name, partition, offset in plan if name in (None, group)}
 
 
@@ -224,7 +224,7 @@ def planned(plan: Plan, group: str) -> dict[TopicPartition, int]:
 
 
 def _to_record(wanted_record: tuple[str, int]) -> Mode:
-    """Return the mode that looks for `key=PATTERN`, `value=PATTERN` or `header=NAME:PATTERN` in so many records."""
+    """Return the mode that searches so many records for `key=PATTERN`, `value=PATTERN` or `header=NAME:PATTERN`."""
     text, most_records = wanted_record
     matches = _test(text)
 
@@ -257,7 +257,7 @@ def _test(text: str) -> Wanted:
     part, equals, pattern = text.partition("=")
     kinds = {"key": 0, "value": 1, "header": 2}
     if not equals or part not in kinds:
-        raise click.UsageError(f"--to-record {text}: it is key=PATTERN, value=PATTERN or header=NAME:PATTERN")
+        raise click.UsageError(f"--to-record {text}: use key=PATTERN, value=PATTERN or header=NAME:PATTERN")
     patterns: list[list[str]] = [[], [], []]
     patterns[kinds[part]].append(pattern)
     test = wanted(*patterns)

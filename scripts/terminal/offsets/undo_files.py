@@ -1,7 +1,7 @@
-"""Files of offsets that a command overwrote, so that they can be given back.
+"""Files of offsets that a command overwrote, so that `ottla groups undo` can restore them.
 
-Owns the folder and the form of the files. Must not know a cluster. A file is `$XDG_STATE_HOME/ottla/undo/NAME.json`,
-readable by its owner alone, because the metadata of commits is the application's own.
+Owns the folder and the format of the files. Must not know a cluster. A file is `$XDG_STATE_HOME/ottla/undo/NAME.json`,
+readable by its owner only, because the metadata of commits may be private.
 """
 
 import json
@@ -35,14 +35,14 @@ class Overwritten(NamedTuple):
 
 
 def folder(environment: Mapping[str, str]) -> Path:
-    """Return where the files are."""
+    """Return the folder of the files."""
     return state_folder(environment) / "undo"
 
 
 def save(
     environment: Mapping[str, str], command: str, cluster_id: str | None, groups: Mapping[str, Changes], now: datetime
 ) -> str:
-    """Write a file and return its name: the time, and the first group as far as a file can be called so."""
+    """Write a file and return its name: the time, and the first group with only the characters of file names."""
     path = folder(environment)
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     first = re.sub(r"[^A-Za-z0-9._-]", "_", next(iter(groups)))[:_LONGEST_GROUP]
@@ -84,7 +84,7 @@ def load(environment: Mapping[str, str], name: str) -> Overwritten:
     try:
         content = json.loads(path.read_text("utf-8"))
         if content["schema"] != _SCHEMA:
-            raise ConfigError(f"{path}: another release of Ottla wrote it, in form {content['schema']}")
+            raise ConfigError(f"{path}: another release of Ottla wrote it, with schema {content['schema']}")
         groups = {each["group"]: dict(map(_from_json, each["partitions"])) for each in content["groups"]}
         return Overwritten(name, content["time"], content["command"], content["cluster_id"], groups)
     except (OSError, ValueError, TypeError, KeyError) as error:

@@ -1,1 +1,1 @@
-"""Records as commands print and read them: format strings, filters, ranges, JSON lines, Avro."""
+"""Printing and reading records: format strings, filters, ranges, JSON lines, Avro."""

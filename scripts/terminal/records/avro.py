@@ -1,7 +1,7 @@
-"""Values of Avro, read with the schema that wrote them, as values of JSON.
+"""Avro values, read with the writer's schema, as JSON values.
 
-PURE but for the file of the schema. A reader of plain values: no resolution between two schemas, no logical types, and
-no containers. Bytes before the value that name a schema in a registry (a zero and four bytes) are passed over.
+PURE but for the file of the schema. It supports no second schema, no logical types, and no container files. The prefix
+of a schema registry (a zero and four bytes) is skipped.
 """
 
 import json
@@ -18,11 +18,11 @@ _MOST_ITEMS: Final = 1 << 20
 
 
 class AvroError(ValueError):
-    """Bytes that are no value of the schema."""
+    """Bytes that are not a value of the schema."""
 
 
 class _Data:
-    """Bytes that are read from front to end."""
+    """Bytes with a position of reading."""
 
     __slots__ = ("data", "position")
 
@@ -65,7 +65,7 @@ def _double(data: _Data) -> Any:
 
 
 def _plain(number: float) -> Any:
-    """Return a number that JSON has, or the text for one that it lacks."""
+    """Return the number, or its text if JSON lacks it, such as NaN."""
     return number if number - number == 0 else str(number)
 
 
@@ -90,7 +90,7 @@ _PRIMITIVES: Final[Mapping[str, Read]] = {
 
 
 class _Schema:
-    """Makes readers of a schema; named types are known from where they are declared on."""
+    """Makes readers of a schema; a named type can be used after its declaration."""
 
     def __init__(self) -> None:
         self._named: dict[str, Read] = {}
@@ -113,7 +113,7 @@ class _Schema:
                 return self._map(self.reader(values, namespace))
             case {"type": inner}:
                 return self.reader(inner, namespace)
-        raise ConfigError(f"--schema: {schema!r} is no schema of Avro")
+        raise ConfigError(f"--schema: {schema!r} is not an Avro schema")
 
     def _by_name(self, name: str, namespace: str) -> Read:
         if name in _PRIMITIVES:
@@ -121,7 +121,7 @@ class _Schema:
         full = name if "." in name or not namespace else f"{namespace}.{name}"
         if full not in self._named and name not in self._named:
             raise ConfigError(f"--schema: there is no type {name}")
-        # A type may be in its own fields, so it is looked up when it is read.
+        # Looked up at reading, because a type may contain itself.
         known = full if full in self._named else name
         return lambda data: self._named[known](data)
 
@@ -135,7 +135,7 @@ class _Schema:
         namespace = name.rpartition(".")[0]
         for field in fields:
             if not isinstance(field, dict) or "name" not in field or "type" not in field:
-                raise ConfigError(f"--schema: {field!r} is no field")
+                raise ConfigError(f"--schema: {field!r} is not a field")
             readers.append((field["name"], self.reader(field["type"], namespace)))
         return read
 
@@ -163,7 +163,7 @@ def _choice(options: list[Any], number: int) -> Any:
 
 
 def _items(data: _Data) -> Any:
-    """Yield once for each item of an array or a map, which come in blocks."""
+    """Yield once for each item of an array or a map, which consist of blocks."""
     while count := data.number():
         if count < 0:
             count = -count
@@ -174,7 +174,7 @@ def _items(data: _Data) -> Any:
 
 
 def reader_of(path: Path) -> Callable[[bytes], Any]:
-    """Return what reads values by the schema in a file. ConfigError for a file that holds none."""
+    """Return a reader of values for the schema in a file. ConfigError for an invalid schema."""
     try:
         read = _Schema().reader(json.loads(path.read_text("utf-8")))
     except ValueError as error:
@@ -190,7 +190,7 @@ def reader_of(path: Path) -> Callable[[bytes], Any]:
                 continue
             if source.position == len(data):
                 return found
-        # What is no value of the schema is shown as it is.
+        # Bytes that are not a value of the schema are shown as they are.
         return bytes_as_json(data)
 
     return value_of

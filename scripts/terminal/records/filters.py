@@ -1,7 +1,7 @@
-"""Which records are wanted: patterns for keys, values and headers.
+"""Filters of records: patterns for keys, values and headers.
 
-PURE. A pattern is a glob for the whole text, or a regular expression between slashes that is searched. `!` before it
-means the opposite. A record is wanted if it fits one of the patterns of each kind, and none of the opposite ones.
+PURE. A pattern is a glob for the whole text, or a regular expression between slashes for a part of it. `!` before it
+excludes. A record is wanted if it matches one pattern of each kind, and no excluding one.
 """
 
 import re
@@ -19,7 +19,7 @@ _Test = Callable[[bytes | None], bool]
 
 
 def wanted(keys: Sequence[str], values: Sequence[str], headers: Sequence[str]) -> Wanted | None:
-    """Return the test for a record; None if all are wanted. UsageError for a pattern that cannot be read."""
+    """Return the test for a record; None if all are wanted. UsageError for an invalid pattern."""
     tests: list[Wanted] = []
     for texts, make in ((keys, _of_key), (values, _of_value), (headers, _of_header)):
         plain = [make(each) for each in texts if not each.startswith(_NOT)]
@@ -54,7 +54,7 @@ def _of_header(text: str) -> Wanted:
     """Return the test for a header `NAME`, or `NAME:PATTERN` for its value."""
     name, colon, pattern = text.partition(":")
     if not name:
-        raise click.UsageError(f"--header {text}: it is NAME or NAME:PATTERN")
+        raise click.UsageError(f"--header {text}: use NAME or NAME:PATTERN")
     test = _test(pattern) if colon else None
 
     def fits(record: Record) -> bool:
@@ -68,8 +68,8 @@ def _test(text: str) -> _Test:
         try:
             search = re.compile(text[1:-1]).search
         except re.error as error:
-            raise click.UsageError(f"{text}: a regular expression that cannot be read: {error}") from None
+            raise click.UsageError(f"{text}: the regular expression is invalid: {error}") from None
     else:
         search = re.compile(translate(text)).match
-    # Null fits no pattern.
+    # Null matches no pattern.
     return lambda data: data is not None and search(data.decode("utf-8", "surrogateescape")) is not None

@@ -1,7 +1,7 @@
 """The words of a format string: literal bytes, and verbs such as `%v` with a modifier in braces, `%v{hex}`.
 
-PURE. One language for printing records and for reading them. It is rpk's, and takes kcat's verbs, too: `%s` and `%S`
-are `%v` and `%V`, and `%T` is kcat's timestamp and not the length of the topic's name.
+PURE. One language for printing records and for reading them. It is rpk's, with kcat's verbs, too: `%s` and `%S` are
+`%v` and `%V`, and `%T` is kcat's timestamp, not the length of the topic's name as in rpk.
 """
 
 import base64
@@ -64,7 +64,7 @@ def words(text: str) -> list[Word]:
 
 
 def _modifier(text: str, start: int) -> tuple[str, int]:
-    """Return what stands in braces, and the position behind them; braces inside must be in pairs."""
+    """Return the text in braces, and the position after them; braces inside must be in pairs."""
     if start >= len(text) or text[start] != "{":
         return "", start
     depth = 0
@@ -87,7 +87,7 @@ def _checked(verb: Verb) -> Verb:
 
 
 def argument(modifier: str) -> str:
-    """Return what stands between the delimiters of `strftime[...]`: brackets, or the same sign several times."""
+    """Return the text between the delimiters of `strftime[...]`: brackets, or the same sign several times."""
     rest = modifier.lstrip(string.ascii_letters)
     opening = rest[:1]
     width = len(rest) - len(rest.lstrip(opening)) if opening else 0
@@ -98,7 +98,7 @@ def argument(modifier: str) -> str:
 
 
 class Coding(NamedTuple):
-    """How text is written and read."""
+    """An encoding of text, for writing and reading."""
 
     encode: Callable[[bytes], bytes]
     decode: Callable[[bytes], bytes]
@@ -120,12 +120,12 @@ _CODINGS: Final[Mapping[str, Coding]] = {
 
 
 def coding(modifier: str) -> Coding | None:
-    """Return how a text is written; None: as it is."""
+    """Return the encoding of a modifier; None: plain."""
     return _CODINGS.get(modifier)
 
 
 class NumberForm(NamedTuple):
-    """How a number is written and read; `size` is None where it is as long as its digits."""
+    """An encoding of numbers, for writing and reading; `size` is None for digits."""
 
     encode: Callable[[int], bytes]
     decode: Callable[[bytes], int]
@@ -161,5 +161,5 @@ _NUMBER_FORMS: Final[Mapping[str, NumberForm]] = {
 
 
 def number_form(modifier: str) -> NumberForm:
-    """Return how a number is written."""
+    """Return the encoding of numbers of a modifier."""
     return _NUMBER_FORMS[modifier or "ascii"]

@@ -1,4 +1,4 @@
-"""Records as a format string writes them: `--format '%t %o %k %v\\n'`.
+"""Printing records by a format string: `--format '%t %o %k %v\\n'`.
 
 PURE. `format_words` has the language. Counterparts elsewhere: rpk topic consume --format, kcat -f.
 """
@@ -24,7 +24,7 @@ _MILLISECONDS: Final = "\ue000"
 
 
 class Shown(NamedTuple):
-    """A record with what is known of it."""
+    """A record with its place and its batch."""
 
     partition: TopicPartition
     header: BatchHeader
@@ -42,7 +42,7 @@ def _as_is(data: bytes) -> bytes:
 
 
 def printable(data: bytes) -> bytes:
-    """Return text without what would steer a terminal. What is no UTF-8, and what is not printable, becomes \\xNN."""
+    """Return text without control characters. Bytes that are not UTF-8 or not printable become \\xNN."""
     text = data.decode("utf-8", "backslashreplace")
     return "".join(_escaped(each) for each in text).encode()
 
@@ -57,12 +57,12 @@ class RecordFormat:
     """A format, ready to write records."""
 
     def __init__(self, text: str, *, is_terminal: bool = False) -> None:
-        """UsageError for a format that cannot be read. On a terminal no record can steer it."""
+        """UsageError for an invalid format. With `is_terminal` control characters of records are escaped."""
         escape = printable if is_terminal else _as_is
         self._parts = [_part(word, escape) for word in words(text)]
 
     def write(self, shown: Shown) -> bytes:
-        """Return a record as the format has it."""
+        """Return a record in the format."""
         return b"".join([part(shown) for part in self._parts])
 
 
@@ -94,7 +94,7 @@ def _text_part(verb: Verb, escape: Escape) -> Part:
 
 
 def _headers_part(verb: Verb, escape: Escape) -> Part:
-    """Write each header by the format in braces; without one as kcat does, NAME=VALUE with commas."""
+    """Write each header by the format in braces; without one as NAME=VALUE with commas, like kcat."""
     if not verb.modifier:
         return lambda shown: b",".join(
             escape(name.encode()) + b"=" + (b"NULL" if value is None else escape(value))

@@ -1,6 +1,6 @@
-"""Records as JSON, exact: what `ottla consume --output ndjson` prints, `ottla produce --input ndjson` reads.
+"""Records as exact JSON: `ottla consume --output ndjson` prints it, `ottla produce --input ndjson` reads it.
 
-PURE. Bytes that are UTF-8 are a string, others an object `{"base64": ...}`, and null stays null. Headers keep their
+PURE. Bytes in UTF-8 are a string, other bytes an object `{"base64": ...}`, and null stays null. Headers keep their
 order, and may have the same key several times.
 """
 
@@ -21,7 +21,7 @@ Decoder = Callable[[bytes], Any]
 
 
 def bytes_as_json(data: bytes | None) -> Any:
-    """Return bytes as a value of JSON."""
+    """Return bytes as a JSON value."""
     if data is None:
         return None
     try:
@@ -31,7 +31,7 @@ def bytes_as_json(data: bytes | None) -> Any:
 
 
 def record_as_json(shown: Shown, decode_value: Decoder = bytes_as_json) -> dict[str, Any]:
-    """Return a record as an object of JSON."""
+    """Return a record as a JSON object."""
     record = shown.record
     return {
         "topic": shown.partition.topic,
@@ -46,7 +46,7 @@ def record_as_json(shown: Shown, decode_value: Decoder = bytes_as_json) -> dict[
 
 
 def record_of_json(line: bytes) -> ReadRecord:
-    """Return the record that an object of JSON is; what it does not have is left open. ValueError if it is none."""
+    """Return the record of a JSON object, with None for missing fields. ValueError for an invalid one."""
     found = json.loads(line)
     if not isinstance(found, dict) or "value" not in found:
         raise ValueError("a record is a JSON object with a `value`")
@@ -70,7 +70,7 @@ def _header(found: Any) -> tuple[str, bytes | None]:
     match found:
         case {"key": str(name), **rest}:
             return name, _bytes(f"header {name}", rest.get("value"))
-    raise ValueError("headers: each is an object with a `key` and a `value`")
+    raise ValueError("headers: each header is an object with a `key` and a `value`")
 
 
 def _bytes(name: str, found: Any) -> bytes | None:

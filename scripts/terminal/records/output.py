@@ -1,4 +1,4 @@
-"""Where `ottla consume` prints records: as a format has them, as lines of JSON, or as rows of the command's output.
+"""The output of `ottla consume`: records by a format string, as lines of JSON, or as rows.
 
 Owns the writing. Must not know where records come from.
 """
@@ -6,7 +6,7 @@ Owns the writing. Must not know where records come from.
 import json
 import sys
 from collections.abc import Callable
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from ottla.scripts.terminal.output import NDJSON, Output
 from ottla.scripts.terminal.records.formats import RecordFormat, Shown
@@ -19,19 +19,12 @@ Write = Callable[[Shown], Any]
 
 
 class RecordOutput:
-    """Prints records; `flush` brings them to whoever reads them."""
+    """Prints records, buffered until `flush`."""
 
-    def __init__(
-        self,
-        out: Output,
-        form: str | None,
-        text: str | None,
-        decode_value: Decoder | None = None,
-        stream: BinaryIO | None = None,
-    ) -> None:
-        """`form` is what --output says, and `text` what --format says."""
+    def __init__(self, out: Output, form: str | None, text: str | None, decode_value: Decoder | None = None) -> None:
+        """`form` is the value of --output, and `text` that of --format."""
         # A buffer for many records, because most are small.
-        self._stream = stream or open(sys.stdout.fileno(), "wb", _BUFFER, closefd=False)  # noqa: SIM115
+        self._stream = open(sys.stdout.fileno(), "wb", _BUFFER, closefd=False)  # noqa: SIM115
         self._out = out
         self._decode = decode_value or bytes_as_json
         self._is_terminal = self._stream.isatty()
@@ -53,7 +46,7 @@ class RecordOutput:
         self._write_text(shown._replace(record=shown.record._replace(value=text)))
 
     def _write_line(self, shown: Shown) -> None:
-        # On a terminal nothing but ASCII: other characters may steer it.
+        # On a terminal ASCII only, because other characters may be control characters.
         line = json.dumps(record_as_json(shown, self._decode), ensure_ascii=self._is_terminal, allow_nan=False)
         self._stream.write(line.encode() + b"\n")
 
@@ -61,6 +54,6 @@ class RecordOutput:
         self._out.row(**record_as_json(shown, self._decode))
 
     def flush(self) -> None:
-        """Flush what was written."""
+        """Flush the buffer."""
         self._stream.flush()
         self._out.flush()

@@ -1,17 +1,17 @@
-"""From where to where records are read: `--offset @-1h:end`, as rpk has it.
+"""Ranges of records to read: `--offset @-1h:end`, as in rpk.
 
-    start, end     the beginning, or the end as it is now
-    +10, -10       ten offsets behind the beginning, or before the end
+    start, end     the beginning, or the current end
+    +10, -10       ten offsets after the beginning, or before the end
     10, 10:        from offset 10 on
     :20, 10:20     until offset 20, exclusive
-    :end           until the end as it is now
+    :end           until the current end
     @T, @T:        from a time on
     @:T, @T1:T2    until a time, exclusive
 
 A time is a number of 13 digits (milliseconds) or of 9 or 10 (seconds), a date (2026-11-20, in UTC, with THH:MM:SSZ or
-without), `now`, `end`, or a duration such as 1h30m: ago for the first time, behind the first for the second.
+without), `now`, `end`, or a duration such as 1h30m: ago for the first time, after the first for the second.
 
-PURE; `resolve` alone asks the cluster. Counterpart elsewhere: rpk topic consume --offset.
+PURE, but for `resolve`, which asks the cluster. Counterpart elsewhere: rpk topic consume --offset.
 """
 
 import re
@@ -47,14 +47,14 @@ END: Final = Point(LATEST)
 
 
 class Range(NamedTuple):
-    """From where to read, and before what to stop; None: never."""
+    """The first place to read, and the place to stop before; None: never stop."""
 
     start: Point = BEGINNING
     stop: Point | None = None
 
 
 def read_range(text: str, now_ms: int) -> Range:
-    """Return the range that `--offset` names. UsageError if it names none."""
+    """Return the range of `--offset`. UsageError for an invalid one."""
     if text.startswith("@"):
         return _times(text[1:], now_ms)
     first, colon, last = text.partition(":")
@@ -80,7 +80,7 @@ def _times(text: str, now_ms: int) -> Range:
 
 
 def read_point(text: str, now_ms: int) -> Point:
-    """Return the place that `--from` and `--until` name. UsageError if it names none."""
+    """Return the place of `--from` or `--until`. UsageError for an invalid one."""
     if text.startswith("@"):
         return _time(text[1:], now_ms, None)
     named = {"start": BEGINNING, "beginning": BEGINNING, "earliest": BEGINNING, "end": END, "latest": END}
@@ -88,14 +88,14 @@ def read_point(text: str, now_ms: int) -> Point:
         return named[text]
     sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
     if not (digits.isascii() and digits.isdigit()):
-        raise click.UsageError(f"{text!r} is no place in a log: use start, end, OFFSET, +N, -N or @TIME")
+        raise click.UsageError(f"{text!r} is not a place in a log: use start, end, OFFSET, +N, -N or @TIME")
     if sign:
         return Point(EARLIEST, int(digits)) if sign == "+" else Point(LATEST, -int(digits))
     return Point(0, int(digits))
 
 
 def _time(text: str, now_ms: int, start_ms: int | None) -> Point:
-    """Return the place of a time; `start_ms` is that of the first of two."""
+    """Return the place of a time; `start_ms` is the first time of a range, for the second one."""
     if text == "end":
         return END
     if text == "now":
@@ -111,7 +111,7 @@ def _time(text: str, now_ms: int, start_ms: int | None) -> Point:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise click.UsageError(f"{text!r} is no time: use 2026-11-20, 2026-11-20T08:00:00Z, 1h30m or now") from None
+        raise click.UsageError(f"{text!r} is not a time: use 2026-11-20, 2026-11-20T08:00:00Z, 1h30m or now") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return Point(time_ms=(moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1))
@@ -127,7 +127,7 @@ class Bounds(NamedTuple):
 async def resolve(
     client: Client, partitions: Iterable[TopicPartition], wanted: Range, *, is_committed: bool = False
 ) -> dict[TopicPartition, Bounds]:
-    """Return where to read each partition. KafkaError if a leader does not say it."""
+    """Return the offsets to read of each partition. KafkaError if a leader does not return them."""
     names = list(partitions)
     first = await _offsets(client, names, EARLIEST, is_committed)
     last = await _offsets(client, names, LATEST, is_committed)

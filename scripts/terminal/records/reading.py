@@ -1,4 +1,4 @@
-"""Records out of text: a record a line, by a format string, or as the NDJSON that `ottla consume` prints.
+"""Records from input: one for each line, by a format string, or as the NDJSON of `ottla consume`.
 
 PURE: bytes come in, in pieces of any size, and records go out. Counterparts elsewhere: rpk topic produce --format,
 kcat -P.
@@ -17,11 +17,11 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 class InputError(Exception):
-    """Input that is no record. The text says where."""
+    """Input that is not a record. The text names the line or the record."""
 
 
 class ReadRecord(NamedTuple):
-    """A record as it was read; None for what the input does not say."""
+    """A record as it was read; None for fields that the input does not name."""
 
     value: bytes | None
     key: bytes | None = None
@@ -31,17 +31,17 @@ class ReadRecord(NamedTuple):
 
 
 class Reader(Protocol):
-    """Makes records of input."""
+    """Reads records from input."""
 
     def feed(self, data: bytes) -> Iterator[ReadRecord]:
-        """Yield the records that are complete now. InputError for input that is none."""
+        """Yield the records that are complete now. InputError for invalid input."""
 
     def end(self) -> Iterator[ReadRecord]:
         """Yield the last record, which may lack the end of its line."""
 
 
 class LineReader:
-    """A record a line. What stands before the separator is the key; a line without it is an error."""
+    """Reads one record for each line. The part before the separator is the key; a line without it is an error."""
 
     def __init__(self, separator: bytes | None = None, parse: Callable[[bytes], ReadRecord] = ReadRecord) -> None:
         self._separator = separator
@@ -67,7 +67,7 @@ class LineReader:
                 return self._parse(line)
             key, found, value = line.partition(self._separator)
             if not found:
-                raise ValueError(f"there is no {self._separator!r} behind the key")
+                raise ValueError(f"the line lacks {self._separator!r} after the key")
             return ReadRecord(value, key)
         except ValueError as error:
             raise InputError(f"line {self._line}: {error}") from None
@@ -78,7 +78,7 @@ class _More(Exception):  # noqa: N818
 
 
 class _Found:
-    """What a record is so far."""
+    """The fields of a record read so far."""
 
     __slots__ = ("headers", "key", "numbers", "partition", "timestamp", "value")
 
@@ -92,14 +92,14 @@ class _Found:
 
 
 Step = Callable[[bytes, int, bool, _Found], int]
-"""Reads at a position of the input, which may be at its end; returns the position behind."""
+"""Reads at a position of the input, which may be at its end; returns the next position."""
 
 
 class FormatReader:
-    """Records by a format string. A text has the size that stands before it, or ends before the literal behind it."""
+    """Reads records by a format string. A text has the size before it, or ends before the literal after it."""
 
     def __init__(self, text: str) -> None:
-        """UsageError for a format that cannot be read."""
+        """UsageError for an invalid format."""
         self._steps = _steps(words(text))
         self._rest = b""
         self._count = 0
@@ -128,7 +128,7 @@ class FormatReader:
             except (ValueError, binascii.Error) as error:
                 raise InputError(f"record {self._count + 1}: {error}") from None
             if at == position:
-                raise InputError("the format takes no input")
+                raise InputError("the format has no verb that reads input")
             position = at
             self._count += 1
             yield ReadRecord(found.value, found.key, found.headers, found.partition, found.timestamp)
@@ -145,7 +145,7 @@ def _steps(found: Sequence[bytes | Verb]) -> list[Step]:
         elif word.letter in TEXTS:
             size = word.letter.upper() if word.letter.upper() in sized else None
             if size is None and isinstance(following, Verb):
-                raise click.UsageError(f"--format: nothing parts %{word.letter} from %{following.letter}")
+                raise click.UsageError(f"--format: a literal must separate %{word.letter} and %{following.letter}")
             steps.append(_text(word.letter, coding(word.modifier), size, following))
         elif word.letter == "h":
             if "H" not in sized or not word.modifier:
@@ -170,7 +170,7 @@ def _literal(expected: bytes) -> Step:
             if is_end and expected == b"\n":
                 return at
             raise _More
-        raise ValueError(f"{there!r} where {expected!r} is expected")
+        raise ValueError(f"{expected!r} is expected, not {there!r}")
 
     return read
 

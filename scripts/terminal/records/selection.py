@@ -1,6 +1,6 @@
-"""Which records of which partitions a command reads, as its options say: partitions, and a range of offsets or times.
+"""The options that select records: partitions, and a range of offsets or times.
 
-Owns the reading of these options. Must not know what becomes of the records.
+Owns the reading of these options. Must not know the use of the records.
 """
 
 import time
@@ -16,15 +16,15 @@ from ottla.wire.types import TopicPartition
 
 
 def read_numbers(text: str | None) -> list[int]:
-    """Return the partitions that `--partition` names; none for all of them. UsageError for what is no number."""
+    """Return the partitions of `--partition`; an empty list for all. UsageError if a part is not a number."""
     numbers = [] if text is None else text.split(",")
     if not all(each.isascii() and each.isdigit() for each in numbers):
-        raise click.UsageError(f"--partition {text}: it is a number, or several with commas")
+        raise click.UsageError(f"--partition {text}: use a number, or several with commas")
     return sorted(set(map(int, numbers)))
 
 
 def read_bounds(first: str | None, until: str | None, offset: str | None) -> Range:
-    """Return the range that `--from` and `--until`, or `--offset`, name. UsageError for options that contradict."""
+    """Return the range of `--from` and `--until`, or of `--offset`. UsageError for options that contradict."""
     now_ms = time.time_ns() // 1_000_000
     if offset is None:
         start = BEGINNING if first is None else read_point(first, now_ms)
@@ -35,7 +35,7 @@ def read_bounds(first: str | None, until: str | None, offset: str | None) -> Ran
 
 
 def some_partitions(topic: MetadataResponseTopic, numbers: Sequence[int]) -> list[TopicPartition]:
-    """Return these partitions of a topic, or all. KafkaError for a topic or a partition that does not exist."""
+    """Return these partitions of a topic, or all. KafkaError if the topic or a partition does not exist."""
     name = topic.name or ""
     check(topic.error_code, name)
     known = sorted(each.partition_index for each in topic.partitions)

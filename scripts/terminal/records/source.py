@@ -1,6 +1,6 @@
-"""Records of partitions for a command: between two offsets, the last ones by time, or as a member of a group.
+"""Reading records for a command: between two offsets, the last ones by time, or as a member of a group.
 
-Owns when to stop. Must not know what becomes of a record: `take` gets each, and returns whether it wants more.
+Owns the end of reading. Must not know the use of a record: `take` gets each one, and returns whether it wants more.
 """
 
 import math
@@ -35,7 +35,7 @@ def _shown(chunk: Chunk, stop: int | None) -> Iterator[Shown]:
 
 
 async def read_between(client: Client, bounds: Mapping[TopicPartition, Bounds], take: Take, flush: Flush) -> None:
-    """Read what is between the bounds, in the order in which it comes; `flush` is called when a part is taken."""
+    """Read the records between the bounds, in order of arrival; `flush` is called after each chunk."""
     left = {each: bound for each, bound in bounds.items() if bound.stop is None or bound.start < bound.stop}
     async with open_consumer(client, reset="earliest") as consumer:
         consumer.assign({each: bound.start for each, bound in left.items()})
@@ -52,7 +52,7 @@ async def read_between(client: Client, bounds: Mapping[TopicPartition, Bounds], 
 
 
 async def read_by_time(client: Client, bounds: Mapping[TopicPartition, Bounds], take: Take, flush: Flush) -> bool:
-    """Read all that is between the bounds, then hand it out by its timestamps; return whether more is wanted."""
+    """Read all records between the bounds, then call `take` in timestamp order; return whether it wants more."""
     found: list[Shown] = []
 
     def collect(shown: Shown) -> bool:
@@ -60,7 +60,7 @@ async def read_by_time(client: Client, bounds: Mapping[TopicPartition, Bounds], 
         return True
 
     await read_between(client, bounds, collect, lambda: None)
-    # Sorting keeps the order within a partition where timestamps are equal.
+    # A stable sort keeps the order of records with equal timestamps.
     found.sort(key=lambda shown: shown.record.timestamp)
     wants_more = all(map(take, found))
     flush()
@@ -76,9 +76,9 @@ async def read_as_member(
     *,
     exit_at_end: bool = False,
 ) -> None:
-    """Read as a member of the group `group.id`, and commit what was taken. SIGTERM ends as Ctrl-C does.
+    """Read as a member of the group `group.id`, and commit the taken records. SIGTERM ends it like Ctrl-C.
 
-    A process that ends without leaving keeps the others of the group waiting until its session is over.
+    It leaves the group at its end, because otherwise the other members would wait for its session timeout.
     """
     async with (
         background() as nursery,
@@ -110,7 +110,7 @@ async def _interrupt_at_sigterm() -> None:
 
 
 class _Ends:
-    """The ends of a member's partitions as they were when it got them."""
+    """The ends of a member's partitions at the time of their assignment."""
 
     def __init__(self, client: Client, member: GroupMember) -> None:
         self._client = client
@@ -120,7 +120,7 @@ class _Ends:
         self._read: dict[TopicPartition, int] = {}
 
     async def are_reached(self, begun: Mapping[TopicPartition, int]) -> bool:
-        """Whether the member has read all that was there."""
+        """Whether the member has read up to all ends."""
         if self._member.assigned is not self._assigned:
             self._assigned = self._member.assigned
             is_committed = self._client.config["isolation.level"] == "read_committed"
@@ -130,5 +130,5 @@ class _Ends:
         return self._member.is_joined and all(places.get(each, -1) >= end for each, end in self._ends.items())
 
     def note(self, partition: TopicPartition, offset: int) -> None:
-        """Note how far a partition is read."""
+        """Note the next offset to read of a partition."""
         self._read[partition] = offset

@@ -1,7 +1,7 @@
-"""How far partitions are copied: up to which offset every record is acknowledged elsewhere, or was not wanted.
+"""The progress of a copy: the offset of each partition before which all wanted records are acknowledged.
 
-PURE. Acknowledgements come in any order, because records of one partition may go to several. Counterpart in Kafka: the
-offsets of MirrorSourceTask's committed records.
+PURE. Acknowledgements come in any order, because records of one partition may go to several partitions. Counterpart in
+Kafka: the offsets of MirrorSourceTask's committed records.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ _SPAN_RECORDS: Final = 256
 
 
 class _Span:
-    """Records that follow each other: from `start` until `end`, exclusive, as far as they were read."""
+    """Consecutive records that were read, from `start` to `end` (exclusive)."""
 
     __slots__ = ("end", "pending", "sent", "start")
 
@@ -26,7 +26,7 @@ class _Span:
 
 
 class Track:
-    """One partition that is read in order."""
+    """The progress of one partition, which is read in order."""
 
     def __init__(self, start: int, on_failure: Callable[[], object] = lambda: None) -> None:
         """`on_failure` is called when a record fails."""
@@ -36,13 +36,13 @@ class Track:
         self.copied = 0
         """Records that were acknowledged."""
         self.failure: tuple[int, Exception] | None = None
-        """The offset of the first record that failed, and why."""
+        """The offset of the first record that failed, and its error."""
         self._on_failure = on_failure
         self._position = start
         self._spans = deque([_Span(start)])
 
     def send(self, offset: int) -> Completion:
-        """Count a record that is sent; return what is to be called with what becomes of it."""
+        """Count a sent record; return the completion to call with its delivery or error."""
         span = self._spans[-1]
         if span.sent == _SPAN_RECORDS:
             span = _Span(span.end)
@@ -66,17 +66,17 @@ class Track:
         self._on_failure()
 
     def reach(self, offset: int) -> None:
-        """Note that all records before this offset were read, and those that are wanted sent."""
+        """Note that all records before this offset were read, and the wanted ones sent."""
         self._spans[-1].end = offset
 
     @property
     def reached(self) -> int:
-        """Return the offset up to which was read, exclusive."""
+        """Return the offset up to which the partition was read, exclusive."""
         return self._spans[-1].end
 
     @property
     def position(self) -> int:
-        """Return the offset before which nothing is left to be copied. It never falls."""
+        """Return the offset before which nothing is left to copy. It never decreases."""
         while len(self._spans) > 1 and not self._spans[0].pending:
             self._spans.popleft()
         first = self._spans[0]

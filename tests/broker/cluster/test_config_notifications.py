@@ -1,4 +1,4 @@
-"""Notifications of changed configs, whoever leaves them in the store."""
+"""Notifications of changed configs, written by tools."""
 
 from pathlib import Path
 
@@ -28,7 +28,9 @@ async def create(broker: Broker, name: str) -> None:
     "data",
     [b'{"version":2,"entity_path":"topics/t"}', b'{"version":1,"entity_type":"topics","entity_name":"t"}'],
 )
-async def test_a_change_that_a_tool_has_written_is_in_effect_when_it_is_announced(tmp_path: Path, data: bytes) -> None:
+async def test_a_topic_config_written_by_a_tool_is_in_effect_after_its_notification(
+    tmp_path: Path, data: bytes
+) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         await create(broker, "t")
@@ -42,7 +44,7 @@ async def test_a_change_that_a_tool_has_written_is_in_effect_when_it_is_announce
         assert partition.log.config.values["retention.ms"] == 5
 
 
-async def test_what_cannot_be_read_or_is_of_no_concern_is_passed_over(tmp_path: Path) -> None:
+async def test_unreadable_and_foreign_notifications_are_passed_over(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         await create(broker, "t")
@@ -58,7 +60,7 @@ async def test_what_cannot_be_read_or_is_of_no_concern_is_passed_over(tmp_path: 
         assert broker.topic_configs.missing(["gone"]) == ["gone"]
 
 
-async def test_old_notifications_are_cleared_away_and_young_ones_stay(tmp_path: Path) -> None:
+async def test_old_notifications_are_deleted_and_young_ones_stay(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         session = cluster.store.session(lambda event: None)
@@ -70,7 +72,7 @@ async def test_old_notifications_are_cleared_away_and_young_ones_stay(tmp_path: 
             assert len(await session.children(CONFIG_CHANGES)) == left
 
 
-async def test_a_topic_that_is_created_again_does_not_have_the_configs_of_the_one_before(tmp_path: Path) -> None:
+async def test_a_topic_that_is_created_again_does_not_have_its_old_configs(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         await create(broker, "t")
@@ -85,7 +87,7 @@ async def test_a_topic_that_is_created_again_does_not_have_the_configs_of_the_on
         assert broker.replicas.partition("t", 0).log.config.values["retention.ms"] != 5
 
 
-async def test_configs_that_cannot_be_read_are_none(tmp_path: Path) -> None:
+async def test_unreadable_configs_of_a_topic_count_as_none(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         await create(broker, "t")
@@ -97,7 +99,7 @@ async def test_configs_that_cannot_be_read_are_none(tmp_path: Path) -> None:
             assert broker.topic_configs.get("t") == kept
 
 
-async def test_a_change_of_a_brokers_configs_that_a_tool_has_written_is_in_effect_when_it_is_announced(
+async def test_a_broker_config_written_by_a_tool_is_in_effect_after_its_notification(
     tmp_path: Path,
 ) -> None:
     async with running(tmp_path, 0) as cluster:
@@ -115,7 +117,7 @@ async def test_a_change_of_a_brokers_configs_that_a_tool_has_written_is_in_effec
             assert log.config.values["retention.ms"] == retention_ms
 
 
-async def test_the_configs_of_another_broker_are_of_no_concern(tmp_path: Path) -> None:
+async def test_the_configs_of_another_broker_are_ignored(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         tool = cluster.store.session(lambda event: None)
         await tool.create(broker_config_path("1"), encode_config({"log.retention.ms": "5"}))
@@ -124,7 +126,7 @@ async def test_the_configs_of_another_broker_are_of_no_concern(tmp_path: Path) -
         assert cluster.brokers[0].dynamic.own == {}
 
 
-async def test_a_brokers_configs_that_cannot_be_read_are_none(tmp_path: Path) -> None:
+async def test_unreadable_configs_of_a_broker_count_as_none(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         tool = cluster.store.session(lambda event: None)

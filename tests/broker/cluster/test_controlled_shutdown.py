@@ -1,4 +1,4 @@
-"""A broker that stops asks to be relieved, and does not wait for ever for whoever should do it."""
+"""A broker that stops asks the controller to move its leadership, and does not wait forever."""
 
 import trio
 import trio.testing
@@ -10,10 +10,10 @@ from ottla.wire.schema import Request, Response
 VALUES = BROKER_CONFIG.parse_all({})
 
 
-async def test_a_controller_that_does_not_answer_is_asked_three_times(
+async def test_a_controller_that_does_not_respond_is_asked_three_times(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """As one does that waits for its store; it may be in this very process, where no socket limits the time."""
+    """The controller may be in this process and wait for its store; no socket limits the time."""
     asked = 0
 
     async def never(request: Request) -> Response:

@@ -54,7 +54,7 @@ def cache() -> MetadataCache:
     return cache
 
 
-def test_what_was_told_is_known(cache: MetadataCache) -> None:
+def test_an_update_is_in_the_metadata(cache: MetadataCache) -> None:
     assert (cache.controller_id, cache.controller_epoch) == (1, 3)
     assert list(cache.topics) == ["t"]
     known = cache.partition("t", 1)
@@ -65,7 +65,7 @@ def test_what_was_told_is_known(cache: MetadataCache) -> None:
     assert [node.broker_id for node in cache.nodes("INSIDE")] == [2]
 
 
-def test_what_was_not_told_is_not_known(cache: MetadataCache) -> None:
+def test_the_metadata_has_only_what_the_update_names(cache: MetadataCache) -> None:
     assert not cache.contains("u")
     assert not cache.contains("t", 2)
     assert cache.contains("t", 1)
@@ -102,12 +102,12 @@ def test_a_topic_of_the_same_name_has_its_own_id(cache: MetadataCache) -> None:
     assert (cache.topic_id("t"), cache.topic_name(OTHER_ID), cache.topic_name(ID)) == (OTHER_ID, "t", None)
 
 
-def test_no_controller_is_told_by_a_negative_number(cache: MetadataCache) -> None:
+def test_a_negative_controller_id_means_no_controller(cache: MetadataCache) -> None:
     cache.update(update(controller_id=-1))
     assert cache.controller_id is None
 
 
-def test_partitions_are_told_by_old_controllers_one_by_one() -> None:
+def test_old_controllers_send_ungrouped_partitions() -> None:
     cache = MetadataCache()
     (state,) = topic("t", ID, p0=1).partition_states
     state.topic_name = "t"
@@ -121,14 +121,14 @@ def test_partitions_are_told_by_old_controllers_one_by_one() -> None:
     assert not cache.contains("t")
 
 
-def test_before_listeners_had_names_they_were_those_of_their_protocols() -> None:
+def test_listeners_of_old_requests_are_named_after_their_protocols() -> None:
     cache = MetadataCache()
-    told = update(brokers=(broker(1, ""), UpdateMetadataBroker(id=2, v0_host="h2", v0_port=9)))
-    told.live_brokers[0].endpoints = [
+    request = update(brokers=(broker(1, ""), UpdateMetadataBroker(id=2, v0_host="h2", v0_port=9)))
+    request.live_brokers[0].endpoints = [
         UpdateMetadataEndpoint(port=port, host="h", listener="", security_protocol=port) for port in (0, 1, 2, 3, 99)
     ]
-    cache.update(UpdateMetadataRequest.decode(told.encode(2), 2))
+    cache.update(UpdateMetadataRequest.decode(request.encode(2), 2))
     assert set(cache.brokers[1].nodes) == {"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", ""}
     assert cache.node(1, "SASL_PLAINTEXT") == Node(1, "h", 2, None)
-    cache.update(UpdateMetadataRequest.decode(told.encode(0), 0))
+    cache.update(UpdateMetadataRequest.decode(request.encode(0), 0))
     assert cache.nodes("PLAINTEXT") == [Node(2, "h2", 9, "")]

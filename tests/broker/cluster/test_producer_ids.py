@@ -39,9 +39,7 @@ async def test_the_first_id_of_a_cluster_is_zero_and_its_block_is_written(
     assert await block(store) == ProducerIdBlock(3, 0, 999)
 
 
-async def test_ids_count_up_across_blocks_and_nobody_waits_for_the_next_one(
-    store: EmbeddedStore, nursery: trio.Nursery
-) -> None:
+async def test_ids_count_up_across_blocks_without_a_wait(store: EmbeddedStore, nursery: trio.Nursery) -> None:
     ids = ids_of(store, nursery)
     found = [await wait_for(ids.next())]
     for number in range(1, 3500):
@@ -60,16 +58,14 @@ async def test_brokers_never_get_the_same_id(store: EmbeddedStore, nursery: trio
     assert len(set(found)) == 3000
 
 
-async def test_ids_that_were_not_used_up_before_a_kill_are_never_given_again(
-    store: EmbeddedStore, nursery: trio.Nursery
-) -> None:
+async def test_the_unused_ids_of_a_killed_broker_are_never_given(store: EmbeddedStore, nursery: trio.Nursery) -> None:
     before = ids_of(store, nursery)
     used = {await wait_for(before.next()) for _ in range(10)}
     after = ids_of(store, nursery)
     assert {await wait_for(after.next()) for _ in range(1000)}.isdisjoint(used | set(range(1000)))
 
 
-async def test_who_waits_no_more_uses_up_no_id(store: EmbeddedStore, nursery: trio.Nursery) -> None:
+async def test_an_abandoned_request_uses_no_id(store: EmbeddedStore, nursery: trio.Nursery) -> None:
     ids = ids_of(store, nursery)
     first, second = ids.next(), ids.next()
     assert isinstance(first, Deferred)

@@ -20,17 +20,17 @@ ROOT = Path(__file__).resolve().parents[3]
 FACTS = ROOT / "tests" / "data" / "kafka-configs.csv"
 # Values that differ from Kafka's documentation, each for a reason.
 DEVIATIONS = {
-    ("inter.broker.protocol.version", "valid"): "brokers older than 2.8 are not spoken to",
+    ("inter.broker.protocol.version", "valid"): "brokers older than 2.8 are not supported",
     ("log.dir", "default"): "the documentation hides the directory that Kafka means",
     ("log.message.format.version", "valid"): "any text: the key is only tolerated",
     ("log.flush.interval.ms", "valid"): "Kafka checks its bounds in another place",
     ("message.downconversion.enable", "importance"): "all topic keys are of medium importance",
     ("message.format.version", "valid"): "any text: the key is only tolerated",
-    ("follower.replication.throttled.replicas", "valid"): "checked by whoever will use it",
-    ("leader.replication.throttled.replicas", "valid"): "checked by whoever will use it",
+    ("follower.replication.throttled.replicas", "valid"): "checked by the code that uses it",
+    ("leader.replication.throttled.replicas", "valid"): "checked by the code that uses it",
 }
 
-# What Kafka changes while it runs differs from version to version; the facts tell it of 4.3.1.
+# Which keys may change while Kafka runs differs between versions; the facts are those of 4.3.1.
 OTHER_UPDATE_MODES = {
     # Ottla's own: listeners are opened when it starts.
     "listeners": "read-only",
@@ -43,7 +43,7 @@ OTHER_UPDATE_MODES = {
 
 
 def facts(kind: str) -> dict[str, dict[str, str]]:
-    """Kafka's keys of one kind; 3.9.2's word where both versions have one."""
+    """Kafka's keys of one kind, those of 3.9.2 before those of the other version."""
     with FACTS.open(newline="") as file:
         rows = sorted((row for row in csv.DictReader(file) if row["kind"] == kind), key=lambda row: row["kafka"])
     found: dict[str, dict[str, str]] = {}
@@ -52,7 +52,7 @@ def facts(kind: str) -> dict[str, dict[str, str]]:
     return found
 
 
-# Kafka keeps them to itself, but for the values.
+# Kafka's internal keys, which the facts leave out.
 INTERNAL = {
     "log.initial.task.delay.ms": {"type": "LONG", "default": "30000", "valid": "[0,...]", "importance": "LOW"},
 }
@@ -64,7 +64,7 @@ def load(**overrides: str) -> tuple[BrokerConfig, list[str]]:
 
 
 def described(key: ConfigKey[Any], fact: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """What differs between a declared key and Kafka's."""
+    """The differences between a declared key and Kafka's."""
     pairs = {
         "type": (key.type.name, fact["type"]),
         "default": (render(key.default), fact["default"]),
@@ -86,7 +86,7 @@ def test_declared_keys_are_kafkas_in_type_default_bounds_and_importance(definiti
     }
 
 
-def test_those_keys_may_change_while_a_broker_runs_that_may_in_kafka() -> None:
+def test_the_same_keys_as_in_kafka_may_change_while_a_broker_runs() -> None:
     with FACTS.open(newline="") as file:
         modes = {row["name"]: row["update_mode"] for row in csv.DictReader(file) if row["kind"] == "broker"}
     kafkas = {name: modes.get(name) or "read-only" for name in BROKER_CONFIG}
@@ -122,11 +122,11 @@ def test_every_key_that_the_broker_declares_is_read_somewhere() -> None:
     assert unread == []
 
 
-def test_every_key_of_the_broker_says_what_it_is_for() -> None:
+def test_every_key_of_the_broker_has_a_document() -> None:
     assert [key.name for key in BROKER_CONFIG.values() if not key.doc.endswith(".")] == []
 
 
-def test_an_unknown_key_is_warned_about_with_its_neighbour() -> None:
+def test_an_unknown_key_is_warned_about_with_the_most_similar_key() -> None:
     _, warnings = load(num_partition="3", colour="red", KAFKA="x")
     assert warnings == [
         "unknown configuration num.partition is ignored; did you mean num.partitions?",
@@ -135,7 +135,7 @@ def test_an_unknown_key_is_warned_about_with_its_neighbour() -> None:
     ]
 
 
-def test_a_key_without_effect_is_told_and_not_warned_about() -> None:
+def test_a_key_without_effect_is_listed_and_not_warned_about() -> None:
     config, warnings = load(num_network_threads="3", num_partitions="2")
     assert (config.without_effect, warnings) == (["num.network.threads"], [])
 
@@ -160,20 +160,20 @@ def test_a_key_that_would_be_unsafe_to_ignore_is_refused_in_one_line(name: str, 
 
 
 @pytest.mark.parametrize("name", ["", "org.apache.kafka.common.replica.RackAwareReplicaSelector"])
-def test_consumers_are_sent_to_replicas_by_kafkas_own_class_or_not_at_all(name: str) -> None:
+def test_kafkas_own_replica_selector_is_accepted(name: str) -> None:
     assert BrokerConfig({"replica.selector.class": name}).replica_selector_class == name
 
 
 @pytest.mark.parametrize(
     "name", ["com.example.Selector", "ORG.APACHE.KAFKA.COMMON.REPLICA.RACKAWAREREPLICASELECTOR", "RackAware"]
 )
-def test_another_class_that_chooses_replicas_is_refused(name: str) -> None:
+def test_any_other_replica_selector_is_refused(name: str) -> None:
     expected = f"Invalid value {name} for configuration replica.selector.class: Ottla cannot run Java classes"
     with pytest.raises(ConfigError, match=expected):
         BrokerConfig({"replica.selector.class": name})
 
 
-def test_the_configuration_of_a_combined_kraft_node_stands() -> None:
+def test_the_configuration_of_a_combined_kraft_node_is_accepted() -> None:
     config, warnings = BrokerConfig.load(
         None,
         {},
@@ -205,7 +205,7 @@ def test_listeners_are_names_hosts_and_ports() -> None:
     assert config.inter_broker_listener_name == "INTERNAL"
 
 
-def test_what_is_listened_on_is_advertised_unless_said_otherwise() -> None:
+def test_listeners_are_advertised_unless_advertised_listeners_is_set() -> None:
     config = BrokerConfig({"listeners": "PLAINTEXT://localhost:9092"})
     assert config.advertised_listeners == config.listeners
 
@@ -248,7 +248,7 @@ def test_what_is_listened_on_is_advertised_unless_said_otherwise() -> None:
         ({"num.partitions": "0"}, "Invalid value 0 for configuration num.partitions: Value must be at least 1"),
     ],
 )
-def test_values_that_cannot_stand_are_refused_in_one_line(texts: dict[str, str], line: str) -> None:
+def test_invalid_values_are_refused_in_one_line(texts: dict[str, str], line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         BrokerConfig(texts)
     assert line in str(caught.value)
@@ -286,7 +286,7 @@ def test_listeners_may_be_advertised_at_one_port() -> None:
     assert [each.port for each in config.advertised_listeners] == [9, 9]
 
 
-def test_what_is_not_said_of_one_listener_is_the_brokers() -> None:
+def test_a_listener_without_a_limit_of_its_own_has_the_brokers() -> None:
     config = BrokerConfig(
         {
             "listeners": "IN://:1,OUT://:2",
@@ -306,7 +306,7 @@ def test_what_is_not_said_of_one_listener_is_the_brokers() -> None:
     assert limits.per_ip_overrides == {"localhost": 5, "::1": 0, "10.0.0.1": 6}
 
 
-def test_nothing_is_bounded_unless_asked_for() -> None:
+def test_connections_have_no_limits_by_default() -> None:
     assert BrokerConfig({}).connection_limits == ConnectionLimits(
         of_listener={"PLAINTEXT": Limits()}, inter_broker_listener="PLAINTEXT"
     )
@@ -424,7 +424,7 @@ KRAFT = {"node.id": "1", "process.roles": "broker,controller", "controller.quoru
         ),
     ],
 )
-def test_listeners_that_cannot_stand_are_refused_as_by_kafka(texts: dict[str, str], line: str) -> None:
+def test_invalid_listeners_are_refused_as_by_kafka(texts: dict[str, str], line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         BrokerConfig(texts)
     assert str(caught.value).startswith(line)
@@ -436,7 +436,7 @@ def test_a_control_plane_listener_is_opened_like_any_other() -> None:
     assert config.listeners == (Listener("A", "a", 1), Listener("B", "b", 2))
 
 
-def test_listeners_of_a_controller_speak_plaintext_where_nobody_says_otherwise() -> None:
+def test_listeners_of_a_controller_use_plaintext_by_default() -> None:
     texts = {**KRAFT, "listeners": "PLAINTEXT://a:1,CONTROLLER://a:2", "controller.listener.names": "CONTROLLER"}
     assert BrokerConfig(texts).listeners == (Listener("PLAINTEXT", "a", 1),)
 

@@ -9,7 +9,7 @@ from ottla.broker.config.listeners import Address, Listener
 from ottla.wire.config_def import ConfigError
 
 
-def test_overrides_count_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+def test_overrides_count_before_the_environment_and_this_before_the_file(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("num.partitions=2\n# a comment\nbroker.id: 2\nbroker.rack = r\\\n  1\n")
     environ = {"KAFKA_NUM_PARTITIONS": "3", "KAFKA_BROKER_ID": "3"}
@@ -24,7 +24,7 @@ def test_a_file_with_a_broken_escape_is_refused_by_its_name(tmp_path: Path) -> N
         BrokerConfig.load(file, {}, {})
 
 
-def test_environment_names_are_mapped_as_kafkas_image_does() -> None:
+def test_environment_names_are_mapped_as_by_kafkas_image() -> None:
     environ = {
         "KAFKA_LOG_DIRS": "/d",
         "KAFKA_LISTENER_NAME_IN___TERNAL_X__Y": "v",
@@ -36,7 +36,7 @@ def test_environment_names_are_mapped_as_kafkas_image_does() -> None:
     assert from_environment(environ) == {"log.dirs": "/d", "listener.name.in-ternal.x_y": "v"}
 
 
-def test_defaults_stand_behind_everything_and_an_address_before(tmp_path: Path) -> None:
+def test_defaults_count_last_and_an_address_first(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("num.partitions=3\nlisteners=NAME://h:1\nlistener.security.protocol.map=NAME:PLAINTEXT\n")
     overrides = {"inter.broker.listener.name": "NAME"}
@@ -55,7 +55,7 @@ def test_defaults_stand_behind_everything_and_an_address_before(tmp_path: Path) 
     assert BrokerConfig.load(None, {}, {}, address=Address(port=5))[0].listeners == (Listener("PLAINTEXT", "", 5),)
 
 
-def test_an_address_is_for_one_listener() -> None:
+def test_an_address_is_refused_for_several_listeners() -> None:
     several = {"listeners": "PLAINTEXT://:1,OTHER://:2"}
     with pytest.raises(ConfigError, match=r"does not fit listeners=PLAINTEXT://:1,OTHER://:2: set listeners itself$"):
         BrokerConfig.load(None, several, {}, address=Address(port=3))

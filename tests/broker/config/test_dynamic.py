@@ -1,4 +1,4 @@
-"""The broker's configuration as it changes: precedence, what can stand, who is told."""
+"""The broker's configuration as it changes: precedence, checks, subscribers."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def fault(config: DynamicConfig, wanted: dict[str, str], *, per_broker: bool = T
     return str(caught.value)
 
 
-async def test_its_own_value_counts_before_that_of_all_and_this_before_the_file() -> None:
+async def test_a_value_for_the_broker_counts_before_one_for_all_and_this_before_the_file() -> None:
     config = dynamic(log_retention_ms="1000")
     default, own = {"log.retention.ms": "2000"}, {"log.retention.ms": "3000"}
     for levels, value in ((({}, {}), 1000), ((default, {}), 2000), ((default, own), 3000), (({}, own), 3000)):
@@ -30,7 +30,7 @@ async def test_its_own_value_counts_before_that_of_all_and_this_before_the_file(
         assert config.log_defaults.values["retention.ms"] == value
 
 
-async def test_a_level_that_sets_one_unit_hides_the_others_below_it() -> None:
+async def test_a_level_that_sets_one_unit_hides_the_others_in_lower_levels() -> None:
     config = dynamic(log_roll_ms="1000", log_roll_hours="1")
     await config.update({"log.roll.ms": "5"}, {})
     assert config.current.values["log.roll.ms"] == 5
@@ -39,44 +39,44 @@ async def test_a_level_that_sets_one_unit_hides_the_others_below_it() -> None:
     assert config.current.values["log.roll.ms"] == 1000
 
 
-async def test_those_are_told_whose_keys_have_other_values_when_these_are_in_force() -> None:
+async def test_subscribers_are_called_when_their_keys_have_new_values_in_force() -> None:
     config = dynamic(log_retention_ms="1000")
-    told: list[tuple[str, object]] = []
+    calls: list[tuple[str, object]] = []
 
     async def retention(current: BrokerConfig) -> None:
-        told.append(("retention", current.values["log.retention.ms"]))
+        calls.append(("retention", current.values["log.retention.ms"]))
 
     async def bytes_(current: BrokerConfig) -> None:
-        told.append(("bytes", config.current.values["message.max.bytes"]))
+        calls.append(("bytes", config.current.values["message.max.bytes"]))
 
     config.subscribe(["log.retention.ms", "log.retention.bytes"], retention)
     config.subscribe(["message.max.bytes"], bytes_)
     await config.update({"log.retention.ms": "1000"}, {"log.segment.bytes": "70"})
-    assert told == []
+    assert calls == []
     await config.update({"log.retention.ms": "1000"}, {"message.max.bytes": "5"})
-    assert told == [("bytes", 5)]
+    assert calls == [("bytes", 5)]
     await config.update({"log.retention.ms": "7"}, {})
-    assert told == [("bytes", 5), ("retention", 7), ("bytes", 1_048_588)]
+    assert calls == [("bytes", 5), ("retention", 7), ("bytes", 1_048_588)]
 
 
-async def test_who_fails_over_a_change_keeps_it_from_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_subscriber_that_fails_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
     config = dynamic()
-    told = []
+    calls = []
 
     async def fails(current: BrokerConfig) -> None:
         raise ZeroDivisionError
 
     async def works(current: BrokerConfig) -> None:
-        told.append(current)
+        calls.append(current)
 
     config.subscribe(["log.retention.ms"], fails)
     config.subscribe(["log.retention.ms"], works)
     await config.update({}, {"log.retention.ms": "5"})
-    assert told == [config.current]
+    assert calls == [config.current]
     assert "A bug" in caplog.text
 
 
-async def test_what_cannot_stand_in_the_store_is_passed_over_key_by_key() -> None:
+async def test_invalid_configs_in_the_store_are_ignored_key_by_key() -> None:
     config = dynamic()
     stored = {
         "log.retention.ms": "5",
@@ -93,23 +93,23 @@ async def test_what_cannot_stand_in_the_store_is_passed_over_key_by_key() -> Non
     assert (config.current.values["log.retention.ms"], config.current.values["broker.id"]) == (5, -1)
 
 
-async def test_what_no_file_can_set_has_the_brokers_own_value_then_that_of_all_then_its_default() -> None:
+async def test_a_key_that_no_file_can_set_has_the_value_for_the_broker_or_for_all_or_its_default() -> None:
     name = "leader.replication.throttled.rate"
     config = dynamic(leader_replication_throttled_rate="1")
-    told: list[int] = []
+    calls: list[int] = []
 
     async def changed(current: BrokerConfig) -> None:
-        told.append(config.never_static(name))
+        calls.append(config.never_static(name))
 
     config.subscribe([name], changed)
     assert config.never_static(name) == 2**63 - 1
     for default, own in (({name: "5"}, {}), ({name: "5"}, {name: "6"}), ({}, {name: "6"}), ({}, {})):
         await config.update(default, own)
-    # Nobody is told twice of one value.
-    assert told == [5, 6, 2**63 - 1]
+    # The subscriber is not called twice for one value.
+    assert calls == [5, 6, 2**63 - 1]
 
 
-async def test_values_that_cannot_stand_together_leave_all_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
+async def test_contradicting_values_change_nothing(caplog: pytest.LogCaptureFixture) -> None:
     config = dynamic(log_retention_ms="9")
     await config.update({}, {"log.retention.ms": "0"})
     assert (config.current, config.own) == (config.static, {})
@@ -168,15 +168,15 @@ async def test_values_that_cannot_stand_together_leave_all_as_it_was(caplog: pyt
         ),
     ],
 )
-def test_what_cannot_be_changed_is_refused_in_kafkas_words(wanted: dict[str, str], text: str) -> None:
+def test_an_invalid_change_is_refused_in_kafkas_words(wanted: dict[str, str], text: str) -> None:
     assert fault(dynamic(), wanted) == text
 
 
-def test_what_is_unsafe_to_ignore_is_refused_for_a_listener_too() -> None:
+def test_a_key_that_is_unsafe_to_ignore_is_refused_for_a_listener_too() -> None:
     assert "Ottla has no TLS" in fault(dynamic(), {"listener.name.plaintext.ssl.keystore.location": "x"})
 
 
-def test_a_listeners_own_configs_are_those_of_one_broker_but_for_its_limits() -> None:
+def test_keys_of_a_listener_are_set_for_one_broker_except_its_limits() -> None:
     config = dynamic()
     limits = {"listener.name.plaintext.max.connections": "5", "listener.name.plaintext.num.network.threads": "5"}
     config.check(limits, per_broker=False)
@@ -186,11 +186,11 @@ def test_a_listeners_own_configs_are_those_of_one_broker_but_for_its_limits() ->
     assert fault(config, other, per_broker=False) == text + "[listener.name.plaintext.custom]"
 
 
-def test_what_nobody_knows_may_be_set() -> None:
+def test_an_unknown_key_may_be_set() -> None:
     dynamic().check({"a.plugins.own": "x"}, per_broker=False)
 
 
-async def test_the_number_of_threads_may_double_again_and_again() -> None:
+async def test_the_number_of_threads_may_double_repeatedly() -> None:
     config = dynamic()
     for wanted in ("16", "32"):
         config.check({"num.io.threads": wanted}, per_broker=True)

@@ -21,12 +21,14 @@ def parent() -> Iterator[logging.Logger]:
     ("number", "name"),
     [(1, "TRACE"), (5, "TRACE"), (10, "DEBUG"), (15, "INFO"), (30, "WARN"), (40, "ERROR"), (50, "FATAL"), (51, "OFF")],
 )
-def test_a_level_is_the_first_of_kafkas_that_it_lets_through(parent: logging.Logger, number: int, name: str) -> None:
+def test_a_level_is_named_after_the_lowest_of_kafkas_it_lets_through(
+    parent: logging.Logger, number: int, name: str
+) -> None:
     parent.setLevel(number)
     assert loggers.levels()[parent.name] == name
 
 
-def test_a_logger_goes_by_the_level_of_the_next_one_above_that_has_one(parent: logging.Logger) -> None:
+def test_a_logger_without_a_level_inherits_one(parent: logging.Logger) -> None:
     loggers.set_level(parent.name, "ERROR")
     assert loggers.levels()[f"{parent.name}.child"] == "ERROR"
     loggers.set_level(parent.name, None)
@@ -34,7 +36,7 @@ def test_a_logger_goes_by_the_level_of_the_next_one_above_that_has_one(parent: l
     assert found[f"{parent.name}.child"] == found["root"]
 
 
-def test_names_on_the_way_to_a_logger_are_none(parent: logging.Logger) -> None:
+def test_a_prefix_of_a_loggers_name_is_no_logger(parent: logging.Logger) -> None:
     assert "kafka.loggers" not in loggers.levels()
     with pytest.raises(KafkaError, match=r"Logger kafka\.loggers does not exist!"):
         loggers.check_level("kafka.loggers", "INFO")

@@ -1,4 +1,4 @@
-"""What Kafka 3.9 speaks under each protocol version."""
+"""The versions of requests that Kafka 3.9 uses under each protocol version."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_a_protocol_version_fixes_the_versions_of_requests(text: str, expected: 
 
 
 @pytest.mark.parametrize("text", SPOKEN)
-def test_every_version_that_is_spoken_is_one_that_there_is(text: str) -> None:
+def test_every_version_of_the_table_exists(text: str) -> None:
     for key, version in protocol_versions(text).items():
         request_type = messages.request_type(key)
         assert request_type is not None
@@ -47,11 +47,11 @@ def test_every_version_that_is_spoken_is_one_that_there_is(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "2.7", "2.7-IV2", "0.10.0", "3", "3.9-IV1", "4.0", "3.9-", "3.9 ", "x"])
-def test_what_is_no_protocol_version_is_refused(text: str) -> None:
+def test_an_unknown_protocol_version_is_refused(text: str) -> None:
     assert version_fault(text) is not None
 
 
-def test_a_broker_speaks_as_the_last_kafka_with_zookeeper_unless_told_otherwise() -> None:
+def test_the_default_protocol_version_is_that_of_the_last_kafka_with_zookeeper() -> None:
     assert BrokerConfig({}).inter_broker_protocol_version == "3.9-IV0"
     assert BrokerConfig({"inter.broker.protocol.version": "3.4"}).inter_broker_protocol_version == "3.4"
     with pytest.raises(ConfigError, match=r"Invalid value 2\.7 for configuration inter\.broker\.protocol\.version: "):

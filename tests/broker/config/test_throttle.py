@@ -12,13 +12,13 @@ def quota(bytes_per_second: int) -> ReplicationQuota:
     return made
 
 
-def test_without_a_bound_nothing_is_too_fast() -> None:
+def test_without_a_limit_no_rate_is_too_high() -> None:
     unlimited = ReplicationQuota()
     unlimited.record(1 << 62, 0)
     assert not unlimited.is_exceeded(0)
 
 
-def test_what_is_just_the_bound_is_not_above_it() -> None:
+def test_a_rate_equal_to_the_limit_is_not_above_it() -> None:
     some = quota(1000)
     assert not some.is_exceeded(0)
     some.record(1000, 0)
@@ -27,14 +27,14 @@ def test_what_is_just_the_bound_is_not_above_it() -> None:
     assert some.is_exceeded(0)
 
 
-def test_with_a_bound_of_nothing_the_first_byte_is_too_much() -> None:
+def test_with_a_limit_of_zero_the_first_byte_is_too_much() -> None:
     none = quota(0)
     assert not none.is_exceeded(0)
     none.record(1, 0)
     assert none.is_exceeded(0)
 
 
-def test_less_than_a_window_counts_as_a_whole_one() -> None:
+def test_a_measurement_shorter_than_a_window_counts_as_one_window() -> None:
     some = quota(1000)
     some.record(1500, 0)
     assert some.is_exceeded(999)
@@ -42,14 +42,14 @@ def test_less_than_a_window_counts_as_a_whole_one() -> None:
     assert not some.is_exceeded(1500)
 
 
-def test_what_came_before_the_last_windows_does_not_count() -> None:
+def test_bytes_from_before_the_last_windows_do_not_count() -> None:
     some = quota(1000)
     some.record(100_000, 0)
     assert some.is_exceeded(10_999)
     assert not some.is_exceeded(11_000)
 
 
-def test_a_bound_holds_as_soon_as_there_is_one_for_what_came_before_too() -> None:
+def test_a_new_limit_holds_for_earlier_bytes_too() -> None:
     some = ReplicationQuota()
     some.record(5000, 0)
     some.bytes_per_second = 1000
@@ -58,7 +58,7 @@ def test_a_bound_holds_as_soon_as_there_is_one_for_what_came_before_too() -> Non
 
 
 @pytest.mark.parametrize(("size", "pause_ms"), [(1000, 10), (20_000, 100), (300_000, 1000)])
-def test_who_goes_on_only_below_the_bound_keeps_it_over_many_windows(size: int, pause_ms: int) -> None:
+def test_sending_only_below_the_limit_keeps_the_limit_over_many_windows(size: int, pause_ms: int) -> None:
     limit, seconds = 100_000, 60
     some = quota(limit)
     sent = 0
@@ -66,11 +66,11 @@ def test_who_goes_on_only_below_the_bound_keeps_it_over_many_windows(size: int, 
         if not some.is_exceeded(now_ms):
             some.record(size, now_ms)
             sent += size
-    # One may always be sent whole, and the first window lasts no longer than the others.
+    # One record may always be sent whole, and the first window lasts no longer than the others.
     assert 0.9 * limit * seconds <= sent <= 1.1 * limit * seconds + size
 
 
-def test_no_more_is_kept_than_is_measured() -> None:
+def test_only_the_samples_of_the_last_windows_are_kept() -> None:
     rate = SampledRate(3, 1000)
     for now_ms in range(0, 100_000, 1000):
         rate.record(1, now_ms)

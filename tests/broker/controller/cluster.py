@@ -67,7 +67,7 @@ def assigned_topic(name: str, *replicas: tuple[int, ...]) -> CreatableTopic:
 
 
 async def wait_for(reply: "Deferred[Any] | Any") -> Any:
-    """The response, now or when it comes."""
+    """Return the response, once it is there."""
     if not isinstance(reply, Deferred):
         return reply
     if not reply.done:
@@ -79,15 +79,15 @@ async def wait_for(reply: "Deferred[Any] | Any") -> Any:
 
 
 async def settle() -> None:
-    """Let all tasks come to rest."""
+    """Wait until all tasks are blocked."""
     await trio.testing.wait_all_tasks_blocked()
 
 
 class Broker:
-    """One broker; `told` is what controllers told it."""
+    """One broker; `told` are the requests that controllers sent it."""
 
     more: Sequence[str] = ()
-    """What its other log directories are called behind its own name."""
+    """The suffixes of its other log directories."""
 
     def __init__(self, cluster: "Cluster", broker_id: int, nursery: trio.Nursery) -> None:
         self.broker_id = broker_id
@@ -140,7 +140,7 @@ class Broker:
         self.peer = LocalPeer(self._handlers())
 
     def peer_of(self, broker_id: int) -> Peer:
-        """How this broker's controller reaches a broker."""
+        """The connection of this broker's controller to a broker."""
         return self.cluster.brokers[broker_id].peer
 
     @property
@@ -175,7 +175,7 @@ class Broker:
     def _tell(self, handler: Callable[..., Any], version: int) -> Callable[[ControlRequest], Any]:
         def handle(request: ControlRequest) -> Any:
             self.told.append(request)
-            # As on the wire: what does not survive encoding did not arrive.
+            # As on the wire, only encoded fields arrive.
             request = type(request).decode(request.encode(version), version)
             return handler(request, RequestContext(request.api_key, version))
 
@@ -217,7 +217,7 @@ class Cluster:
             await trio.sleep_forever()
 
     async def kill_broker(self, broker_id: int) -> None:
-        """End a broker as a kill would; its session ends at once."""
+        """Kill a broker; its session ends at once."""
         self._scopes[broker_id].cancel()
         await settle()
         broker = self.brokers.pop(broker_id)
@@ -239,7 +239,7 @@ class Cluster:
 async def running(
     directory: Path, *broker_ids: int, kind: type[Broker] = Broker, offload: Offload = inline, **configs: str
 ) -> AsyncIterator[Cluster]:
-    """A cluster that is ended when the test is done."""
+    """Run a cluster until the test ends."""
     cluster = Cluster(directory, {key.replace("_", "."): value for key, value in configs.items()}, kind, offload)
     await cluster.store.open()
     session = cluster.store.session(lambda event: None)

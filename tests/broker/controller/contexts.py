@@ -1,4 +1,4 @@
-"""Controller contexts for tests of what is decided."""
+"""Controller contexts for tests of decisions."""
 
 from ottla.broker.controller.context import ControllerContext, LiveBroker, PartitionPhase, Replica, ReplicaPhase
 from ottla.broker.controller.request_batch import RequestBatch
@@ -10,8 +10,8 @@ TOPIC_ID = bytes(range(16))
 
 
 def context_of(brokers: tuple[int, ...], *replicas: tuple[int, ...], topic: str = "t") -> ControllerContext:
-    """Live brokers, and one topic whose partitions have these replicas and are all new."""
-    context = ControllerContext(epoch=7, epoch_version=3)
+    """A context with live brokers, and one topic whose NEW partitions have these replicas."""
+    context = ControllerContext(epoch=7)
     for broker_id in brokers:
         revive(context, broker_id)
     context.set_topic(topic, TOPIC_ID, {index: ReplicaAssignment(each) for index, each in enumerate(replicas)})
@@ -30,7 +30,7 @@ def revive(context: ControllerContext, broker_id: int, epoch: int = 100) -> None
 def lead(
     context: ControllerContext, partition: TopicPartition, leader: int, *isr: int, leader_epoch: int = 5
 ) -> PartitionState:
-    """Give a partition a leader and ISR, as if elected long ago."""
+    """Give a partition a leader and ISR of an earlier election."""
     state = PartitionState(leader, leader_epoch, isr, controller_epoch=2, version=leader_epoch)
     context.leadership[partition] = state
     context.partition_phases[partition] = PartitionPhase.ONLINE

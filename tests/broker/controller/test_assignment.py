@@ -34,7 +34,7 @@ def test_replicas_are_spread_as_kafka_spreads_them(case: dict[str, object]) -> N
 
 
 @given(BROKERS, st.booleans(), st.integers(1, 40), st.data())
-def test_every_partition_has_its_number_of_distinct_brokers_and_leaders_are_even(
+def test_every_partition_has_distinct_brokers_and_leaders_are_spread_evenly(
     brokers: list[BrokerPlace], has_racks: bool, partitions: int, data: st.DataObject
 ) -> None:
     if not has_racks:
@@ -62,12 +62,12 @@ def test_every_partition_has_its_number_of_distinct_brokers_and_leaders_are_even
         (1, 3, ErrorCode.INVALID_REPLICATION_FACTOR),
     ],
 )
-def test_what_cannot_be_assigned_is_refused(partitions: int, factor: int, code: ErrorCode) -> None:
+def test_invalid_numbers_of_partitions_and_replicas_are_refused(partitions: int, factor: int, code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as caught:
         assign_replicas(places("--"), partitions, factor, lambda _: 0)
     assert caught.value.code is code
 
 
-def test_brokers_of_which_only_some_have_racks_are_refused() -> None:
+def test_brokers_with_and_without_racks_together_are_refused() -> None:
     with pytest.raises(KafkaError):
         assign_replicas(places("a-"), 1, 1, lambda _: 0)

@@ -18,7 +18,7 @@ def update(epoch: int) -> UpdateMetadataRequest:
 
 
 class Far:
-    """A broker that is reached when it is let."""
+    """A broker that responds when the test allows it."""
 
     def __init__(self) -> None:
         self.received: list[int] = []
@@ -52,7 +52,7 @@ def queues_for(nursery: trio.Nursery, peer: Callable[[int], Peer], answers: Answ
     return queues
 
 
-async def test_a_broker_gets_one_request_at_a_time_and_in_order(nursery: trio.Nursery) -> None:
+async def test_a_broker_gets_one_request_at_a_time_in_order(nursery: trio.Nursery) -> None:
     far, answers = Far(), Answers()
     far.may_answer = trio.Event()
     queues = queues_for(nursery, lambda _: far, answers)
@@ -66,7 +66,7 @@ async def test_a_broker_gets_one_request_at_a_time_and_in_order(nursery: trio.Nu
     assert answers.got == [(1, 0), (1, 1), (1, 2)]
 
 
-async def test_a_broker_that_is_not_reached_is_tried_again(
+async def test_a_request_to_an_unreachable_broker_is_sent_again(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     far, answers = Far(), Answers()
@@ -81,7 +81,7 @@ async def test_a_broker_that_is_not_reached_is_tried_again(
     assert far.received == [4]
 
 
-async def test_what_is_queued_for_a_broker_that_goes_is_dropped_and_nobody_waits_for_it(nursery: trio.Nursery) -> None:
+async def test_a_removed_broker_gets_no_queued_request_and_its_flush_ends(nursery: trio.Nursery) -> None:
     far, answers = Far(), Answers()
     far.may_answer = trio.Event()
     queues = queues_for(nursery, lambda _: far, answers)
@@ -100,7 +100,7 @@ async def test_what_is_queued_for_a_broker_that_goes_is_dropped_and_nobody_waits
     assert far.received == [0]
 
 
-async def test_a_request_that_a_broker_cannot_handle_does_not_hold_up_the_next(nursery: trio.Nursery) -> None:
+async def test_a_request_that_fails_at_a_broker_does_not_delay_the_next(nursery: trio.Nursery) -> None:
     def fail(request: StopReplicaRequest) -> Response:
         raise ZeroDivisionError
 
@@ -114,7 +114,7 @@ async def test_a_request_that_a_broker_cannot_handle_does_not_hold_up_the_next(n
 
 
 @pytest.mark.parametrize("is_deferred", [False, True])
-async def test_the_own_broker_may_answer_now_or_later(nursery: trio.Nursery, is_deferred: bool) -> None:
+async def test_the_local_broker_may_respond_now_or_later(nursery: trio.Nursery, is_deferred: bool) -> None:
     response = StopReplicaResponse(error_code=0, partition_errors=())
     later: Deferred[StopReplicaResponse] = Deferred(applied=False)
     peer = LocalPeer({StopReplicaRequest: lambda _: later if is_deferred else response})

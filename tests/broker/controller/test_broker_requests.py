@@ -1,4 +1,4 @@
-"""The controller's answers to brokers, through their handlers, in a cluster without a network."""
+"""Requests of brokers to the controller, through their handlers, in a cluster without a network."""
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -53,7 +53,7 @@ async def state_of(cluster: Cluster, partition: TopicPartition = P) -> Partition
 
 
 async def ask(broker: Broker, request: Any, version: int) -> Any:
-    """Through the handler, and as on the wire: what a version does not have does not arrive."""
+    """Send a request through the handler. As on the wire, only the fields of the version arrive."""
     asked = type(request).decode(request.encode(version), version)
     handler = HANDLERS[type(request)]
     response = await wait_for(
@@ -66,7 +66,7 @@ async def ask(broker: Broker, request: Any, version: int) -> Any:
 async def alter(
     cluster: Cluster, *isr: int, version: int = LATEST, broker_id: int = 1, controller: int = 0, **others: Any
 ) -> AlterPartitionResponse:
-    """Ask for the in-sync replicas of the first partition."""
+    """Request in-sync replicas of the first partition."""
     given: dict[str, Any] = {"epoch": cluster.brokers[broker_id].epoch, "topic_id": None, "index": 0, **others}
     topic_id = cluster.brokers[0].metadata.topic_id("t") if given["topic_id"] is None else given["topic_id"]
     asked = PartitionData(
@@ -93,7 +93,7 @@ def code(response: AlterPartitionResponse) -> ErrorCode:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-async def test_in_sync_replicas_are_written_answered_and_told_to_all(cluster: Cluster, version: int) -> None:
+async def test_in_sync_replicas_are_written_and_sent_to_all_brokers(cluster: Cluster, version: int) -> None:
     before = {each.broker_id: len(each.told_of_kind(UpdateMetadataRequest)) for each in cluster.brokers.values()}
     response = await alter(cluster, 1, 0, version=version)
     (topic,) = response.topics
@@ -109,7 +109,7 @@ async def test_in_sync_replicas_are_written_answered_and_told_to_all(cluster: Cl
         assert len(broker.told_of_kind(UpdateMetadataRequest)) == before[broker.broker_id] + 1
 
 
-async def test_a_request_whose_answer_was_lost_is_answered_again(cluster: Cluster) -> None:
+async def test_a_repeated_request_gets_the_same_response(cluster: Cluster) -> None:
     await alter(cluster, 1, 0)
     response = await alter(cluster, 1, 0)
     assert code(response) is ErrorCode.NONE
@@ -136,7 +136,7 @@ async def test_a_request_whose_answer_was_lost_is_answered_again(cluster: Cluste
         ((1, 0), {"name": "../t", "version": 1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-async def test_what_cannot_be_right_is_refused_and_changes_nothing(
+async def test_an_invalid_isr_is_refused_and_changes_nothing(
     cluster: Cluster, isr: Sequence[int], others: dict[str, Any], expected: ErrorCode
 ) -> None:
     before = await state_of(cluster)
@@ -145,13 +145,13 @@ async def test_what_cannot_be_right_is_refused_and_changes_nothing(
 
 
 @pytest.mark.parametrize("epoch", [-1, 0, 1 << 40])
-async def test_a_broker_of_another_epoch_gets_nothing(cluster: Cluster, epoch: int) -> None:
+async def test_a_request_with_another_broker_epoch_is_refused(cluster: Cluster, epoch: int) -> None:
     assert (await alter(cluster, 1, 0, epoch=epoch)).error_code == ErrorCode.STALE_BROKER_EPOCH
     producers = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
     assert (await ask(cluster.brokers[0], producers, 0)).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-async def test_only_the_controller_answers(cluster: Cluster) -> None:
+async def test_only_the_active_controller_serves_brokers(cluster: Cluster) -> None:
     assert (await alter(cluster, 1, 0, controller=1)).error_code == ErrorCode.NOT_CONTROLLER
     other = cluster.brokers[1]
     shutdown = await ask(other, ControlledShutdownRequest(broker_id=2), LATEST)
@@ -163,7 +163,7 @@ async def test_only_the_controller_answers(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("version", "expected"), [(1, ErrorCode.OPERATION_NOT_ATTEMPTED), (2, ErrorCode.INELIGIBLE_REPLICA)]
 )
-async def test_a_broker_that_is_going_does_not_join(cluster: Cluster, version: int, expected: ErrorCode) -> None:
+async def test_a_broker_that_shuts_down_joins_no_isr(cluster: Cluster, version: int, expected: ErrorCode) -> None:
     await alter(cluster, 1, 0)
     await ask(cluster.brokers[0], ControlledShutdownRequest(broker_id=2), LATEST)
     state = await state_of(cluster)
@@ -180,7 +180,7 @@ async def test_a_state_that_another_controller_wrote_is_not_overwritten(cluster:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-async def test_a_broker_that_goes_leads_and_follows_nothing_any_more(cluster: Cluster, version: int) -> None:
+async def test_a_broker_that_shuts_down_leads_and_follows_nothing_any_more(cluster: Cluster, version: int) -> None:
     goer = cluster.brokers[1]
     await create(cluster, "alone", (1,))
     epoch = goer.epoch if version >= 2 else -1
@@ -201,7 +201,7 @@ async def test_a_broker_that_goes_leads_and_follows_nothing_any_more(cluster: Cl
     assert cluster.brokers[0].replicas.partition("t", 0).is_leader
 
 
-async def test_a_broker_that_cannot_go_is_told_what_it_still_leads(cluster: Cluster) -> None:
+async def test_a_controlled_shutdown_returns_the_partitions_that_have_no_other_leader(cluster: Cluster) -> None:
     await alter(cluster, 1)
     response = await ask(cluster.brokers[0], ControlledShutdownRequest(broker_id=1), LATEST)
     (remaining,) = response.remaining_partitions
@@ -211,7 +211,7 @@ async def test_a_broker_that_cannot_go_is_told_what_it_still_leads(cluster: Clus
     assert (await state_of(cluster)).leader == -1
 
 
-async def test_a_broker_that_is_unknown_or_of_old_does_not_go(cluster: Cluster) -> None:
+async def test_a_controlled_shutdown_of_an_unknown_or_stale_broker_is_refused(cluster: Cluster) -> None:
     controller = cluster.brokers[0]
     unknown = await ask(controller, ControlledShutdownRequest(broker_id=9), LATEST)
     assert unknown.error_code == ErrorCode.BROKER_NOT_AVAILABLE
@@ -220,7 +220,7 @@ async def test_a_broker_that_is_unknown_or_of_old_does_not_go(cluster: Cluster) 
     assert (await state_of(cluster)).leader == 1
 
 
-async def test_a_broker_that_went_and_came_back_is_a_broker_as_any(cluster: Cluster) -> None:
+async def test_a_broker_that_restarted_after_a_controlled_shutdown_joins_the_isr(cluster: Cluster) -> None:
     await ask(cluster.brokers[0], ControlledShutdownRequest(broker_id=1), LATEST)
     await cluster.kill_broker(1)
     await cluster.start_broker(1)
@@ -229,7 +229,7 @@ async def test_a_broker_that_went_and_came_back_is_a_broker_as_any(cluster: Clus
     assert code(response) is ErrorCode.NONE
 
 
-async def test_producer_ids_are_given_to_one_broker_only(cluster: Cluster) -> None:
+async def test_each_block_of_producer_ids_goes_to_one_broker(cluster: Cluster) -> None:
     blocks = []
     for broker_id in (1, 2, 1):
         request = AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=cluster.brokers[broker_id].epoch)

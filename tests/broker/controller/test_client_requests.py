@@ -10,7 +10,7 @@ from tests.broker.controller.contexts import P
 
 
 @pytest.mark.parametrize("timeout_ms", [-1, 0, 1000])
-async def test_an_election_that_nobody_hears_of_is_told_as_late(
+async def test_an_election_that_is_not_in_the_metadata_times_out(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock, timeout_ms: int
 ) -> None:
     clock = Clock()

@@ -43,7 +43,7 @@ async def test_the_first_broker_becomes_the_controller(tmp_path: Path) -> None:
         assert await cluster.data(znodes.FEATURE) == b'{"features":{},"version":2,"status":1}'
 
 
-async def test_a_topic_has_leaders_znodes_and_configs_when_its_creation_is_answered(tmp_path: Path) -> None:
+async def test_a_created_topic_has_leaders_znodes_and_configs(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         request = [topic("t", 3, retention_ms="1234")]
@@ -65,7 +65,7 @@ async def test_a_topic_has_leaders_znodes_and_configs_when_its_creation_is_answe
         )
 
 
-async def test_topics_and_leader_epochs_carry_on_after_a_restart(tmp_path: Path) -> None:
+async def test_topics_and_leader_epochs_survive_a_restart(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         await wait_for(cluster.brokers[0].controller.create_topics([topic("t", 2)], LONG_MS, validate_only=False))
         topic_id = cluster.brokers[0].metadata.topic_id("t")
@@ -74,26 +74,26 @@ async def test_topics_and_leader_epochs_carry_on_after_a_restart(tmp_path: Path)
         broker = cluster.brokers[0]
         assert broker.epoch > epoch
         assert broker.metadata.topic_id("t") == topic_id
-        # Started means that it was told to lead, so that clients need not ask twice.
+        # A started broker leads already, so that clients need not ask twice.
         assert broker.replicas.partition("t", 1).is_leader
         assert broker.replicas.partition("t", 1).leader_epoch == 0
         assert await cluster.data(znodes.CONTROLLER_EPOCH) == b"2"
 
 
-async def test_a_topic_that_another_program_wrote_is_brought_online(tmp_path: Path) -> None:
+async def test_a_topic_that_a_tool_wrote_is_brought_online(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         tool = cluster.store.session(lambda event: None)
         await tool.create("/brokers/topics/old", b'{"version":1,"partitions":{"0":[0],"1":[0]}}')
         await settle()
         broker = cluster.brokers[0]
         assert {each.leader for each in broker.metadata.partitions("old").values()} == {0}
-        # It got the id that the tool knew nothing of.
+        # The controller added an id.
         data = await cluster.data("/brokers/topics/old")
         assert data is not None
         assert broker.metadata.topic_id("old") == TopicAssignment.decode(data).topic_id != bytes(16)
 
 
-async def test_partitions_that_another_program_adds_are_brought_online(tmp_path: Path) -> None:
+async def test_partitions_that_a_tool_adds_are_brought_online(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         await wait_for(broker.controller.create_topics([topic("t")], LONG_MS, validate_only=False))
@@ -127,7 +127,7 @@ async def test_a_deleted_topic_leaves_nothing_and_its_name_is_free_at_once(tmp_p
         assert broker.logs.logs[TopicPartition("t", 0)].config.values["retention.ms"] != 1
 
 
-async def test_a_deletion_that_another_program_asks_for_is_done(tmp_path: Path) -> None:
+async def test_a_deletion_that_a_tool_requests_is_done(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         await wait_for(broker.controller.create_topics([topic("t")], LONG_MS, validate_only=False))
@@ -139,7 +139,7 @@ async def test_a_deletion_that_another_program_asks_for_is_done(tmp_path: Path) 
         assert await tool.children("/brokers/topics") == []
 
 
-async def test_a_deletion_begun_before_a_restart_is_ended_after_it(tmp_path: Path) -> None:
+async def test_a_deletion_requested_before_a_restart_is_done_after_it(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         await wait_for(cluster.brokers[0].controller.create_topics([topic("t")], LONG_MS, validate_only=False))
         tool = cluster.store.session(lambda event: None)
@@ -151,7 +151,7 @@ async def test_a_deletion_begun_before_a_restart_is_ended_after_it(tmp_path: Pat
         assert cluster.brokers[0].logs.logs == {}
 
 
-async def test_nothing_is_deleted_where_deletion_is_disabled(tmp_path: Path) -> None:
+async def test_no_topic_is_deleted_if_deletion_is_disabled(tmp_path: Path) -> None:
     async with running(tmp_path, 0, delete_topic_enable="false") as cluster:
         broker = cluster.brokers[0]
         await wait_for(broker.controller.create_topics([topic("t")], LONG_MS, validate_only=False))
@@ -162,7 +162,7 @@ async def test_nothing_is_deleted_where_deletion_is_disabled(tmp_path: Path) -> 
         assert await tool.children("/admin/delete_topics") == []
 
 
-async def test_every_partition_gets_another_leader_when_a_broker_dies(tmp_path: Path) -> None:
+async def test_every_partition_gets_another_leader_when_a_broker_fails(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1, 2) as cluster:
         controller = cluster.brokers[0].controller
         request = [assigned_topic("t", (1, 2), (2, 1), (0, 1))]
@@ -175,12 +175,12 @@ async def test_every_partition_gets_another_leader_when_a_broker_dies(tmp_path: 
         assert [known[index].offline_replicas for index in range(3)] == [(1,), (1,), (1,)]
         assert cluster.brokers[2].replicas.partition("t", 0).leader_epoch >= 1
         assert sorted(cluster.brokers[0].metadata.brokers) == [0, 2]
-        # The last replica stays in sync for the day when it is back.
+        # The last replica stays in sync until it is back.
         alone = cluster.brokers[0].metadata.partitions("alone")[0]
         assert (alone.leader, alone.isr) == (-1, (1,))
 
 
-async def test_a_broker_that_comes_back_leads_what_nobody_else_could(tmp_path: Path) -> None:
+async def test_a_restarted_broker_leads_partitions_that_no_other_broker_could_lead(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1) as cluster:
         controller = cluster.brokers[0].controller
         await wait_for(controller.create_topics([assigned_topic("t", (1,))], LONG_MS, validate_only=False))
@@ -189,14 +189,14 @@ async def test_a_broker_that_comes_back_leads_what_nobody_else_could(tmp_path: P
         broker = await cluster.start_broker(1)
         await settle()
         assert broker.replicas.partition("t", 0).is_leader
-        # Once when its leader was taken away, once when it got one again.
+        # One epoch without a leader, one with the new leader.
         assert broker.replicas.partition("t", 0).leader_epoch == 2
         assert cluster.brokers[0].metadata.partitions("t")[0].leader == 1
         first = [type(request) for request in broker.told[:2]]
         assert first == [UpdateMetadataRequest, LeaderAndIsrRequest]
 
 
-async def test_partitions_without_leader_get_one_when_all_topics_may_lose_records(tmp_path: Path) -> None:
+async def test_partitions_without_leader_get_one_when_unclean_elections_become_the_default(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1, 2) as cluster:
         first = cluster.brokers[0]
         await wait_for(first.controller.create_topics([assigned_topic("t", (1, 2))], LONG_MS, validate_only=False))
@@ -210,7 +210,7 @@ async def test_partitions_without_leader_get_one_when_all_topics_may_lose_record
         assert (first.metadata.partitions("t")[0].leader, first.metadata.partitions("t")[0].isr) == (2, (2,))
 
 
-async def test_a_replica_that_missed_records_leads_only_where_that_is_allowed(tmp_path: Path) -> None:
+async def test_a_replica_out_of_sync_leads_only_topics_that_allow_it(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1, 2) as cluster:
         controller = cluster.brokers[0].controller
         safe, unsafe = assigned_topic("safe", (1, 2)), assigned_topic("unsafe", (1, 2))
@@ -234,7 +234,7 @@ async def test_a_replica_that_missed_records_leads_only_where_that_is_allowed(tm
         assert states[-1].leader_recovery_state == znodes.RECOVERING
 
 
-async def test_another_broker_takes_over_when_the_controller_dies(tmp_path: Path) -> None:
+async def test_another_broker_becomes_the_controller_when_the_controller_fails(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1) as cluster:
         first = cluster.brokers[0]
         assert not cluster.brokers[1].controller.is_active
@@ -247,11 +247,11 @@ async def test_another_broker_takes_over_when_the_controller_dies(tmp_path: Path
         assert cluster.brokers[1].metadata.controller_id == 1
 
 
-async def test_a_controller_that_was_replaced_unawares_writes_nothing_and_stands_again(tmp_path: Path) -> None:
+async def test_a_replaced_controller_writes_nothing_and_is_a_candidate_again(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         tool = cluster.store.session(lambda event: None)
-        # As another controller would write it.
+        # As another controller writes it.
         await tool.set(znodes.CONTROLLER_EPOCH, b"9")
         reply = await wait_for(broker.controller.create_topics([topic("t")], LONG_MS, validate_only=False))
         assert reply["t"].error is not None
@@ -262,8 +262,8 @@ async def test_a_controller_that_was_replaced_unawares_writes_nothing_and_stands
         assert await cluster.data(znodes.CONTROLLER_EPOCH) == b"10"
 
 
-async def test_a_controller_that_hears_late_that_its_last_session_expired_stands_again(tmp_path: Path) -> None:
-    """It was elected in the next session already: its candidacy of the last one had gone on in that."""
+async def test_a_controller_that_learns_late_of_its_last_sessions_expiry_is_a_candidate_again(tmp_path: Path) -> None:
+    """It was elected in the next session already, because the candidacy of the last session continued there."""
     async with running(tmp_path, 0) as cluster:
         controller = cluster.brokers[0].controller
         controller.on_store_event(WatchEvent(EventType.EXPIRED, ""))
@@ -275,7 +275,7 @@ async def test_a_controller_that_hears_late_that_its_last_session_expired_stands
         assert created["t"].error is None
 
 
-async def test_an_election_that_is_undone_before_it_is_over_leaves_no_request_behind(
+async def test_an_interrupted_election_of_the_controller_leaves_no_request_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     epochs: list[int] = []
@@ -291,7 +291,7 @@ async def test_an_election_that_is_undone_before_it_is_over_leaves_no_request_be
             pass
 
     class Undone(Broker):
-        """Its first election ends, as an expiry would end it, while it learns which topics there are."""
+        """Its first election ends, as by an expiry, while it reads the topics."""
 
         def __init__(self, cluster: Cluster, broker_id: int, nursery: trio.Nursery) -> None:
             super().__init__(cluster, broker_id, nursery)
@@ -319,7 +319,7 @@ async def test_an_election_that_is_undone_before_it_is_over_leaves_no_request_be
         assert set(epochs[1:]) == {2}
 
 
-async def test_a_topic_is_halted_in_its_deletion_until_its_brokers_are_back(tmp_path: Path) -> None:
+async def test_a_deletion_is_halted_until_the_topics_brokers_are_back(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1) as cluster:
         controller = cluster.brokers[0].controller
         await settle()
@@ -337,7 +337,7 @@ async def test_a_topic_is_halted_in_its_deletion_until_its_brokers_are_back(tmp_
         assert broker.told_of_kind(StopReplicaRequest)[-1].topic_states[0].partition_states[0].delete_partition
 
 
-async def test_who_allows_no_time_is_told_so_and_gets_the_topic(tmp_path: Path) -> None:
+async def test_a_creation_without_a_timeout_times_out_and_is_done(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         controller = cluster.brokers[0].controller
         outcome = await wait_for(controller.create_topics([topic("t")], 0, validate_only=False))
@@ -346,7 +346,7 @@ async def test_who_allows_no_time_is_told_so_and_gets_the_topic(tmp_path: Path) 
         assert cluster.brokers[0].metadata.contains("t")
 
 
-async def test_a_topic_that_nobody_can_lead_is_answered_when_time_is_up(
+async def test_a_topic_that_no_broker_can_lead_times_out(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with running(tmp_path, 0, 1) as cluster:
@@ -354,7 +354,7 @@ async def test_a_topic_that_nobody_can_lead_is_answered_when_time_is_up(
         await settle()
         await cluster.kill_broker(1)
         known = cluster.brokers[0].metadata.brokers
-        # Planned by what this broker knew a moment ago, when the other one was alive.
+        # Planned with old metadata, in which the other broker is alive.
         cluster.brokers[0].metadata.brokers = known | {1: known[0]._replace(broker_id=1)}
         start = trio.current_time()
         request = [assigned_topic("t", (1,)), topic("u")]
@@ -364,7 +364,7 @@ async def test_a_topic_that_nobody_can_lead_is_answered_when_time_is_up(
         assert 5 <= trio.current_time() - start < 6
 
 
-async def test_a_topic_is_created_though_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
+async def test_an_abandoned_creation_is_done(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         controller = cluster.brokers[0].controller
         controller.create_topics([topic("t")], LONG_MS, validate_only=False).abandon()
@@ -372,7 +372,7 @@ async def test_a_topic_is_created_though_nobody_waits_for_it_any_more(tmp_path: 
         assert cluster.brokers[0].metadata.contains("t")
 
 
-async def test_only_validated_topics_are_not_created(tmp_path: Path) -> None:
+async def test_validate_only_creates_no_topic(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         controller = cluster.brokers[0].controller
         request = [topic("t", 2), topic("bad name")]
@@ -393,7 +393,7 @@ async def test_names_that_collide_within_one_request_are_refused(tmp_path: Path)
         assert outcomes["a_b"].error.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-async def test_more_partitions_than_one_request_may_want_are_refused_at_once(tmp_path: Path) -> None:
+async def test_too_many_partitions_in_one_request_are_refused_at_once(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         controller = cluster.brokers[0].controller
         request = [topic("t", 2**31 - 1), topic("u")]
@@ -401,7 +401,7 @@ async def test_more_partitions_than_one_request_may_want_are_refused_at_once(tmp
         assert {outcome.error.code for outcome in outcomes.values()} == {ErrorCode.POLICY_VIOLATION}
 
 
-async def test_a_topic_that_is_asked_for_is_created_by_whichever_broker(tmp_path: Path) -> None:
+async def test_any_broker_creates_topics_automatically(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1) as cluster:
         await settle()
         asked = cluster.brokers[1].controller
@@ -417,7 +417,7 @@ async def test_a_topic_that_is_asked_for_is_created_by_whichever_broker(tmp_path
         assert asked.auto_create(["t"]) == {"t": ErrorCode.LEADER_NOT_AVAILABLE}
 
 
-async def test_a_topic_that_cannot_be_created_on_the_way_is_answered_why(tmp_path: Path) -> None:
+async def test_a_topic_that_cannot_be_created_automatically_gets_an_error(tmp_path: Path) -> None:
     async with running(tmp_path, 0, default_replication_factor="3") as cluster:
         controller = cluster.brokers[0].controller
         assert controller.auto_create(["t", "__transaction_state"]) == {
@@ -426,7 +426,7 @@ async def test_a_topic_that_cannot_be_created_on_the_way_is_answered_why(tmp_pat
         }
 
 
-async def test_the_topic_of_committed_offsets_is_created_as_the_brokers_keys_say(tmp_path: Path) -> None:
+async def test_the_topic_of_committed_offsets_is_created_with_the_brokers_configs(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1, offsets_topic_num_partitions="5", offsets_topic_segment_bytes="1000") as cluster:
         await settle()
         asked = cluster.brokers[1]
@@ -435,7 +435,7 @@ async def test_the_topic_of_committed_offsets_is_created_as_the_brokers_keys_say
             "__transaction_state": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         }
         await settle()
-        # Without ZooKeeper it has no more replicas than there are brokers.
+        # Without ZooKeeper the topic has no more replicas than there are brokers.
         partitions = asked.metadata.partitions("__consumer_offsets")
         assert [sorted(each.replicas) for each in partitions.values()] == [[0, 1]] * 5
         assert json.loads(await cluster.data("/config/topics/__consumer_offsets") or b"")["config"] == {
@@ -445,7 +445,7 @@ async def test_the_topic_of_committed_offsets_is_created_as_the_brokers_keys_say
         }
 
 
-async def test_the_topic_of_committed_offsets_waits_until_there_are_brokers_for_all_of_its_replicas(
+async def test_the_topic_of_committed_offsets_is_created_when_there_are_brokers_for_all_its_replicas(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(tmp_path, 0, 1, zookeeper_connect="some", offsets_topic_num_partitions="5") as cluster:
@@ -455,7 +455,7 @@ async def test_the_topic_of_committed_offsets_waits_until_there_are_brokers_for_
             assert answers == {"__consumer_offsets": ErrorCode.INVALID_REPLICATION_FACTOR}
         await settle()
         assert not cluster.brokers[0].metadata.contains("__consumer_offsets")
-        # Clients ask again and again: each broker says so once.
+        # Clients ask repeatedly; each broker logs it once.
         refused = "Topic '__consumer_offsets' cannot be created: "
         refused += "Replication factor: 3 larger than available brokers: 2."
         assert [each.getMessage() for each in caplog.records].count(refused) == 2
@@ -469,7 +469,7 @@ async def test_the_topic_of_committed_offsets_waits_until_there_are_brokers_for_
         assert [sorted(each.replicas) for each in partitions.values()] == [[0, 1, 2]] * 5
 
 
-async def test_hundreds_of_partitions_are_told_in_one_request_of_a_kind(tmp_path: Path) -> None:
+async def test_hundreds_of_partitions_are_sent_in_one_request_of_each_kind(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         before = len(broker.told)
@@ -478,7 +478,7 @@ async def test_hundreds_of_partitions_are_told_in_one_request_of_a_kind(tmp_path
         assert [type(request) for request in broker.told[before:]] == [LeaderAndIsrRequest, UpdateMetadataRequest]
 
 
-def test_topic_ids_are_random_and_no_option_of_a_command() -> None:
+def test_topic_ids_are_random_and_do_not_look_like_options() -> None:
     ids = {new_topic_id() for _ in range(1000)}
     assert len(ids) == 1000
     assert not any(uuid_text(each).startswith("-") for each in ids)

@@ -1,4 +1,4 @@
-"""A store that fails at any of its operations: the controller answers all the same, and works on."""
+"""A store that fails at any of its operations: the controller replies all the same, and works on."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -24,16 +24,16 @@ from tests.broker.controller.cluster import LONG_MS, Broker, Cluster, assigned_t
 
 T = TypeVar("T")
 TIMEOUT_MS = 3_000
-# No event of these tests needs as many operations.
+# More operations than any event of these tests needs.
 MANY = 60
 
 
 class Fault(Enum):
-    """What goes wrong."""
+    """The kinds of failures."""
 
-    REFUSED = "nothing is read or written"
-    KEPT = "writes are done, but said to have failed"
-    BUG = "an exception that nobody expects"
+    REFUSED = "no read or write is done"
+    KEPT = "writes are done, but reported as failed"
+    BUG = "an unexpected exception"
 
 
 class FailingSession(ChangesByMulti):
@@ -104,15 +104,15 @@ class FailingSession(ChangesByMulti):
 
 
 class FailingBroker(Broker):
-    """A broker whose controller has such a session."""
+    """A broker with a FailingSession."""
 
     def __init__(self, cluster: Cluster, broker_id: int, nursery: trio.Nursery) -> None:
         super().__init__(cluster, broker_id, nursery)
         self.session = self.failing = FailingSession(self.session)  # type: ignore[assignment]
 
 
-# What may be answered: what Kafka says of a topic, and what it says when ZooKeeper fails.
-MEANT = {
+# The error codes that Kafka returns for these requests, and if ZooKeeper fails.
+EXPECTED = {
     ErrorCode.NONE,
     ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.REQUEST_TIMED_OUT,
@@ -129,7 +129,7 @@ async def create(broker: Broker, *topics: Any) -> None:
 
 
 def codes_of(response: Any) -> list[int]:
-    """The error codes of what is answered, one for each thing that was asked for."""
+    """The error codes of a response, one for each topic or partition of the request."""
     if isinstance(response, KafkaError):
         return [response.code]
     if not isinstance(response, dict):
@@ -138,7 +138,7 @@ def codes_of(response: Any) -> list[int]:
     return [ErrorCode.NONE if each is None else each.code if isinstance(each, KafkaError) else each for each in errors]
 
 
-# What each event needs, by a name that is new each time; returns how to ask.
+# Each prepares an event, with a new name each time, and returns the function that sends the request.
 
 
 async def creation(broker: FailingBroker, name: str) -> Ask:
@@ -230,7 +230,7 @@ async def failing(directory: Path) -> AsyncIterator[FailingBroker]:
 
 @pytest.mark.trials(few=1, soak=5)
 @pytest.mark.parametrize("event", EVENTS)
-async def test_whoever_asks_is_answered_wherever_the_store_fails(
+async def test_every_request_gets_a_reply_wherever_the_store_fails(
     tmp_path: Path,
     autojump_clock: trio.testing.MockClock,
     event: Callable[[FailingBroker, str], Awaitable[Ask]],
@@ -250,7 +250,7 @@ async def test_whoever_asks_is_answered_wherever_the_store_fails(
                 broker.failing.arm(fault, operation, lasts=lasts)
                 codes = codes_of(await wait_for(ask(broker)))
                 broker.failing.disarm()
-                assert MEANT.issuperset(codes), name
+                assert EXPECTED.issuperset(codes), name
                 await works_on(broker, fault, name)
                 if not broker.failing.has_failed:
                     break
@@ -263,13 +263,13 @@ async def next_controller(broker: FailingBroker) -> None:
 
 
 async def works_on(broker: FailingBroker, fault: Fault, name: str) -> None:
-    """Look that nothing is left half done: what the store has of topics has leaders, and what is to go is gone."""
-    # Long enough for whatever is tried again.
+    """Check that all topics in the store have leaders, and that no deletion is left."""
+    # Long enough for all retries.
     await trio.sleep(5)
     if fault is Fault.BUG:
-        # What nobody expected is logged, and left to the next controller.
+        # An unexpected exception is logged; the next controller repairs its effect.
         await next_controller(broker)
-    # Whoever won the election, the next fault is to be met by this one.
+    # This broker must be the controller at the next fault.
     for _ in range(MANY):
         if not broker.controller.is_active:
             await next_controller(broker)
@@ -290,7 +290,7 @@ async def works_on(broker: FailingBroker, fault: Fault, name: str) -> None:
         ("/brokers/topics/t/partitions/0/state", LONG_MS, ErrorCode.NONE),
     ],
 )
-async def test_a_new_topic_is_answered_as_far_as_it_was_written(
+async def test_the_outcome_of_a_creation_depends_on_the_write_that_failed(
     tmp_path: Path, autojump_clock: trio.testing.MockClock, path: str, timeout_ms: int, code: ErrorCode
 ) -> None:
     async with failing(tmp_path) as broker:
@@ -302,7 +302,7 @@ async def test_a_new_topic_is_answered_as_far_as_it_was_written(
         assert led == ([] if code is ErrorCode.UNKNOWN_SERVER_ERROR else [0])
 
 
-async def test_a_request_that_waits_behind_a_store_that_stands_still_is_answered_in_time(
+async def test_a_request_behind_a_blocked_store_times_out_in_time(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     held = trio.Event()
@@ -321,7 +321,7 @@ async def test_a_request_that_waits_behind_a_store_that_stands_still_is_answered
             behind = controller.delete_topics(["unknown"], TIMEOUT_MS)
             assert codes_of(await wait_for(first)) == [ErrorCode.REQUEST_TIMED_OUT]
             assert codes_of(await wait_for(behind)) == [ErrorCode.REQUEST_TIMED_OUT]
-            # Nobody waits for it any more, and it is there.
+            # The topic is created after the reply.
             held.set()
             await settle()
             assert cluster.brokers[0].metadata.contains("first")

@@ -1,4 +1,4 @@
-"""Znodes that others write: what can be understood is done, what cannot is passed over, told once, and harms nobody."""
+"""Znodes that strangers write: readable ones are used, others are passed over, logged once, and harm nothing else."""
 
 import json
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ NONSENSE = {
     "numbers that are none": b'{"leader":true,"isr":["1"],"partitions":{"-1":[0]},"broker":"0","version":9}',
     "numbers too large": b'{"partitions":{"0":[99999999999]},"leader":1e99,"broker":99999999999,"version":1}',
     "half a character": b'{"version":1,"host":"\\ud800","port":1,"config":{"x":"\\udfff"}}',
-    "nested for ever": b"[" * 200_000,
+    "nested deeply": b"[" * 200_000,
     "huge": b'{"version":2,"endpoints":["' + b"x" * 900_000 + b'"]}',
 }
 
@@ -49,7 +49,7 @@ class Foreign(NamedTuple):
         await settle()
 
     async def check(self, new: str) -> None:
-        """What is sound is served, and may be asked for."""
+        """Check that the controller serves other topics and creates a new one."""
         await settle()
         assert self.broker.controller.is_active
         assert self.broker.replicas.partition("sound", 0).is_leader
@@ -72,7 +72,7 @@ def lines(caplog: pytest.LogCaptureFixture, path: str) -> list[str]:
 
 
 @pytest.mark.parametrize("data", NONSENSE.values(), ids=NONSENSE.keys())
-async def test_nonsense_harms_nobody_while_a_controller_works_and_when_the_next_one_begins(
+async def test_an_unreadable_znode_harms_nothing_else_before_and_after_an_election(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, data: bytes
 ) -> None:
     read = (
@@ -122,7 +122,7 @@ STRANGE = {
 
 
 @pytest.mark.parametrize("assignment", STRANGE.values(), ids=STRANGE.keys())
-async def test_a_topic_that_cannot_work_harms_nobody_and_can_be_deleted(
+async def test_a_topic_with_a_strange_znode_harms_no_other_and_can_be_deleted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, assignment: dict[str, object]
 ) -> None:
     async with foreign(tmp_path) as it:
@@ -162,7 +162,7 @@ async def test_a_partition_in_a_strange_state_harms_no_other(
 
 
 @pytest.mark.parametrize("data", NONSENSE.values(), ids=NONSENSE.keys())
-async def test_nonsense_that_a_broker_finds_does_not_keep_it_from_starting(
+async def test_a_broker_starts_in_spite_of_unreadable_znodes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, data: bytes
 ) -> None:
     async with foreign(tmp_path, "t") as it:
@@ -179,7 +179,7 @@ async def test_nonsense_that_a_broker_finds_does_not_keep_it_from_starting(
 
 
 @pytest.mark.parametrize("data", [b"nonsense", b"[]", b'{"config":{"retention.ms":5}}'])
-async def test_configs_that_cannot_be_read_are_taken_for_none_and_may_be_changed(
+async def test_unreadable_configs_count_as_none_and_may_be_changed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, data: bytes
 ) -> None:
     async with foreign(tmp_path, "t") as it:
@@ -197,11 +197,11 @@ async def test_configs_that_cannot_be_read_are_taken_for_none_and_may_be_changed
         assert log.config.values["retention.ms"] == 6
 
 
-async def test_a_topic_that_could_not_be_read_is_taken_in_when_it_is_mended(tmp_path: Path) -> None:
+async def test_an_unreadable_topic_is_brought_online_when_its_znode_is_repaired(tmp_path: Path) -> None:
     async with foreign(tmp_path, "t") as it:
         data, _ = await it.stranger.get("/brokers/topics/t")
         await it.put("/brokers/topics/t", b"nonsense")
-        # It is served as before.
+        # The topic is served as before.
         assert it.broker.replicas.partition("t", 0).is_leader
         await it.cluster.kill_broker(0)
         broker = await it.cluster.start_broker(0)
@@ -212,7 +212,7 @@ async def test_a_topic_that_could_not_be_read_is_taken_in_when_it_is_mended(tmp_
         await it._replace(broker=broker).check("new")
 
 
-async def test_a_topic_that_cannot_be_read_can_be_deleted(tmp_path: Path) -> None:
+async def test_an_unreadable_topic_can_be_deleted(tmp_path: Path) -> None:
     async with foreign(tmp_path) as it:
         await it.put("/brokers/topics/bad", b"nonsense")
         await it.put("/admin/delete_topics/bad", b"")
@@ -222,14 +222,14 @@ async def test_a_topic_that_cannot_be_read_can_be_deleted(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("data", [b"nonsense", b'{"version":1,"brokerid":7}'])
-async def test_a_controller_whose_znode_a_stranger_overwrites_is_elected_anew(tmp_path: Path, data: bytes) -> None:
+async def test_a_controller_whose_znode_a_stranger_overwrites_is_elected_again(tmp_path: Path, data: bytes) -> None:
     async with foreign(tmp_path) as it:
         await it.put("/controller", data)
         await it.check("new")
         assert await it.cluster.data("/controller_epoch") == b"2"
 
 
-async def test_nobody_is_elected_while_a_stranger_is_the_controller(tmp_path: Path) -> None:
+async def test_no_broker_is_elected_while_a_stranger_owns_the_controllers_znode(tmp_path: Path) -> None:
     async with foreign(tmp_path) as it:
         await it.stranger.multi([Delete("/controller"), Create("/controller", b"nonsense")])
         await settle()
@@ -239,7 +239,7 @@ async def test_nobody_is_elected_while_a_stranger_is_the_controller(tmp_path: Pa
         await it.check("new")
 
 
-async def test_nobody_is_elected_until_the_last_epoch_is_known_again(
+async def test_no_broker_is_elected_while_the_last_epoch_is_unreadable(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with foreign(tmp_path) as it:
@@ -253,11 +253,11 @@ async def test_nobody_is_elected_until_the_last_epoch_is_known_again(
         await it._replace(broker=broker).check("new")
 
 
-async def test_a_broker_whose_registration_is_overwritten_stays_until_it_goes(tmp_path: Path) -> None:
+async def test_a_broker_whose_registration_is_overwritten_stays_until_its_session_ends(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1) as cluster:
         stranger = cluster.store.session(lambda event: None)
         await stranger.set("/brokers/ids/1", b"nonsense")
-        # Looked at again for another reason.
+        # The controller reads all registrations again.
         await stranger.create("/brokers/ids/9", b"nonsense")
         await settle()
         assert cluster.brokers[0].metadata.brokers.keys() == {0, 1}
@@ -265,7 +265,7 @@ async def test_a_broker_whose_registration_is_overwritten_stays_until_it_goes(tm
         assert cluster.brokers[0].metadata.brokers.keys() == {0}
 
 
-async def test_a_trunk_that_a_stranger_deletes_and_makes_anew_is_watched_again(tmp_path: Path) -> None:
+async def test_a_parent_znode_that_a_stranger_deletes_and_creates_is_watched_again(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         stranger = cluster.store.session(lambda event: None)
         for path in ("/brokers/topics", "/isr_change_notification", "/log_dir_event_notification"):
@@ -288,7 +288,7 @@ async def test_preferred_leaders_are_elected_when_a_znode_asks_for_it(
         broker = await cluster.start_broker(1)
         stranger = cluster.store.session(lambda event: None)
         for name in "tu":
-            # It has caught up.
+            # The replica has caught up.
             state = PartitionState.decode(await data_of(stranger, state_path(name)))
             await stranger.set(state_path(name), state._replace(isr=(0, 1)).encode())
         asked = [{"topic": name, "partition": 0} for name in ("t", "nobody")]
@@ -298,23 +298,23 @@ async def test_preferred_leaders_are_elected_when_a_znode_asks_for_it(
         assert broker.replicas.partition("t", 0).is_leader
         assert not broker.replicas.partition("u", 0).is_leader
         assert "nobody" in "".join(each for each in caplog.messages if "a znode asks for it" in each)
-        # It is watched again, and found by whoever begins.
+        # The znode is watched again, and a new controller finds it.
         await cluster.kill_broker(0)
         await stranger.create(ELECTION, b'{"version":1,"partitions":[{"topic":"u","partition":0}]}')
         await settle()
         assert await cluster.data(ELECTION) is None
 
 
-async def test_in_sync_replicas_that_a_leader_writes_by_itself_are_told_to_all(tmp_path: Path) -> None:
+async def test_in_sync_replicas_that_a_leader_writes_by_itself_are_sent_to_all_brokers(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1) as cluster:
         controller = cluster.brokers[0].controller
         await wait_for(controller.create_topics([assigned_topic("t", (1, 0))], LONG_MS, validate_only=False))
         stranger = cluster.store.session(lambda event: None)
         state = PartitionState.decode(await data_of(stranger, STATE))
         await stranger.set(STATE, state._replace(isr=(1,)).encode())
-        said = {"version": 1, "partitions": [{"topic": "t", "partition": 0}, {"topic": "nobody", "partition": 5}]}
+        event = {"version": 1, "partitions": [{"topic": "t", "partition": 0}, {"topic": "nobody", "partition": 5}]}
         for _ in range(2):
-            await stranger.create("/isr_change_notification/isr_change_", json.dumps(said).encode(), sequential=True)
+            await stranger.create("/isr_change_notification/isr_change_", json.dumps(event).encode(), sequential=True)
             await settle()
         assert await stranger.children("/isr_change_notification") == []
         for broker in cluster.brokers.values():
@@ -323,7 +323,7 @@ async def test_in_sync_replicas_that_a_leader_writes_by_itself_are_told_to_all(t
             assert (found.isr, found.partition_epoch) == ((1,), 1)
 
 
-async def test_a_reassignment_ends_when_a_leader_writes_by_itself_that_all_are_in_sync(tmp_path: Path) -> None:
+async def test_a_reassignment_ends_when_a_leader_writes_the_complete_isr_by_itself(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1) as cluster:
         controller = cluster.brokers[0].controller
         await wait_for(controller.create_topics([assigned_topic("t", (0,))], LONG_MS, validate_only=False))
@@ -333,14 +333,14 @@ async def test_a_reassignment_ends_when_a_leader_writes_by_itself_that_all_are_i
         await settle()
         state = PartitionState.decode(await data_of(stranger, STATE))
         await stranger.set(STATE, state._replace(isr=(0, 1)).encode())
-        said = b'{"version":1,"partitions":[{"topic":"t","partition":0}]}'
-        await stranger.create("/isr_change_notification/isr_change_", said, sequential=True)
+        notification = b'{"version":1,"partitions":[{"topic":"t","partition":0}]}'
+        await stranger.create("/isr_change_notification/isr_change_", notification, sequential=True)
         await settle()
         assert await cluster.data(znodes.REASSIGN_PARTITIONS) is None
         assert TopicAssignment.decode(await data_of(stranger, "/brokers/topics/t")).partitions[0].adding == ()
 
 
-async def test_a_broker_whose_directory_failed_is_asked_what_it_serves_and_others_lead_the_rest(
+async def test_after_a_notification_of_a_failed_directory_other_brokers_lead_its_partitions(
     tmp_path: Path,
 ) -> None:
     async with running(tmp_path, 0, 1) as cluster:
@@ -363,7 +363,7 @@ async def test_a_broker_whose_directory_failed_is_asked_what_it_serves_and_other
         assert (found.leader, found.isr, found.offline_replicas) == (0, (0,), (1,))
 
 
-async def test_a_partition_that_goes_offline_is_led_by_others(tmp_path: Path) -> None:
+async def test_an_offline_partition_is_led_by_another_broker(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1) as cluster:
         controller, failing = cluster.brokers[0].controller, cluster.brokers[1]
         wanted = [assigned_topic("t", (1, 0), (1, 0)), assigned_topic("alone", (1,))]
@@ -376,7 +376,7 @@ async def test_a_partition_that_goes_offline_is_led_by_others(tmp_path: Path) ->
         told = cluster.brokers[0].metadata.partitions("t")
         assert [told[0].offline_replicas, told[1].offline_replicas] == [(1,), ()]
         assert await cluster.store.session(lambda event: None).children("/log_dir_event_notification") == []
-        # Who comes back serves all, until it is known otherwise.
+        # A restarted broker serves all its partitions, until a request fails.
         await cluster.kill_broker(1)
         await cluster.start_broker(1)
         await settle()
@@ -387,7 +387,7 @@ class OfTwoDirectories(Broker):
     more = ("more",)
 
 
-async def test_what_was_led_in_a_directory_that_fails_is_led_by_others_and_the_rest_stays(tmp_path: Path) -> None:
+async def test_only_the_partitions_of_a_failed_directory_get_other_leaders(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1, kind=OfTwoDirectories) as cluster:
         controller, failing = cluster.brokers[0].controller, cluster.brokers[1]
         wanted = [assigned_topic("t", (1, 0), (1, 0)), assigned_topic("alone", (1,), (1,))]
@@ -401,15 +401,15 @@ async def test_what_was_led_in_a_directory_that_fails_is_led_by_others_and_the_r
         for name, leader in leaders(cluster).items():
             expected = 1 if name not in there else 0 if name.startswith("t-") else -1
             assert leader == expected, name
-        # What is new goes where it can.
+        # A new partition goes into the other directory.
         await wait_for(controller.create_topics([assigned_topic("new", (1,))], LONG_MS, validate_only=False))
         await settle()
         assert failing.replicas.partition("new", 0).log.directory.parent == well
-        # It is asked again what it serves, in its next life too.
+        # The broker leads the new partition.
         assert leaders(cluster)["new-0"] == 1
 
 
-async def test_a_broker_that_begins_without_a_directory_serves_what_is_in_the_others(tmp_path: Path) -> None:
+async def test_a_broker_that_starts_without_a_directory_serves_its_other_directories(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1, kind=OfTwoDirectories) as cluster:
         controller = cluster.brokers[0].controller
         wanted = [assigned_topic("t", (1, 0), (1, 0)), assigned_topic("alone", (1,), (1,))]
@@ -429,7 +429,7 @@ async def test_a_broker_that_begins_without_a_directory_serves_what_is_in_the_ot
         assert {f"t-{index}" for index, it in offline.items() if it.offline_replicas} == {"t-0", "t-1"} & there
 
 
-async def test_a_partition_that_goes_offline_is_told_of_when_the_store_can_be_written(
+async def test_an_offline_partition_is_notified_once_the_store_can_be_written(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with running(tmp_path, 0, 1) as cluster:
@@ -442,12 +442,12 @@ async def test_a_partition_that_goes_offline_is_told_of_when_the_store_can_be_wr
         await settle()
         assert failing.metadata.partitions("t")[0].leader == 1
         await stranger.create("/log_dir_event_notification")
-        # It tries again after a second.
+        # The broker tries again after a second.
         await trio.sleep(2)
         assert failing.metadata.partitions("t")[0].leader == 0
 
 
-async def test_notifications_from_before_a_controller_began_are_cleared_away(tmp_path: Path) -> None:
+async def test_notifications_from_before_an_election_are_deleted(tmp_path: Path) -> None:
     async with running(tmp_path) as cluster:
         stranger = cluster.store.session(lambda event: None)
         paths = ("/isr_change_notification/isr_change_", "/log_dir_event_notification/log_dir_event_")

@@ -15,18 +15,18 @@ def test_the_first_live_replica_leads_a_new_partition_and_all_live_ones_are_in_s
     assert election.first_leader(context, P) == PartitionState(2, 0, (2, 3), context.epoch, RECOVERED, 0)
 
 
-def test_nobody_leads_a_new_partition_without_a_live_replica() -> None:
+def test_a_new_partition_without_a_live_replica_has_no_leader() -> None:
     assert election.first_leader(context_of((4,), (1, 2)), P) is None
 
 
-def test_after_a_failure_the_first_replica_leads_that_is_live_and_in_sync() -> None:
+def test_after_a_failure_the_first_live_in_sync_replica_leads() -> None:
     context = context_of((2, 3, 4), (1, 2, 3, 4))
     state = lead(context, P, 1, 1, 3, 4)
     elected = election.after_failure(context, P, state, allow_unclean=False)
     assert elected == PartitionState(3, 6, (3, 4), 7, RECOVERED, state.version)
 
 
-def test_a_replica_that_is_not_in_sync_leads_only_if_that_is_allowed() -> None:
+def test_a_replica_out_of_sync_leads_only_if_that_is_allowed() -> None:
     context = context_of((2,), (1, 2))
     state = lead(context, P, 1, 1)
     assert election.after_failure(context, P, state, allow_unclean=False) is None
@@ -34,7 +34,7 @@ def test_a_replica_that_is_not_in_sync_leads_only_if_that_is_allowed() -> None:
     assert elected == PartitionState(2, 6, (2,), 7, RECOVERING, state.version)
 
 
-def test_who_is_in_sync_is_preferred_even_if_losing_records_is_allowed() -> None:
+def test_an_in_sync_replica_is_elected_even_if_unclean_elections_are_allowed() -> None:
     context = context_of((1, 2), (1, 2))
     elected = election.after_failure(context, P, lead(context, P, 0, 0, 2), allow_unclean=True)
     assert elected is not None
@@ -57,7 +57,7 @@ def test_a_replica_on_a_broken_disk_does_not_lead() -> None:
     assert (elected.leader, elected.isr) == (2, (2,))
 
 
-def test_reassignment_moves_the_lead_to_a_replica_that_stays() -> None:
+def test_a_reassignment_elects_a_replica_that_stays() -> None:
     context = context_of((1, 2, 3), (1, 2, 3))
     context.assignments["t"][0] = ReplicaAssignment((1, 2, 3), adding=(3,), removing=(1,))
     elected = election.for_reassignment(context, P, lead(context, P, 1, 1, 3))
@@ -74,7 +74,7 @@ def test_the_preferred_leader_leads_if_it_is_live_and_in_sync(
     assert (None if elected is None else elected.leader) == leader
 
 
-def test_before_a_shutdown_another_one_leads_and_the_isr_shrinks() -> None:
+def test_before_a_shutdown_another_replica_leads_and_the_isr_shrinks() -> None:
     context = context_of((1, 2, 3), (1, 2, 3))
     context.shutting_down.add(1)
     elected = election.before_shutdown(context, P, lead(context, P, 1, 1, 2, 3))
@@ -96,7 +96,7 @@ def test_the_last_replica_in_sync_stays_so_when_it_stops() -> None:
 
 
 @given(BROKERS, REPLICAS, st.data(), st.booleans())
-def test_whoever_is_elected_is_live_assigned_and_in_its_isr(
+def test_an_elected_leader_is_live_assigned_and_in_its_isr(
     live: set[int], replicas: tuple[int, ...], data: st.DataObject, allow_unclean: bool
 ) -> None:
     context = context_of(tuple(live), replicas)
@@ -113,11 +113,11 @@ def test_whoever_is_elected_is_live_assigned_and_in_its_isr(
         assert set(elected.isr) <= live
         assert elected.leader_epoch == state.leader_epoch + 1
         assert elected.controller_epoch == context.epoch
-        # Only an unclean election takes in somebody who was not in sync.
+        # Only an unclean election puts a replica out of sync into the ISR.
         assert set(elected.isr) <= set(isr) or elected.recovery_state == RECOVERING
 
 
-def test_partitions_go_back_where_too_many_are_led_elsewhere() -> None:
+def test_partitions_return_to_preferred_leaders_if_other_brokers_lead_too_many() -> None:
     context = context_of((1, 2), *[(1, 2)] * 10)
     partitions = context.partitions_of("t")
     for partition in partitions:
@@ -135,7 +135,7 @@ def test_partitions_go_back_where_too_many_are_led_elsewhere() -> None:
     assert election.out_of_balance(context, 10) == []
 
 
-def test_who_is_gone_or_going_gets_nothing_back() -> None:
+def test_a_broker_that_shuts_down_gets_no_leadership_back() -> None:
     context = context_of((1, 2), (1, 2), (1, 2))
     for partition in context.partitions_of("t"):
         lead(context, partition, 2, 1, 2)

@@ -1,4 +1,4 @@
-"""Reassignments in a cluster without a network: what is written, what is told, and what becomes of directories."""
+"""Reassignments in a cluster without a network: znodes, requests, and directories."""
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -48,7 +48,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 async def send(
     cluster: Cluster, *asked: tuple[str, int, Sequence[int] | None], controller: int = 0
 ) -> AlterPartitionReassignmentsResponse:
-    """Through the handler, and as on the wire."""
+    """Send a request through the handler, as on the wire."""
     topics = [
         ReassignableTopic(name=name, partitions=[ReassignablePartition(partition_index=index, replicas=replicas)])
         for name, index, replicas in asked
@@ -97,7 +97,7 @@ async def version_of_state(cluster: Cluster) -> int:
 
 
 async def in_sync(cluster: Cluster, *isr: int, controller: int = 0) -> None:
-    """The leader has the ISR changed."""
+    """Change the ISR, as the leader does."""
     on_controller = cluster.brokers[controller]
     known = on_controller.metadata.partition(*P)
     assert known is not None
@@ -120,7 +120,7 @@ async def in_sync(cluster: Cluster, *isr: int, controller: int = 0) -> None:
 
 
 def directories(cluster: Cluster, partition: TopicPartition = P) -> list[int]:
-    """Which brokers have a directory of a partition."""
+    """The brokers that have a directory of a partition."""
     name = f"{partition.topic}-{partition.partition}"
     return [each for each in sorted(cluster.brokers) if (cluster.directory / f"broker-{each}" / name).exists()]
 
@@ -129,7 +129,7 @@ def moving(cluster: Cluster, controller: int = 0) -> dict[TopicPartition, Replic
     return cluster.brokers[controller].controller.reassignments()
 
 
-async def test_new_replicas_start_and_the_leader_is_told(cluster: Cluster) -> None:
+async def test_new_replicas_start_and_the_leader_gets_the_new_assignment(cluster: Cluster) -> None:
     before = await state_of(cluster)
     await reassign(cluster, 1, 2)
     expected = ReplicaAssignment((1, 2, 0), (2,), (0,))
@@ -144,7 +144,7 @@ async def test_new_replicas_start_and_the_leader_is_told(cluster: Cluster) -> No
         assert told.is_new is (broker_id == 2)
 
 
-async def test_when_all_are_in_sync_the_old_one_is_gone(cluster: Cluster) -> None:
+async def test_the_removed_replica_is_deleted_when_all_target_replicas_are_in_sync(cluster: Cluster) -> None:
     await reassign(cluster, 1, 2)
     await in_sync(cluster, 1, 0, 2)
     assert await assignment(cluster) == ReplicaAssignment((1, 2))
@@ -156,11 +156,11 @@ async def test_when_all_are_in_sync_the_old_one_is_gone(cluster: Cluster) -> Non
         known = broker.metadata.partition(*P)
         assert known is not None
         assert (known.leader, set(known.isr), tuple(known.replicas)) == (1, {1, 2}, (1, 2))
-    # The other partition's replicas stood by.
+    # The other partition has not changed.
     assert await assignment(cluster, TopicPartition("t", 1)) == ReplicaAssignment((0, 1))
 
 
-async def test_in_sync_replicas_of_which_one_is_missing_finish_nothing(cluster: Cluster) -> None:
+async def test_a_reassignment_is_not_complete_without_one_target_replica_in_sync(cluster: Cluster) -> None:
     await reassign(cluster, 2, 1)
     await in_sync(cluster, 1)
     assert moving(cluster) != {}
@@ -168,7 +168,7 @@ async def test_in_sync_replicas_of_which_one_is_missing_finish_nothing(cluster: 
     assert await assignment(cluster) == ReplicaAssignment((2, 1))
 
 
-async def test_a_leader_that_goes_is_replaced_first(cluster: Cluster) -> None:
+async def test_a_leader_that_is_removed_is_replaced_first(cluster: Cluster) -> None:
     await reassign(cluster, 2)
     assert (await state_of(cluster)).leader == 1
     await in_sync(cluster, 1, 0, 2)
@@ -177,7 +177,7 @@ async def test_a_leader_that_goes_is_replaced_first(cluster: Cluster) -> None:
     assert directories(cluster) == [2]
 
 
-async def test_all_are_told_when_there_is_one_more(cluster: Cluster) -> None:
+async def test_all_brokers_get_the_final_assignment_with_an_added_replica(cluster: Cluster) -> None:
     await reassign(cluster, 1, 0, 2)
     await in_sync(cluster, 1, 0, 2)
     assert await assignment(cluster) == ReplicaAssignment((1, 0, 2))
@@ -187,7 +187,7 @@ async def test_all_are_told_when_there_is_one_more(cluster: Cluster) -> None:
         assert told.leader_epoch == (await state_of(cluster)).leader_epoch
 
 
-async def test_fewer_replicas_are_there_at_once(cluster: Cluster) -> None:
+async def test_a_reassignment_to_fewer_replicas_is_complete_at_once(cluster: Cluster) -> None:
     await reassign(cluster, 0, 1)
     await in_sync(cluster, 1, 0)
     await reassign(cluster, 0)
@@ -197,7 +197,7 @@ async def test_fewer_replicas_are_there_at_once(cluster: Cluster) -> None:
     assert directories(cluster) == [0]
 
 
-async def test_a_cancelled_reassignment_leaves_what_was_there(cluster: Cluster) -> None:
+async def test_a_cancelled_reassignment_restores_the_old_replicas(cluster: Cluster) -> None:
     await reassign(cluster, 2, 0)
     assert directories(cluster) == [0, 1, 2]
     assert codes(await send(cluster, ("t", 0, None))) == {("t", 0): ErrorCode.NONE}
@@ -209,7 +209,7 @@ async def test_a_cancelled_reassignment_leaves_what_was_there(cluster: Cluster) 
     assert codes(await send(cluster, ("t", 0, None))) == {("t", 0): ErrorCode.NO_REASSIGNMENT_IN_PROGRESS}
 
 
-async def test_one_that_had_joined_leaves_the_in_sync_replicas_when_cancelled(cluster: Cluster) -> None:
+async def test_a_replica_that_joined_the_isr_leaves_it_when_the_reassignment_is_cancelled(cluster: Cluster) -> None:
     await cluster.start_broker(3)
     await settle()
     await reassign(cluster, 2, 3)
@@ -220,7 +220,7 @@ async def test_one_that_had_joined_leaves_the_in_sync_replicas_when_cancelled(cl
     assert directories(cluster) == [0, 1]
 
 
-async def test_another_reassignment_takes_the_place_of_the_first(cluster: Cluster) -> None:
+async def test_a_second_reassignment_replaces_the_first(cluster: Cluster) -> None:
     await cluster.start_broker(3)
     await settle()
     await reassign(cluster, 1, 2)
@@ -232,7 +232,7 @@ async def test_another_reassignment_takes_the_place_of_the_first(cluster: Cluste
     assert directories(cluster) == [1, 3]
 
 
-async def test_a_replica_may_come_back_to_where_it_was(cluster: Cluster) -> None:
+async def test_a_replica_may_return_to_its_old_broker(cluster: Cluster) -> None:
     await reassign(cluster, 1, 2)
     await in_sync(cluster, 1, 0, 2)
     await reassign(cluster, 1, 0)
@@ -241,7 +241,7 @@ async def test_a_replica_may_come_back_to_where_it_was(cluster: Cluster) -> None
     assert directories(cluster) == [0, 1]
 
 
-async def test_a_new_controller_goes_on(cluster: Cluster) -> None:
+async def test_a_new_controller_continues_a_reassignment(cluster: Cluster) -> None:
     await reassign(cluster, 1, 2)
     await cluster.kill_broker(0)
     (after,) = [each for each in cluster.brokers if cluster.brokers[each].controller.is_active]
@@ -251,8 +251,8 @@ async def test_a_new_controller_goes_on(cluster: Cluster) -> None:
     assert directories(cluster) == [1, 2]
 
 
-async def test_a_controller_that_ended_before_the_last_word_is_finished_for(tmp_path: Path) -> None:
-    """The znodes as they are when all are in sync and nobody took notice."""
+async def test_a_new_controller_finishes_a_reassignment_whose_replicas_are_in_sync(tmp_path: Path) -> None:
+    """All replicas are in sync in the znode when the controller fails."""
     async with running(tmp_path, 0, 1, 2) as cluster:
         new = assigned_topic("t", (1, 0))
         await wait_for(cluster.brokers[0].controller.create_topics([new], LONG_MS, validate_only=False))
@@ -263,11 +263,11 @@ async def test_a_controller_that_ended_before_the_last_word_is_finished_for(tmp_
         await session.close()
         await cluster.kill_broker(0)
         assert await assignment(cluster) == ReplicaAssignment((1, 2))
-        # What broker 0 has is not missed; it is not told any more.
+        # Broker 0 is offline; its directory does not count.
         assert directories(cluster) == [1, 2]
 
 
-async def test_a_broker_that_comes_back_is_told_again_that_it_joins(cluster: Cluster) -> None:
+async def test_a_restarted_broker_gets_its_new_replica_again(cluster: Cluster) -> None:
     await reassign(cluster, 1, 2)
     await cluster.kill_broker(2)
     assert moving(cluster) != {}
@@ -282,12 +282,12 @@ async def test_a_broker_that_comes_back_is_told_again_that_it_joins(cluster: Clu
     assert await assignment(cluster) == ReplicaAssignment((1, 2))
 
 
-async def test_nobody_to_lead_is_waited_for(cluster: Cluster) -> None:
+async def test_a_reassignment_waits_for_a_target_replica_that_can_lead(cluster: Cluster) -> None:
     await reassign(cluster, 2)
     await in_sync(cluster, 1)
     await cluster.kill_broker(1)
     assert (await state_of(cluster)).leader == -1
-    # Broker 1, which has all records, is the only one in sync; giving up the others would help nobody.
+    # Broker 1 is the only one in sync, so it stays until the target replica has all records.
     assert codes(await send(cluster, ("t", 0, (0,)))) == {("t", 0): ErrorCode.NONE}
     assert (await assignment(cluster)).removing == (1,)
     await cluster.start_broker(1)
@@ -297,7 +297,7 @@ async def test_nobody_to_lead_is_waited_for(cluster: Cluster) -> None:
     assert await assignment(cluster) == ReplicaAssignment((0,))
 
 
-async def test_a_deletion_waits_until_replicas_have_changed(cluster: Cluster) -> None:
+async def test_a_deletion_waits_for_a_reassignment(cluster: Cluster) -> None:
     await reassign(cluster, 1, 2)
     reply = cluster.brokers[0].controller.delete_topics(["t"], LONG_MS)
     await settle()
@@ -337,7 +337,7 @@ async def test_a_deletion_waits_until_replicas_have_changed(cluster: Cluster) ->
     assert directories(cluster) == []
 
 
-async def write_wishes(cluster: Cluster, data: bytes) -> None:
+async def write_wanted(cluster: Cluster, data: bytes) -> None:
     session = cluster.store.session(lambda event: None)
     if await session.exists(REASSIGN_PARTITIONS) is None:
         await session.create(REASSIGN_PARTITIONS, data)
@@ -347,7 +347,7 @@ async def write_wishes(cluster: Cluster, data: bytes) -> None:
     await settle()
 
 
-async def wishes(cluster: Cluster) -> dict[TopicPartition, tuple[int, ...]] | None:
+async def wanted(cluster: Cluster) -> dict[TopicPartition, tuple[int, ...]] | None:
     data = await cluster.data(REASSIGN_PARTITIONS)
     return None if data is None else decode_reassignments(data)
 
@@ -355,55 +355,55 @@ async def wishes(cluster: Cluster) -> dict[TopicPartition, tuple[int, ...]] | No
 OTHER = TopicPartition("t", 1)
 
 
-async def test_what_old_tools_write_is_done_and_struck_out(cluster: Cluster) -> None:
+async def test_reassignments_of_old_tools_are_done_and_removed_from_the_znode(cluster: Cluster) -> None:
     for _ in range(2):
-        await write_wishes(
+        await write_wanted(
             cluster,
             b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]},'
             b'{"topic":"t","partition":1,"replicas":[1,0]},{"topic":"no","partition":0,"replicas":[1]},'
             b'{"topic":"t","partition":0,"replicas":[1,2]}]}',
         )
-        assert await wishes(cluster) == {P: (1, 2)}
+        assert await wanted(cluster) == {P: (1, 2)}
         assert moving(cluster) == {P: ReplicaAssignment((1, 2, 0), (2,), (0,))}
         assert await assignment(cluster, OTHER) == ReplicaAssignment((1, 0))
         await in_sync(cluster, 1, 0, 2)
         assert await assignment(cluster) == ReplicaAssignment((1, 2))
-        assert await wishes(cluster) is None
-        # Once more, now that the znode has been there and is not.
-        await write_wishes(cluster, encode_reassignments({P: (1, 0)}))
+        assert await wanted(cluster) is None
+        # Again, now that the znode was deleted.
+        await write_wanted(cluster, encode_reassignments({P: (1, 0)}))
         await in_sync(cluster, 1, 2, 0)
         assert await assignment(cluster) == ReplicaAssignment((1, 0))
 
 
-async def test_more_may_be_written_while_the_first_is_under_way(cluster: Cluster) -> None:
-    await write_wishes(cluster, encode_reassignments({P: (1, 2)}))
+async def test_old_tools_may_write_more_while_a_reassignment_is_under_way(cluster: Cluster) -> None:
+    await write_wanted(cluster, encode_reassignments({P: (1, 2)}))
     epoch = (await state_of(cluster)).leader_epoch
-    await write_wishes(cluster, encode_reassignments({P: (1, 2), OTHER: (0, 9)}))
-    # What is under way is not disturbed; a broker that is not there is waited for.
+    await write_wanted(cluster, encode_reassignments({P: (1, 2), OTHER: (0, 9)}))
+    # The first reassignment is not disturbed; the second waits for its offline broker.
     assert (await state_of(cluster)).leader_epoch == epoch
     assert moving(cluster)[OTHER] == ReplicaAssignment((0, 9, 1), (9,), (1,))
-    await write_wishes(cluster, encode_reassignments({OTHER: (0, 2)}))
+    await write_wanted(cluster, encode_reassignments({OTHER: (0, 2)}))
     assert moving(cluster)[OTHER] == ReplicaAssignment((0, 2, 1), (2,), (1,))
 
 
-async def test_who_asks_by_the_protocol_comes_before_old_tools(cluster: Cluster) -> None:
-    await write_wishes(cluster, encode_reassignments({P: (1, 2), OTHER: (0, 2)}))
+async def test_a_request_replaces_the_reassignment_of_an_old_tool(cluster: Cluster) -> None:
+    await write_wanted(cluster, encode_reassignments({P: (1, 2), OTHER: (0, 2)}))
     await send(cluster, ("t", 0, None))
-    assert await wishes(cluster) == {OTHER: (0, 2)}
+    assert await wanted(cluster) == {OTHER: (0, 2)}
     assert moving(cluster).keys() == {OTHER}
     assert directories(cluster) == [0, 1]
 
 
-async def test_a_new_controller_finds_what_old_tools_have_written(cluster: Cluster) -> None:
-    await write_wishes(cluster, encode_reassignments({P: (1, 2)}))
+async def test_a_new_controller_continues_the_reassignments_of_old_tools(cluster: Cluster) -> None:
+    await write_wanted(cluster, encode_reassignments({P: (1, 2)}))
     before = (await state_of(cluster)).leader_epoch
     await cluster.kill_broker(0)
     (after,) = [each for each in cluster.brokers if cluster.brokers[each].controller.is_active]
     assert moving(cluster, after).keys() == {P}
-    # Broker 0 left the in-sync replicas, and the reassignment was taken up once.
+    # One epoch because broker 0 left the ISR, one because the reassignment was continued.
     assert (await state_of(cluster)).leader_epoch <= before + 2
     await in_sync(cluster, 1, 2, controller=after)
-    assert await wishes(cluster) is None
+    assert await wanted(cluster) is None
 
 
 @pytest.mark.parametrize(
@@ -419,19 +419,19 @@ async def test_a_new_controller_finds_what_old_tools_have_written(cluster: Clust
         b'{"partitions":[{"partition":0,"replicas":[1]}]}',
     ],
 )
-async def test_what_is_no_wish_changes_nothing(cluster: Cluster, data: bytes) -> None:
-    await write_wishes(cluster, data)
+async def test_an_unreadable_reassignment_of_an_old_tool_changes_nothing(cluster: Cluster, data: bytes) -> None:
+    await write_wanted(cluster, data)
     assert moving(cluster) == {}
     assert await cluster.data(REASSIGN_PARTITIONS) == data
-    # It stands in nobody's way.
+    # Other reassignments are not disturbed.
     await reassign(cluster, 1, 2)
     await in_sync(cluster, 1, 0, 2)
     assert await assignment(cluster) == ReplicaAssignment((1, 2))
-    await write_wishes(cluster, encode_reassignments({P: (1, 0)}))
+    await write_wanted(cluster, encode_reassignments({P: (1, 0)}))
     assert moving(cluster).keys() == {P}
 
 
-async def test_a_topic_gets_no_partitions_while_replicas_change(cluster: Cluster) -> None:
+async def test_a_topic_gets_no_partitions_during_a_reassignment(cluster: Cluster) -> None:
     await reassign(cluster, 1, 2)
     controller = cluster.brokers[0].controller
     more = CreatePartitionsTopic(name="t", count=3, assignments=None)
@@ -439,8 +439,8 @@ async def test_a_topic_gets_no_partitions_while_replicas_change(cluster: Cluster
     assert outcome.error.code is ErrorCode.REASSIGNMENT_IN_PROGRESS
 
 
-async def test_what_a_tool_wrote_meanwhile_is_not_lost(cluster: Cluster) -> None:
-    """Two partitions of one topic at once, after a tool has added a third one."""
+async def test_a_partition_that_a_tool_adds_meanwhile_is_kept(cluster: Cluster) -> None:
+    """Reassign two partitions of one topic at once, after a tool added a third one."""
     session = cluster.store.session(lambda event: None)
     data, _ = await session.get(topic_path("t"))
     found = TopicAssignment.decode(data)
@@ -453,7 +453,7 @@ async def test_what_a_tool_wrote_meanwhile_is_not_lost(cluster: Cluster) -> None
     assert (await state_of(cluster, TopicPartition("t", 2))).leader == 2
 
 
-async def test_each_partition_is_refused_for_itself(cluster: Cluster) -> None:
+async def test_each_partition_has_its_own_error(cluster: Cluster) -> None:
     told = [each.told[:] for each in cluster.brokers.values()]
     response = await send(cluster, ("t", 0, (1, 9)), ("no", 0, (1,)), ("t", 1, None))
     assert codes(response) == {
@@ -473,7 +473,7 @@ async def test_only_the_controller_reassigns(cluster: Cluster) -> None:
     assert await assignment(cluster) == ReplicaAssignment((1, 0))
 
 
-def test_an_error_of_the_whole_request_is_that_of_its_partitions() -> None:
+def test_an_error_of_the_whole_request_is_that_of_every_partition() -> None:
     one = ReassignablePartition(partition_index=3, replicas=None)
     request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="t", partitions=[one])])
     failed = alter_partition_reassignments.error_response(request, 0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

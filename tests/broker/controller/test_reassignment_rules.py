@@ -16,7 +16,7 @@ brokers = st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True).map(t
 
 
 def moving(context: ControllerContext) -> None:
-    """The partition goes from 1, 2 to 2, 3."""
+    """Reassign the partition from 1, 2 to 2, 3."""
     context.set_assignment(P, ReplicaAssignment((1, 2)).reassigned_to((2, 3)))
 
 
@@ -27,7 +27,7 @@ def led(*isr: int) -> ControllerContext:
 
 
 @given(origin=brokers, target=brokers, other=brokers)
-def test_what_joins_and_leaves_can_be_told_apart_and_taken_back(
+def test_adding_and_removing_replicas_are_distinct_and_can_be_reverted(
     origin: tuple[int, ...], target: tuple[int, ...], other: tuple[int, ...]
 ) -> None:
     moved = ReplicaAssignment(origin).reassigned_to(target)
@@ -43,7 +43,7 @@ def test_what_joins_and_leaves_can_be_told_apart_and_taken_back(
     assert set(back.replicas) == set(origin)
 
 
-def test_those_to_be_come_first() -> None:
+def test_target_replicas_come_first() -> None:
     assert ReplicaAssignment((1, 2, 3)).reassigned_to((3, 4, 2)) == ReplicaAssignment((3, 4, 2, 1), (4,), (1,))
 
 
@@ -55,7 +55,7 @@ def test_a_reassignment_is_planned_replaced_and_cancelled() -> None:
     assert plan(context, P, None) == ReplicaAssignment((2, 1))
 
 
-def test_replicas_that_are_there_already_may_be_dead() -> None:
+def test_existing_replicas_may_be_offline() -> None:
     context = led(1)
     del context.brokers[2]
     assert plan(context, P, (2, 3)) == ReplicaAssignment((2, 3, 1), (3,), (1,))
@@ -77,7 +77,7 @@ def test_replicas_that_are_there_already_may_be_dead() -> None:
         (TopicPartition("t", -1), (1,), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_what_cannot_be_is_refused(
+def test_an_invalid_reassignment_is_refused(
     partition: TopicPartition, wanted: Sequence[int] | None, expected: ErrorCode
 ) -> None:
     with pytest.raises(KafkaError) as refused:
@@ -86,7 +86,7 @@ def test_what_cannot_be_is_refused(
     assert 0 < len(refused.value.detail) < 10_000
 
 
-def test_a_dead_broker_is_waited_for_where_that_may_be() -> None:
+def test_a_reassignment_to_an_offline_broker_may_wait() -> None:
     context = led(1, 2)
     assert plan(context, P, (1, 9), may_wait=True) == ReplicaAssignment((1, 9, 2), (9,), (2,))
     for wanted in ((), (1, 1), (-1,), (2**31,)):
@@ -94,7 +94,7 @@ def test_a_dead_broker_is_waited_for_where_that_may_be() -> None:
             plan(context, P, wanted, may_wait=True)
 
 
-def test_a_broker_that_is_about_to_go_gets_no_replicas() -> None:
+def test_a_broker_that_shuts_down_gets_no_replicas() -> None:
     context = led(1, 2)
     context.shutting_down.add(3)
     with pytest.raises(KafkaError, match="not alive"):
@@ -102,7 +102,7 @@ def test_a_broker_that_is_about_to_go_gets_no_replicas() -> None:
 
 
 @pytest.mark.parametrize("wanted", [(1, 3), None])
-def test_a_topic_that_is_being_deleted_stays_where_it_is(wanted: Sequence[int] | None) -> None:
+def test_a_topic_that_is_being_deleted_is_not_reassigned(wanted: Sequence[int] | None) -> None:
     context = led(1, 2)
     moving(context)
     context.topics_to_delete.add("t")
@@ -111,7 +111,7 @@ def test_a_topic_that_is_being_deleted_stays_where_it_is(wanted: Sequence[int] |
     assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_the_last_replica_with_all_records_is_not_given_up() -> None:
+def test_a_reassignment_without_any_in_sync_replica_is_refused() -> None:
     context = led(3)
     moving(context)
     for wanted in (None, (1, 4)):
@@ -125,7 +125,7 @@ def state(*isr: int) -> PartitionState:
     return PartitionState(1, 5, isr, 2, version=9)
 
 
-def test_it_is_complete_when_all_that_are_to_be_are_in_sync_and_one_of_them_can_lead() -> None:
+def test_a_reassignment_is_complete_when_all_target_replicas_are_in_sync_and_one_can_lead() -> None:
     context = context_of((1, 2, 3), (1, 2))
     moved = ReplicaAssignment((1, 2)).reassigned_to((2, 3))
     assert not is_complete(context, P, moved, None)
@@ -140,6 +140,6 @@ def test_it_is_complete_when_all_that_are_to_be_are_in_sync_and_one_of_them_can_
     assert is_complete(context, P, ReplicaAssignment((2, 3)), state(1))
 
 
-def test_a_new_epoch_is_all_that_is_new() -> None:
+def test_the_next_epoch_is_the_only_change_of_the_state() -> None:
     context = context_of((1,), (1,))
     assert with_next_epoch(context, state(1, 2)) == state(1, 2)._replace(leader_epoch=6, controller_epoch=context.epoch)

@@ -1,4 +1,4 @@
-"""Preferred leaders lead again, without anybody asking for it."""
+"""Preferred leaders lead again, without a request."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ P = TopicPartition("t", 0)
 
 
 async def led_elsewhere(cluster: Cluster) -> None:
-    """Broker 1 should lead, and 0 does."""
+    """Make broker 0 lead, though broker 1 is preferred."""
     creation = cluster.brokers[0].controller.create_topics([assigned_topic("t", (1, 0))], LONG_MS, validate_only=False)
     await wait_for(creation)
     await cluster.kill_broker(1)
@@ -45,7 +45,7 @@ async def state_of(cluster: Cluster) -> PartitionState:
     return PartitionState.decode(data, stat.version)
 
 
-async def test_the_controller_looks_soon_after_its_election(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_the_controller_rebalances_soon_after_its_election(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with running(tmp_path, 0, 1) as cluster:
         await led_elsewhere(cluster)
         await trio.sleep(4)
@@ -55,7 +55,7 @@ async def test_the_controller_looks_soon_after_its_election(tmp_path: Path, auto
         assert cluster.brokers[1].replicas.partition("t", 0).is_leader
 
 
-async def test_and_now_and_then_afterwards(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_the_controller_rebalances_periodically(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with running(tmp_path, 0, 1, leader_imbalance_check_interval_seconds="60") as cluster:
         await trio.sleep(6)
         await led_elsewhere(cluster)
@@ -65,7 +65,7 @@ async def test_and_now_and_then_afterwards(tmp_path: Path, autojump_clock: MockC
         assert (await state_of(cluster)).leader == 1
 
 
-async def test_who_is_no_controller_any_more_looks_no_more(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_a_former_controller_does_not_rebalance(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with running(tmp_path, 0, 1) as cluster:
         await led_elsewhere(cluster)
         await cluster.store.session(lambda event: None).delete("/controller")
@@ -78,7 +78,7 @@ async def test_who_is_no_controller_any_more_looks_no_more(tmp_path: Path, autoj
 @pytest.mark.parametrize(
     "configs", [{"auto_leader_rebalance_enable": "false"}, {"leader_imbalance_per_broker_percentage": "100"}]
 )
-async def test_nobody_is_moved_where_that_is_not_wanted(
+async def test_no_leader_moves_if_the_configuration_forbids_it(
     tmp_path: Path, autojump_clock: MockClock, configs: dict[str, Any]
 ) -> None:
     async with running(tmp_path, 0, 1, **configs) as cluster:

@@ -1,4 +1,4 @@
-"""The controller of one broker rules others over real sockets."""
+"""The controller of one broker sends requests to others over real sockets."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -44,7 +44,7 @@ ERROR_RESPONSES: dict[type[ControlRequest], Callable[..., Any]] = {
 
 
 class NetworkedBroker(Broker):
-    """A broker that others reach by its socket; `versions` are those in which it was told something."""
+    """A broker with a socket; `versions` are those of the requests that it got."""
 
     def __init__(self, cluster: Cluster, broker_id: int, nursery: trio.Nursery) -> None:
         super().__init__(cluster, broker_id, nursery)
@@ -58,7 +58,7 @@ class NetworkedBroker(Broker):
         self.serve()
 
     def serve(self) -> None:
-        """Be reached by a new socket."""
+        """Serve on a new socket."""
         self.server = Server(
             self._apis.dispatch, self.cluster.clock, inline, self.parts.turn, max_frame=1 << 24, idle_seconds=600
         )
@@ -88,7 +88,7 @@ class NetworkedBroker(Broker):
 
 
 class Broken(NetworkedBroker):
-    """A broker whose disk is broken: it takes no role."""
+    """A cluster in which the disk of broker 1 has failed."""
 
     def bound(self) -> dict[type[ControlRequest], Callable[..., Any]]:
         bound = super().bound()
@@ -119,7 +119,7 @@ SPOKEN = {"2.8-IV0": (4, 3, 6), "2.8": (5, 3, 7), "3.2": (6, 3, 7), "3.9": (7, 4
 
 
 @pytest.mark.parametrize("protocol", SPOKEN)
-async def test_topics_live_and_die_on_other_brokers_whatever_protocol_is_spoken(protocol: str, tmp_path: Path) -> None:
+async def test_topics_come_and_go_on_other_brokers_in_every_protocol_version(protocol: str, tmp_path: Path) -> None:
     configs: dict[str, Any] = {"inter_broker_protocol_version": protocol}
     async with running(tmp_path, 0, 1, 2, kind=NetworkedBroker, **configs) as cluster:
         first, other = cluster.brokers[0], cluster.brokers[1]
@@ -142,7 +142,7 @@ async def test_topics_live_and_die_on_other_brokers_whatever_protocol_is_spoken(
         assert other.versions == set(zip((4, 5, 6), SPOKEN[protocol], strict=True))
 
 
-async def test_many_partitions_are_told_at_once(tmp_path: Path) -> None:
+async def test_many_partitions_are_sent_in_one_request(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1, kind=NetworkedBroker) as cluster:
         other = cluster.brokers[1]
         await create(cluster.brokers[0], topic("t", 2000, 2), topic("u", 10, 2))
@@ -151,7 +151,7 @@ async def test_many_partitions_are_told_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["2.8-IV0", "3.9"])
-async def test_a_broker_that_cannot_host_a_replica_says_so_and_another_leads(protocol: str, tmp_path: Path) -> None:
+async def test_another_broker_leads_if_the_first_replica_is_offline(protocol: str, tmp_path: Path) -> None:
     configs: dict[str, Any] = {"inter_broker_protocol_version": protocol}
     async with running(tmp_path, 0, 1, kind=Broken, **configs) as cluster:
         first = cluster.brokers[0]
@@ -159,7 +159,7 @@ async def test_a_broker_that_cannot_host_a_replica_says_so_and_another_leads(pro
         await until(lambda: ("t", 0) in first.replicas.partitions and first.replicas.partitions["t", 0].is_leader)
 
 
-async def test_a_broker_that_cannot_be_reached_is_told_when_it_can_be_wherever_it_is_then(tmp_path: Path) -> None:
+async def test_a_broker_that_restarts_at_another_address_gets_its_requests_there(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1, kind=NetworkedBroker) as cluster:
         first, other = cluster.brokers[0], cluster.brokers[1]
         assert isinstance(other, NetworkedBroker)
@@ -175,7 +175,7 @@ async def test_a_broker_that_cannot_be_reached_is_told_when_it_can_be_wherever_i
         await wait_for(reply)
 
 
-async def test_the_controllers_own_listener_is_the_one_that_it_uses(tmp_path: Path) -> None:
+async def test_the_controller_uses_its_own_listener(tmp_path: Path) -> None:
     configs: dict[str, Any] = {
         "listeners": "PLAINTEXT://:9092,CONTROL://:9093",
         "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,CONTROL:PLAINTEXT",
@@ -189,7 +189,7 @@ async def test_the_controllers_own_listener_is_the_one_that_it_uses(tmp_path: Pa
         assert broker.controller.address(5) is None
 
 
-async def test_who_is_no_controller_knows_no_addresses(tmp_path: Path) -> None:
+async def test_a_broker_that_is_not_the_controller_knows_no_addresses(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1, kind=NetworkedBroker) as cluster:
         assert cluster.brokers[0].controller.address(1) is not None
         assert cluster.brokers[1].controller.address(0) is None

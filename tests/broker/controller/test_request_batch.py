@@ -5,7 +5,7 @@ from ottla.zk.znodes import LEADER_DURING_DELETE, ReplicaAssignment
 from tests.broker.controller.contexts import TOPIC_ID, P, context_of, lead, new_batch
 
 
-def test_a_leader_is_told_all_of_its_partition() -> None:
+def test_a_leader_and_isr_request_has_the_whole_state_of_a_partition() -> None:
     context, batch = context_of((1, 2), (1, 2, 3)), new_batch()
     context.assignments["t"][0] = ReplicaAssignment((1, 2, 3), adding=(3,), removing=(2,))
     lead(context, P, 1, 1, 2, leader_epoch=5)
@@ -23,7 +23,7 @@ def test_a_leader_is_told_all_of_its_partition() -> None:
     assert (leader.broker_id, leader.host_name, leader.port) == (1, "host1", 9092)
 
 
-def test_partitions_of_one_topic_travel_together_and_in_order() -> None:
+def test_partitions_of_one_topic_are_grouped_and_in_order() -> None:
     context, batch = context_of((1,), *[(1,)] * 12), new_batch()
     for partition in reversed(context.partitions_of("t")):
         lead(context, partition, 1, 1)
@@ -34,7 +34,7 @@ def test_partitions_of_one_topic_travel_together_and_in_order() -> None:
     assert [state.partition_index for state in topic.partition_states] == list(range(12))
 
 
-def test_all_brokers_are_told_of_a_leader_and_of_each_other() -> None:
+def test_all_brokers_get_the_leader_and_all_live_brokers() -> None:
     context, batch = context_of((1, 2, 3), (1, 9)), new_batch()
     lead(context, P, 1, 1)
     batch.add_leader_and_isr(context, [1], P, is_new=False)
@@ -49,7 +49,7 @@ def test_all_brokers_are_told_of_a_leader_and_of_each_other() -> None:
         assert (state.leader, state.replicas, state.offline_replicas) == (1, (1, 9), [9])
 
 
-def test_a_topic_that_goes_has_a_leader_that_is_none() -> None:
+def test_a_topic_marked_for_deletion_has_the_leader_during_delete() -> None:
     context, batch = context_of((1,), (1,)), new_batch()
     lead(context, P, 1, 1)
     context.topics_to_delete.add("t")
@@ -60,7 +60,7 @@ def test_a_topic_that_goes_has_a_leader_that_is_none() -> None:
     assert (state.leader, state.leader_epoch, state.zk_version) == (LEADER_DURING_DELETE, 0, 0)
 
 
-def test_brokers_that_are_gone_are_told_nothing() -> None:
+def test_offline_brokers_get_no_request() -> None:
     context, batch = context_of((1,), (1, 2)), new_batch()
     lead(context, P, 1, 1, 2)
     batch.add_leader_and_isr(context, [1, 2], P, is_new=False)
@@ -68,7 +68,7 @@ def test_brokers_that_are_gone_are_told_nothing() -> None:
     assert {broker_id for broker_id, _ in batch.requests(context)} == {1}
 
 
-def test_what_is_told_is_what_is_known_in_the_end() -> None:
+def test_requests_have_the_last_state_of_the_context() -> None:
     context, batch = context_of((1, 2), (1, 2)), new_batch()
     lead(context, P, 1, 1, 2, leader_epoch=5)
     batch.add_leader_and_isr(context, [1], P, is_new=True)
@@ -77,11 +77,11 @@ def test_what_is_told_is_what_is_known_in_the_end() -> None:
     _, request = batch.requests(context)[0]
     assert isinstance(request, LeaderAndIsrRequest)
     (state,) = request.topic_states[0].partition_states
-    # New it stays: the broker has not heard of it yet.
+    # It stays new, because the broker does not know it yet.
     assert (state.leader, state.leader_epoch, state.is_new) == (2, 6, True)
 
 
-def test_a_partition_without_a_leader_ever_is_not_told() -> None:
+def test_a_partition_that_never_had_a_leader_is_not_sent() -> None:
     context, batch = context_of((1,), (1,), (1,)), new_batch()
     lead(context, P, 1, 1)
     batch.add_update_metadata([1], [P, TopicPartition("t", 1)])

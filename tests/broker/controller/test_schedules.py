@@ -1,7 +1,7 @@
-"""Controllers under schedules of events: who leads a partition, in which epoch, and out of which in-sync replicas.
+"""Controllers under schedules of events: the leader, epoch and in-sync replicas of a partition.
 
-A schedule is a text, one line for what happens at once; those that Hypothesis makes look like those made by hand. Every
-state that is ever written is kept by the store's own writer, whoever is the controller and whenever it dies.
+A schedule is a text, with one line for simultaneous events; those of Hypothesis look like those written by hand. The
+store's own writer notes every state that any controller writes, even one that fails meanwhile.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,14 +33,14 @@ Ts = TypeVarTuple("Ts")
 
 
 class Play:
-    """A cluster to which things happen, and all states of its one partition."""
+    """A cluster that plays a schedule, and all states of its one partition."""
 
     def __init__(self, cluster: Cluster, states: Sequence[PartitionState]) -> None:
         self.cluster = cluster
         self.states = states
 
     async def line(self, line: str) -> None:
-        """Have happen at once what a line says, as far as it can."""
+        """Play the possible events of a line at once."""
         touched: set[int] = set()
         async with trio.open_nursery() as nursery:
             for deed in line.split(" & "):
@@ -63,11 +63,11 @@ class Play:
             case "leave":
                 nursery.start_soon(self._leave, numbers[0])
             case "sync":
-                self._have_in_sync(numbers)
+                self._change_isr(numbers)
             case _:
-                self._tell_controller(verb, numbers)
+                self._ask_controller(verb, numbers)
 
-    def _tell_controller(self, verb: str, numbers: tuple[int, ...]) -> None:
+    def _ask_controller(self, verb: str, numbers: tuple[int, ...]) -> None:
         for broker in self.cluster.brokers.values():
             if broker.controller.is_active:
                 if verb in ("prefer", "unclean"):
@@ -77,8 +77,8 @@ class Play:
                 else:
                     raise ValueError(verb)
 
-    def _have_in_sync(self, isr: tuple[int, ...]) -> None:
-        """Each broker that takes itself for the leader asks each that takes itself for the controller."""
+    def _change_isr(self, isr: tuple[int, ...]) -> None:
+        """Each broker that believes it leads sends a request to each that believes it is the controller."""
         for broker in self.cluster.brokers.values():
             known = broker.metadata.partition(*P)
             if known is None or known.leader != broker.broker_id or known.leader not in isr:
@@ -105,12 +105,12 @@ class Play:
 
 
 async def play(lines: Sequence[str], after_each: Callable[[Play], None] = lambda _: None) -> Sequence[PartitionState]:
-    """Have the lines happen to partition t-0 on brokers 0, 1 and 2, then start whoever is gone; return all states."""
+    """Play the lines with partition t-0 on brokers 0, 1 and 2, then start offline brokers; return all states."""
     states: list[PartitionState] = []
 
     async def write(function: Callable[[*Ts], T], *args: *Ts) -> T:
         result = await inline(function, *args)
-        # What is on the way to the disk when its writer dies comes to be all the same.
+        # A commit that has begun is done, even if its broker dies.
         if getattr(function, "__func__", None) is Journal.commit:
             changed, *_ = cast(tuple[Sequence[Row], Sequence[str], int], args)
             for path, data, *_ in changed:
@@ -136,7 +136,7 @@ async def play(lines: Sequence[str], after_each: Callable[[Play], None] = lambda
 
 
 def check(states: Sequence[PartitionState], *, may_be_unclean: bool) -> None:
-    """Whatever has happened."""
+    """Check the invariants of any schedule."""
     assert states[-1].leader != NO_LEADER
     for before, after in pairwise(states):
         assert after.isr
@@ -168,17 +168,18 @@ def schedules(deeds: st.SearchStrategy[str]) -> st.SearchStrategy[list[str]]:
 
 
 @given(schedules(clean_deeds))
-def test_no_schedule_elects_a_leader_outside_the_isr_and_none_shares_its_epoch(lines: list[str]) -> None:
+def test_no_schedule_elects_a_leader_outside_the_isr_or_two_in_one_epoch(lines: list[str]) -> None:
     check(trio.run(partial(play, lines)), may_be_unclean=False)
 
 
 @given(schedules(clean_deeds | st.just("unclean")))
-def test_but_when_an_operator_wants_it_the_leader_outside_stands_alone_and_recovers(lines: list[str]) -> None:
+def test_a_leader_of_an_unclean_election_is_alone_in_the_isr_and_recovers(lines: list[str]) -> None:
     check(trio.run(partial(play, lines)), may_be_unclean=True)
 
 
-# What happens | who leads, out of whom, in which epoch. Broker 0 is the controller first: the next one takes who died
-# with it out of the in-sync replicas, and elects after that, in another epoch. Each replica that leaves takes one more.
+# The events | leader, in-sync replicas, epoch. Broker 0 is the controller first. After it failed, the next controller
+# first removes it from the in-sync replicas, and elects after that, in another epoch. Each replica that leaves takes
+# one more epoch.
 SCRIPTS = {
     "followers go and come back": """
         kill 2          | 0 of 0 1, epoch 1
@@ -220,7 +221,7 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
-async def test_what_is_written_by_hand_happens_as_written(script: str) -> None:
+async def test_a_schedule_written_by_hand_has_the_expected_leaders(script: str) -> None:
     steps = [line.split("|") for line in script.strip().splitlines()]
     expected = [outcome.strip() for _, outcome in steps]
     found = []

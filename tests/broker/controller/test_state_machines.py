@@ -1,6 +1,8 @@
+from functools import partial
+
 import pytest
 
-from ottla.broker.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
+from ottla.broker.controller.context import PartitionPhase, Replica, ReplicaPhase
 from ottla.broker.controller.leader_choice import after_failure
 from ottla.broker.controller.state_machines import (
     PARTITION_MOVES,
@@ -27,10 +29,6 @@ from ottla.zk.znodes import PartitionState
 from tests.broker.controller.contexts import P, context_of, lead, new_batch
 
 
-def clean(context: ControllerContext, partition: TopicPartition, state: PartitionState) -> PartitionState | None:
-    return after_failure(context, partition, state, allow_unclean=False)
-
-
 @pytest.mark.parametrize("phase", PartitionPhase)
 @pytest.mark.parametrize("to", [each for each in PartitionPhase if each is not PartitionPhase.ONLINE])
 def test_a_partition_moves_only_as_the_table_says(phase: PartitionPhase, to: PartitionPhase) -> None:
@@ -55,7 +53,7 @@ def test_the_tables_name_every_phase() -> None:
     assert set(REPLICA_MOVES) == set(ReplicaPhase)
 
 
-def test_a_controller_begins_with_what_the_leaders_tell() -> None:
+def test_phases_after_an_election_follow_from_the_leaders() -> None:
     context = context_of((1,), (1,), (2,), (1,))
     lead(context, TopicPartition("t", 0), 1, 1)
     lead(context, TopicPartition("t", 1), 2, 2)
@@ -71,7 +69,7 @@ def test_a_controller_begins_with_what_the_leaders_tell() -> None:
     assert context.replica_phases[offline[0]] is ReplicaPhase.DELETION_INELIGIBLE
 
 
-def test_a_new_partition_is_online_when_its_leader_is_written_and_told() -> None:
+def test_a_new_partition_is_online_when_its_leader_is_written() -> None:
     context, batch = context_of((1, 2), (1, 2)), new_batch()
     (write,) = new_leaders(context, [P])
     assert context.partition_phases[P] is PartitionPhase.NEW
@@ -93,30 +91,30 @@ def test_a_new_partition_without_a_live_replica_stays_new() -> None:
     assert context.partition_phases[P] is PartitionPhase.NEW
 
 
-def test_an_election_goes_by_what_the_store_says_not_by_what_is_remembered() -> None:
+def test_an_election_uses_the_state_in_the_store() -> None:
     context = context_of((2, 3), (1, 2, 3))
     lead(context, P, 1, 1, 2, 3)
     context.partition_phases[P] = PartitionPhase.OFFLINE
     found = PartitionState(1, 9, (1, 3), 2, version=12)
-    (write,) = elect(context, [P], {P: found}, lambda partition, state: clean(context, partition, state))
+    (write,) = elect(context, [P], {P: found}, partial(after_failure, allow_unclean=False))
     assert (write.state.leader, write.state.leader_epoch, write.state.version) == (3, 10, 12)
 
 
-def test_an_election_leaves_alone_what_a_later_controller_wrote() -> None:
+def test_an_election_does_not_replace_the_state_of_a_later_controller() -> None:
     context = context_of((1, 2), (1, 2))
     lead(context, P, 1, 1, 2)
     found = PartitionState(1, 9, (1, 2), context.epoch + 1)
-    assert elect(context, [P], {P: found}, lambda partition, state: state) == []
+    assert elect(context, [P], {P: found}, lambda context, partition, state: state) == []
 
 
-def test_an_election_without_a_state_or_a_candidate_leads_to_nothing() -> None:
+def test_an_election_without_a_state_or_a_candidate_writes_nothing() -> None:
     context = context_of((1, 2), (1, 2))
     state = lead(context, P, 1, 1, 2)
-    assert elect(context, [P], {}, lambda partition, state: state) == []
-    assert elect(context, [P], {P: state}, lambda partition, state: None) == []
+    assert elect(context, [P], {}, lambda context, partition, state: state) == []
+    assert elect(context, [P], {P: state}, lambda context, partition, state: None) == []
 
 
-def test_a_new_replica_of_a_partition_that_has_a_leader_is_told_to_follow() -> None:
+def test_a_new_replica_of_a_partition_with_a_leader_is_a_follower() -> None:
     context, batch = context_of((1, 2), (1, 2)), new_batch()
     lead(context, P, 1, 1)
     context.replica_phases[Replica(P, 2)] = ReplicaPhase.NON_EXISTENT
@@ -126,7 +124,7 @@ def test_a_new_replica_of_a_partition_that_has_a_leader_is_told_to_follow() -> N
     assert (broker_id, request.topic_states[0].partition_states[0].is_new) == (2, True)
 
 
-def test_a_replica_that_comes_online_is_told_of_its_leader_unless_it_is_new() -> None:
+def test_a_replica_that_comes_online_gets_its_leader_unless_it_is_new() -> None:
     context, batch = context_of((1, 2), (1, 2)), new_batch()
     lead(context, P, 1, 1)
     context.replica_phases[Replica(P, 2)] = ReplicaPhase.NEW
@@ -158,21 +156,21 @@ def test_a_replica_that_goes_offline_is_stopped_and_leaves_the_isr() -> None:
     assert not stop.topic_states[0].partition_states[0].delete_partition
 
 
-def test_who_is_in_no_isr_does_not_have_to_leave_it() -> None:
+def test_a_replica_outside_the_isr_is_not_removed_from_it() -> None:
     context = context_of((1, 2), (1, 2))
     state = lead(context, P, 1, 1)
     writes, others = shrink_isr(context, [Replica(P, 2)], {P: state})
     assert (writes, others) == ([], [Replica(P, 2)])
 
 
-def test_the_isr_of_a_topic_that_goes_is_left_alone() -> None:
+def test_a_topic_marked_for_deletion_keeps_its_isr() -> None:
     context, batch = context_of((1, 2), (1, 2)), new_batch()
     lead(context, P, 1, 1, 2)
     context.topics_to_delete.add("t")
     assert replicas_offline(context, batch, [Replica(P, 1), Replica(P, 2)]) == []
 
 
-def test_a_replica_to_be_deleted_is_told_so_at_an_epoch_that_overrides_all() -> None:
+def test_a_deleted_replica_gets_an_epoch_that_overrides_all() -> None:
     context, batch = context_of((1,), (1,)), new_batch()
     lead(context, P, 1, 1)
     context.topics_to_delete.add("t")

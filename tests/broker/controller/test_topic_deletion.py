@@ -13,7 +13,7 @@ def led_topic(brokers: tuple[int, ...], *replicas: tuple[int, ...]) -> Controlle
     return context
 
 
-def test_a_deletion_tells_all_brokers_first_and_then_its_replicas() -> None:
+def test_a_deletion_sends_metadata_to_all_brokers_and_then_stops_replicas() -> None:
     context, batch = led_topic((1, 2, 3), (1, 2)), new_batch()
     topic_deletion.begin(context, ["t"])
     assert topic_deletion.resume(context, batch) == []
@@ -42,7 +42,7 @@ def test_a_topic_is_finished_when_every_replica_is_deleted() -> None:
     assert topic_deletion.resume(context, new_batch()) == ["t"]
 
 
-def test_a_running_deletion_is_not_begun_again() -> None:
+def test_a_running_deletion_is_not_started_again() -> None:
     context = led_topic((1,), (1,))
     topic_deletion.begin(context, ["t"])
     topic_deletion.resume(context, new_batch())
@@ -51,7 +51,7 @@ def test_a_running_deletion_is_not_begun_again() -> None:
     assert batch.requests(context) == []
 
 
-def test_a_topic_with_a_dead_replica_is_halted_from_the_beginning() -> None:
+def test_the_deletion_of_a_topic_with_an_offline_replica_is_halted() -> None:
     context, batch = led_topic((1,), (1, 2)), new_batch()
     topic_deletion.begin(context, ["t"])
     assert topic_deletion.resume(context, batch) == []
@@ -59,7 +59,7 @@ def test_a_topic_with_a_dead_replica_is_halted_from_the_beginning() -> None:
     assert context.topics_ineligible_for_deletion == {"t"}
 
 
-def test_a_failed_deletion_halts_until_it_may_be_tried_again() -> None:
+def test_a_failed_deletion_is_halted_until_it_is_resumed() -> None:
     context = led_topic((1, 2), (1, 2))
     topic_deletion.begin(context, ["t"])
     topic_deletion.resume(context, new_batch())
@@ -71,13 +71,13 @@ def test_a_failed_deletion_halts_until_it_may_be_tried_again() -> None:
     topic_deletion.resume_topics(context, ["t"])
     topic_deletion.resume(context, batch)
     stops = [broker_id for broker_id, request in batch.requests(context) if isinstance(request, StopReplicaRequest)]
-    # What was deleted is not deleted again.
+    # The deleted replica is not deleted again.
     assert stops == [2]
     topic_deletion.replicas_deleted(context, 2, [P])
     assert topic_deletion.resume(context, new_batch()) == ["t"]
 
 
-def test_a_replica_that_dies_during_the_deletion_halts_it() -> None:
+def test_a_replica_that_goes_offline_halts_the_deletion() -> None:
     context = led_topic((1, 2), (1, 2))
     topic_deletion.begin(context, ["t"])
     del context.brokers[2]
@@ -99,7 +99,7 @@ def test_a_topic_without_partitions_is_finished_at_once() -> None:
     assert topic_deletion.resume(context, new_batch()) == ["t"]
 
 
-def test_answers_about_topics_that_stay_change_nothing() -> None:
+def test_responses_about_other_topics_change_nothing() -> None:
     context = led_topic((1,), (1,))
     topic_deletion.replicas_deleted(context, 1, [P, TopicPartition("unknown", 0)])
     topic_deletion.deletion_failed(context, [Replica(P, 1)])

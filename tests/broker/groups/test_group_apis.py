@@ -69,7 +69,7 @@ class Versions(NamedTuple):
 
 
 LATEST = Versions()
-# From the oldest of all to the latest of all, each of every API at least once.
+# From the oldest to the latest versions. Each version of each API is there at least once.
 ALL = [
     Versions(
         *(max(lowest, highest - back) for lowest, highest in zip((0, 0, 0, 0, 2, 1, 0, 0, 0, 0), LATEST, strict=True))
@@ -85,7 +85,7 @@ async def ask(one: Client, request: Request, version: int, kind: type[R]) -> R:
 
 
 async def find(one: Client, group: str = "g", version: int = LATEST.find) -> None:
-    """Ask for the coordinator until there is one: this broker."""
+    """Look for the coordinator until this broker is it."""
     request = FindCoordinatorRequest(key=group, coordinator_keys=[group])
     port = one.stream.socket.getpeername()[1]
     with trio.fail_after(120):
@@ -129,9 +129,9 @@ def offsets(*places: tuple[str, int, int]) -> list[OffsetCommitRequestTopic]:
 
 
 async def commit(
-    one: Client, *places: tuple[str, int, int], group: str = "g", version: int = LATEST.commit, **who: Any
+    one: Client, *places: tuple[str, int, int], group: str = "g", version: int = LATEST.commit, **fields: Any
 ) -> dict[tuple[str, int], int]:
-    request = OffsetCommitRequest(group_id=group, topics=offsets(*places), **who)
+    request = OffsetCommitRequest(group_id=group, topics=offsets(*places), **fields)
     response = await ask(one, request, version, OffsetCommitResponse)
     return {
         (topic.name, each.partition_index): each.error_code for topic in response.topics for each in topic.partitions
@@ -139,7 +139,7 @@ async def commit(
 
 
 async def fetch(one: Client, *topics: str, version: int = LATEST.fetch, group: str = "g") -> dict[str, tuple[int, int]]:
-    """Offset and error of the first partition of each topic; of all topics where none is named."""
+    """Offset and error of the first partition of each topic; without topics: of all topics."""
     if version >= 8:
         named = [OffsetFetchRequestTopics(name=each, partition_indexes=[0]) for each in topics]
         of_group = OffsetFetchRequestGroup(group_id=group, topics=named or None)
@@ -181,8 +181,8 @@ async def test_a_member_joins_commits_and_leaves_in_every_version(tmp_path: Path
         assert (synced.error_code, synced.assignment) == (ErrorCode.NONE, b"all")
         beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=joined.member_id)
         assert (await ask(one, beat, versions.beat, HeartbeatResponse)).error_code == ErrorCode.NONE
-        who: Any = {"generation_id_or_member_epoch": 1, "member_id": joined.member_id}
-        assert await commit(one, ("t", 0, 5), version=versions.commit, **who) == {("t", 0): 0}
+        fields: Any = {"generation_id_or_member_epoch": 1, "member_id": joined.member_id}
+        assert await commit(one, ("t", 0, 5), version=versions.commit, **fields) == {("t", 0): 0}
         assert await fetch(one, "t", version=versions.fetch) == {"t": (5, 0)}
         described = await ask(one, DescribeGroupsRequest(groups=["g"]), versions.describe, DescribeGroupsResponse)
         (group,) = described.groups
@@ -200,10 +200,10 @@ async def test_a_member_joins_commits_and_leaves_in_every_version(tmp_path: Path
         assert await fetch(one, "t", version=versions.fetch) == {"t": (-1, 0)}
 
 
-async def test_commits_that_come_together_are_one_batch_and_what_follows_them_sees_them(
+async def test_commits_of_one_turn_are_one_batch_and_later_requests_see_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # However slow the machine is: their turn does not end before they do.
+    # One turn takes all requests, however slow the machine is.
     monkeypatch.setattr(server, "Connection", partial(Connection, turn_clock=lambda: 0.0))
     async with running(quick(tmp_path)) as bootstrap, client(bootstrap) as one:
         await create(one, "t")
@@ -224,7 +224,7 @@ async def test_commits_that_come_together_are_one_batch_and_what_follows_them_se
     assert counts == [5, 1, 1]
 
 
-async def test_a_member_of_version_5_names_its_protocol(tmp_path: Path) -> None:
+async def test_a_sync_of_version_5_must_name_the_protocol(tmp_path: Path) -> None:
     async with running(quick(tmp_path)) as bootstrap, client(bootstrap) as one:
         await find(one)
         request = SyncGroupRequest(group_id="g", generation_id=1, member_id="m", assignments=())
@@ -232,7 +232,7 @@ async def test_a_member_of_version_5_names_its_protocol(tmp_path: Path) -> None:
         assert (await ask(one, request, 4, SyncGroupResponse)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-async def test_the_topic_of_offsets_is_internal_and_compacted(tmp_path: Path) -> None:
+async def test_the_offsets_topic_is_internal_and_has_50_partitions(tmp_path: Path) -> None:
     async with running(quick(tmp_path)) as bootstrap, client(bootstrap) as one:
         await find(one)
         response = await ask(one, MetadataRequest(topics=None), 12, MetadataResponse)
@@ -241,25 +241,25 @@ async def test_the_topic_of_offsets_is_internal_and_compacted(tmp_path: Path) ->
         ]
 
 
-async def test_what_is_committed_for_partitions_that_there_are_not_is_refused_alone(tmp_path: Path) -> None:
+async def test_a_commit_is_refused_only_for_its_unknown_partitions(tmp_path: Path) -> None:
     async with running(quick(tmp_path)) as bootstrap, client(bootstrap) as one:
         await create(one, "t")
-        # As in Kafka: of a group that nobody has asked for, if nothing else is left.
+        # As in Kafka, the group is not looked up if all partitions are unknown.
         assert await commit(one, ("u", 0, 1), ("t", 1, 1)) == {("u", 0): GONE, ("t", 1): GONE}
         await find(one)
         assert await commit(one, ("t", 0, 7), ("t", 9, 1), ("u", 0, 1)) == {("t", 9): GONE, ("u", 0): GONE, ("t", 0): 0}
         assert await fetch(one) == {"t": (7, 0)}
 
 
-async def test_a_topic_that_is_named_twice_is_answered_once_and_one_without_partitions_not_at_all(
+async def test_a_topic_named_twice_is_answered_once_and_a_topic_without_partitions_not_at_all(
     tmp_path: Path,
 ) -> None:
-    async def answered(one: Client, text: str, **who: Any) -> list[tuple[str, list[int]]]:
+    async def answered(one: Client, text: str, **fields: Any) -> list[tuple[str, list[int]]]:
         twice = offsets(("t", 0, 1)) + offsets(("t", 0, 2))
         for topic in twice:
             topic.partitions[0].committed_metadata = text
         empty = OffsetCommitRequestTopic(name="t", partitions=())
-        request = OffsetCommitRequest(group_id="g", topics=[*twice, empty], **who)
+        request = OffsetCommitRequest(group_id="g", topics=[*twice, empty], **fields)
         response = await ask(one, request, 9, OffsetCommitResponse)
         return [(topic.name, [each.error_code for each in topic.partitions]) for topic in response.topics]
 
@@ -275,7 +275,7 @@ async def test_a_topic_that_is_named_twice_is_answered_once_and_one_without_part
         assert (deleted.error_code, list(deleted.topics)) == (ErrorCode.NONE, [])
 
 
-async def test_offsets_are_forgotten_partition_by_partition(tmp_path: Path) -> None:
+async def test_offsets_are_deleted_partition_by_partition(tmp_path: Path) -> None:
     def request(group: str = "g") -> OffsetDeleteRequest:
         partitions = [OffsetDeleteRequestPartition(partition_index=index) for index in (0, 9)]
         topics = [OffsetDeleteRequestTopic(name=name, partitions=partitions) for name in ("t", "u")]
@@ -300,7 +300,7 @@ async def test_offsets_are_forgotten_partition_by_partition(tmp_path: Path) -> N
         assert (unknown.error_code, list(unknown.topics)) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
 
 
-async def test_what_is_to_be_forgotten_twice_is_answered_once_and_an_unknown_topic_without_partitions_too(
+async def test_a_deletion_named_twice_is_answered_once_and_an_unknown_topic_without_partitions_too(
     tmp_path: Path,
 ) -> None:
     twice = OffsetDeleteRequestTopic(name="t", partitions=[OffsetDeleteRequestPartition(partition_index=0)] * 2)
@@ -317,7 +317,7 @@ async def test_what_is_to_be_forgotten_twice_is_answered_once_and_an_unknown_top
         ] == [("u", []), ("t", [(0, ErrorCode.NONE)])]
 
 
-async def test_the_offsets_of_a_deleted_topic_are_gone_for_good(tmp_path: Path) -> None:
+async def test_the_offsets_of_a_deleted_topic_do_not_come_back(tmp_path: Path) -> None:
     settings = quick(tmp_path)
     async with running(settings) as bootstrap, client(bootstrap) as one:
         for topic in ("t", "other"):
@@ -355,7 +355,7 @@ async def test_groups_and_offsets_outlive_the_broker(tmp_path: Path) -> None:
             assert await fetch(one, group=f"g{number}") == {"t": (number, 0)}
 
 
-async def test_a_topic_of_offsets_that_is_deleted_takes_its_groups_with_it(tmp_path: Path) -> None:
+async def test_deleting_the_offsets_topic_deletes_its_groups(tmp_path: Path) -> None:
     async with running(quick(tmp_path)) as bootstrap, client(bootstrap) as one:
         await create(one, "t")
         await find(one)
@@ -366,7 +366,7 @@ async def test_a_topic_of_offsets_that_is_deleted_takes_its_groups_with_it(tmp_p
         assert await fetch(one) == {}
 
 
-async def test_members_that_wait_for_others_are_answered_when_the_broker_ends(tmp_path: Path) -> None:
+async def test_parked_joins_are_answered_when_the_broker_stops(tmp_path: Path) -> None:
     settings = config(tmp_path, group_initial_rebalance_delay_ms="60000")
     answers: list[int] = []
 
@@ -389,7 +389,7 @@ async def test_members_that_wait_for_others_are_answered_when_the_broker_ends(tm
 # What an authorizer hides
 
 
-async def test_topics_that_may_not_be_seen_have_no_offsets_to_be_seen(tmp_path: Path) -> None:
+async def test_offsets_of_topics_that_a_client_may_not_describe_are_hidden(tmp_path: Path) -> None:
     async with guarded(tmp_path) as (one, rules):
         await find(one)
         await commit(one, ("open", 0, 1), ("secret", 0, 2))
@@ -415,7 +415,7 @@ async def refused_fetch(one: Client, version: int) -> int:
     return response.error_code if version < 8 else response.groups[0].error_code
 
 
-async def test_groups_that_may_not_be_seen_are_not_listed(tmp_path: Path) -> None:
+async def test_groups_that_a_client_may_not_describe_are_not_listed(tmp_path: Path) -> None:
     async def listed(one: Client) -> list[str]:
         response = await ask(one, ListGroupsRequest(), 4, ListGroupsResponse)
         return sorted(each.group_id for each in response.groups)
@@ -430,7 +430,7 @@ async def test_groups_that_may_not_be_seen_are_not_listed(tmp_path: Path) -> Non
         assert await listed(one) == ["mine"]
 
 
-async def test_offsets_are_forgotten_of_topics_that_may_be_read(tmp_path: Path) -> None:
+async def test_offsets_are_deleted_only_of_topics_that_a_client_may_read(tmp_path: Path) -> None:
     async with guarded(tmp_path) as (one, rules):
         await find(one)
         await commit(one, ("open", 0, 1), ("secret", 0, 2))
@@ -445,14 +445,14 @@ async def test_offsets_are_forgotten_of_topics_that_may_be_read(tmp_path: Path) 
         assert await fetch(one) == {"secret": (2, 0)}
 
 
-async def test_clients_are_told_what_they_may_do_to_a_group(tmp_path: Path) -> None:
-    async def told(one: Client, *, asked: bool = True) -> int:
+async def test_a_description_lists_the_operations_that_a_client_may_do(tmp_path: Path) -> None:
+    async def operations(one: Client, *, asked: bool = True) -> int:
         request = DescribeGroupsRequest(groups=["g"], include_authorized_operations=asked)
         return (await ask(one, request, 5, DescribeGroupsResponse)).groups[0].authorized_operations
 
     async with guarded(tmp_path) as (one, rules):
         await find(one)
-        assert await told(one, asked=False) == -(2**31)
-        assert await told(one) == 1 << 3 | 1 << 6 | 1 << 8
+        assert await operations(one, asked=False) == -(2**31)
+        assert await operations(one) == 1 << 3 | 1 << 6 | 1 << 8
         rules.denied = {(Operation.DELETE, GROUP, "g")}
-        assert await told(one) == 1 << 3 | 1 << 8
+        assert await operations(one) == 1 << 3 | 1 << 8

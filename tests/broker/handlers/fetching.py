@@ -1,4 +1,4 @@
-"""What the tests of Fetch say over and over."""
+"""Helpers of the tests of Fetch."""
 
 from collections.abc import Sequence
 
@@ -89,7 +89,7 @@ def send(house: House, asked: FetchRequest, version: int = NAMES) -> Answer:
 def now(house: House, asked: FetchRequest, version: int = NAMES) -> FetchResponse:
     answer = send(house, asked, version)
     assert isinstance(answer, FetchResponse)
-    # Whatever is answered can be sent.
+    # Every response can be encoded.
     encode_response(1, answer, version)
     return answer
 

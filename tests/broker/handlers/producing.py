@@ -1,4 +1,4 @@
-"""What the tests of Produce share."""
+"""Helpers of the tests of Produce."""
 
 from ottla.broker.handlers import produce
 from ottla.broker.loop.deferred import Deferred
@@ -53,7 +53,7 @@ def send(
 def now(house: House, asked: ProduceRequest, version: int = VERSION, client_id: str | None = "test") -> ProduceResponse:
     answer = send(house, asked, version, client_id)
     assert isinstance(answer, ProduceResponse)
-    # Whatever is answered can be sent.
+    # Every response can be encoded.
     assert ProduceResponse.decode(answer.encode(VERSION), VERSION) == answer
     return answer
 

@@ -51,7 +51,7 @@ async def test_all_configs_are_replaced_in_every_version(tmp_path: Path, version
         assert (config.segment_ms, config.values["retention.ms"]) == (7, 604_800_000)
 
 
-async def test_what_cannot_stand_or_is_only_validated_changes_nothing(tmp_path: Path) -> None:
+async def test_invalid_or_only_validated_configs_change_nothing(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         await wait_for(broker.controller.create_topics([topic("t")], LONG_MS, validate_only=False))

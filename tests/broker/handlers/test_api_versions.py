@@ -1,4 +1,4 @@
-"""What a client is told that it may ask."""
+"""The APIs and versions that a client learns."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def ask(version: int, name: str = "apache-kafka-java", software_version: str = "
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_every_version_is_told_all_that_is_offered_in_the_order_of_the_keys(version: int) -> None:
+def test_every_version_gets_all_offered_apis_in_the_order_of_their_keys(version: int) -> None:
     response = ApiVersionsResponse.decode(ask(version).encode(version), version)
     assert response.error_code == ErrorCode.NONE
     assert [(api.api_key, api.min_version, api.max_version) for api in response.api_keys] == [
@@ -42,14 +42,14 @@ def test_features_are_those_of_a_zookeeper_mode_kafka(version: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "librdkafka", "confluent-kafka-python", "a.b-c.d", "0", "Z9"])
-def test_names_that_software_may_have(name: str) -> None:
+def test_a_valid_name_of_software_is_accepted(name: str) -> None:
     assert ask(3, name=name).error_code == ErrorCode.NONE
     assert ask(4, software_version=name).error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", ".a", "a.", "a b", "a_b", "ä", "a\n", "a;DROP", "٣"])
 @pytest.mark.parametrize("version", [3, 4])
-def test_names_that_no_software_has_are_refused(name: str, version: int) -> None:
+def test_an_invalid_name_of_software_is_refused(name: str, version: int) -> None:
     for response in (ask(version, name=name), ask(version, software_version=name)):
         assert response.error_code == ErrorCode.INVALID_REQUEST
         assert not response.api_keys

@@ -50,7 +50,7 @@ async def create(broker: Broker, name: str, partitions: int = 1) -> None:
 
 
 @pytest.mark.parametrize("version", range(LATEST + 1))
-async def test_partitions_are_added_in_every_version_and_lead_when_that_is_answered(
+async def test_added_partitions_have_leaders_when_the_reply_comes_in_every_version(
     tmp_path: Path, version: int
 ) -> None:
     async with running(tmp_path, 0) as cluster:
@@ -67,7 +67,7 @@ async def test_partitions_are_added_in_every_version_and_lead_when_that_is_answe
         assert sorted(TopicAssignment.decode(data).partitions) == [0, 1, 2]
 
 
-async def test_what_cannot_be_is_told_topic_by_topic_and_the_others_grow(tmp_path: Path) -> None:
+async def test_each_invalid_topic_has_its_error_and_the_others_grow(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         for name in ("fewer", "same", "many", "twice", "good"):
@@ -124,7 +124,7 @@ async def test_partitions_that_are_only_validated_are_not_added(tmp_path: Path) 
         assert len(broker.metadata.partitions("t")) == 1
 
 
-async def test_who_allows_no_time_gets_the_partitions_later(tmp_path: Path) -> None:
+async def test_without_a_timeout_the_partitions_come_later(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         await create(broker, "t")
@@ -133,6 +133,6 @@ async def test_who_allows_no_time_gets_the_partitions_later(tmp_path: Path) -> N
         assert len(broker.metadata.partitions("t")) == 2
 
 
-async def test_a_broker_that_is_not_the_controller_says_so(tmp_path: Path) -> None:
+async def test_a_broker_that_is_not_the_controller_returns_not_controller(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1) as cluster:
         assert await add(cluster.brokers[1], more("t", 2)) == {"t": (ErrorCode.NOT_CONTROLLER, None)}

@@ -40,7 +40,7 @@ async def test_a_topic_is_created_in_every_version(tmp_path: Path, version: int)
         assert len(broker.metadata.partitions("t")) == 2
 
 
-async def test_the_configs_of_a_new_topic_are_told_with_where_they_come_from(tmp_path: Path) -> None:
+async def test_the_response_has_the_configs_of_a_new_topic_with_their_sources(tmp_path: Path) -> None:
     async with running(tmp_path, 0, log_retention_ms="77", log_roll_hours="3") as cluster:
         response = await create(cluster.brokers[0], topic("t", cleanup_policy="compact"))
         configs = {config.name: config for config in response.topics[0].configs or ()}
@@ -55,7 +55,7 @@ async def test_the_configs_of_a_new_topic_are_told_with_where_they_come_from(tmp
         assert not any(config.is_sensitive or config.read_only for config in configs.values())
 
 
-async def test_errors_are_told_topic_by_topic_without_configs(tmp_path: Path) -> None:
+async def test_each_invalid_topic_has_its_error_without_configs(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         await create(broker, topic("taken"))
@@ -113,7 +113,7 @@ async def test_the_topic_of_kafkas_own_metadata_is_not_created(tmp_path: Path) -
         assert result.error_message == "Creation of internal topic __cluster_metadata is prohibited."
 
 
-async def test_a_request_without_topics_is_answered_so(tmp_path: Path) -> None:
+async def test_a_request_without_topics_gets_a_response_without_topics(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         assert len((await create(cluster.brokers[0])).topics) == 0
 
@@ -126,7 +126,7 @@ async def test_a_topic_that_is_only_validated_has_configs_but_no_id(tmp_path: Pa
         assert not cluster.brokers[0].metadata.contains("t")
 
 
-async def test_who_allows_no_time_is_told_the_id_of_the_topic_that_comes(tmp_path: Path) -> None:
+async def test_without_a_timeout_the_response_has_the_id_of_the_topic(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         (result,) = (await create(cluster.brokers[0], topic("t"), timeout_ms=0)).topics
         await settle()
@@ -134,7 +134,7 @@ async def test_who_allows_no_time_is_told_the_id_of_the_topic_that_comes(tmp_pat
         assert result.topic_id == cluster.brokers[0].metadata.topic_id("t") != ZERO_UUID
 
 
-async def test_a_broker_that_is_not_the_controller_says_so(tmp_path: Path) -> None:
+async def test_a_broker_that_is_not_the_controller_returns_not_controller(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1) as cluster:
         (result,) = (await create(cluster.brokers[1], topic("t"))).topics
         assert result.error_code == ErrorCode.NOT_CONTROLLER

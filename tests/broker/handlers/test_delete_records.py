@@ -59,7 +59,7 @@ def ask(house: House, *asked: tuple[str, int, int], version: int = 2) -> Deferre
 
 
 def send(house: House, *asked: tuple[str, int, int], version: int = 2) -> list[tuple[str, int, int, int]]:
-    """Topic, partition, error and low watermark for each, where none has to wait."""
+    """Topic, partition, error and low watermark of each answer; none may wait."""
     return told(ask(house, *asked, version=version), version)
 
 
@@ -78,7 +78,7 @@ def read_error(house: House, offset: int) -> ErrorCode:
     return house.replicas.read(reader, TOPIC, 0, ZERO_UUID, asked, 1000, at_least_one=True).error
 
 
-def test_what_lies_below_the_offset_is_gone_even_within_a_batch(house: House) -> None:
+def test_records_below_the_offset_are_gone_even_within_a_batch(house: House) -> None:
     assert send(house, (TOPIC, 0, 1)) == [(TOPIC, 0, 0, 1)]
     assert house.replicas.partition(TOPIC, 0).log.log_start_offset == 1
     assert read_error(house, 0) == ErrorCode.OFFSET_OUT_OF_RANGE
@@ -104,7 +104,7 @@ def test_offsets_behind_the_high_watermark_and_negative_ones_are_out_of_range(ho
     assert house.replicas.partition(TOPIC, 0).log.log_start_offset == 0
 
 
-def test_only_what_the_policy_lets_go_is_deleted(house: House) -> None:
+def test_records_are_deleted_only_if_the_cleanup_policy_deletes(house: House) -> None:
     house.configs |= {"compacted": {"cleanup.policy": "compact"}, "both": {"cleanup.policy": "compact,delete"}}
     for topic in ("compacted", "both"):
         house.lead(topic)
@@ -115,7 +115,7 @@ def test_only_what_the_policy_lets_go_is_deleted(house: House) -> None:
     ]
 
 
-def test_partitions_that_are_not_here_and_kafkas_own(house: House) -> None:
+def test_partitions_that_are_not_here_or_internal_are_refused(house: House) -> None:
     house.tell("elsewhere", [0], leader=1)
     house.lead("__consumer_offsets")
     house.lead("broken")
@@ -145,7 +145,7 @@ def test_a_topic_without_partitions_is_not_answered(house: House) -> None:
     assert reply.response.topics == []
 
 
-def test_the_start_outlives_the_broker_also_where_nothing_is_left(house: House) -> None:
+def test_the_start_is_kept_over_a_restart_even_of_an_empty_log(house: House) -> None:
     for offset in (1, 3):
         send(house, (TOPIC, 0, offset))
         house.close()
@@ -176,7 +176,7 @@ def test_the_last_stable_offset_is_not_below_the_start(house: House) -> None:
     assert partition.last_stable_offset == 5
 
 
-def test_a_disk_that_fails_is_an_answer(house: House) -> None:
+def test_an_error_of_the_disk_is_returned(house: House) -> None:
     log = house.replicas.partition(TOPIC, 0).log
     shutil.rmtree(log.directory)
     assert send(house, (TOPIC, 0, 1)) == [(TOPIC, 0, ErrorCode.KAFKA_STORAGE_ERROR, -1)]
@@ -212,7 +212,7 @@ async def test_the_reply_comes_when_all_live_followers_have_deleted_as_much(foll
     assert len(followed.parts.signal) == 0
 
 
-async def test_who_waits_for_a_follower_for_too_long_is_told_so(
+async def test_a_follower_that_takes_too_long_gives_request_timed_out(
     followed: House, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     nursery.start_soon(followed.clock.run)
@@ -225,14 +225,14 @@ async def test_who_waits_for_a_follower_for_too_long_is_told_so(
     assert len(followed.parts.signal) == 0
 
 
-async def test_a_leader_that_is_one_no_more_says_so(followed: House) -> None:
+async def test_a_former_leader_returns_not_leader_or_follower(followed: House) -> None:
     follow(followed, 0)
     reply = ask(followed, (TOPIC, 0, 1))
     followed.lead(leader=1, isr=[BROKER, 1], replicas=[BROKER, 1], epoch=1)
     assert told(reply) == [(TOPIC, 0, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
 
 
-def test_an_error_of_the_whole_request_is_every_partitions() -> None:
+def test_an_error_of_the_whole_request_is_returned_for_each_partition() -> None:
     asked = DeleteRecordsPartition(partition_index=3, offset=0)
     request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="a", partitions=[asked])], timeout_ms=0)
     (topic,) = delete_records.error_response(request, 2, ErrorCode.UNKNOWN_SERVER_ERROR).topics

@@ -97,7 +97,7 @@ async def test_where_deletion_is_disabled_nothing_is_deleted(tmp_path: Path, ver
         assert broker.metadata.contains("t")
 
 
-async def test_who_allows_no_time_is_told_so_and_the_topic_goes(tmp_path: Path) -> None:
+async def test_without_a_timeout_the_reply_times_out_and_the_topic_is_deleted(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         await create(broker, "t")
@@ -106,6 +106,6 @@ async def test_who_allows_no_time_is_told_so_and_the_topic_goes(tmp_path: Path) 
         assert not broker.metadata.contains("t")
 
 
-async def test_a_broker_that_is_not_the_controller_says_so(tmp_path: Path) -> None:
+async def test_a_broker_that_is_not_the_controller_returns_not_controller(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1) as cluster:
         assert await delete(cluster.brokers[1], by_name("t")) == [("t", ZERO_UUID, ErrorCode.NOT_CONTROLLER)]

@@ -17,7 +17,7 @@ def send(
     return DescribeClusterResponse.decode(response.encode(version), version)
 
 
-def test_brokers_and_controller_are_told(house: House) -> None:
+def test_the_response_has_brokers_and_controller(house: House) -> None:
     for version in (0, 1):
         told = send(house, version)
         assert (told.error_code, told.error_message, told.cluster_id) == (0, None, "the-cluster")
@@ -28,22 +28,22 @@ def test_brokers_and_controller_are_told(house: House) -> None:
         ]
 
 
-def test_operations_are_told_on_request(house: House) -> None:
+def test_the_response_has_operations_on_request(house: House) -> None:
     assert send(house).cluster_authorized_operations == OMITTED
     assert send(house, operations=True).cluster_authorized_operations == 0x1FA0
 
 
-def test_who_asks_at_a_listener_that_no_broker_has_learns_neither_brokers_nor_controller(house: House) -> None:
+def test_a_listener_that_no_broker_has_gives_neither_brokers_nor_controller(house: House) -> None:
     told = send(house, listener="OTHER")
     assert (told.controller_id, len(told.brokers)) == (-1, 0)
 
 
-def test_before_there_is_a_controller_there_is_none(house: House) -> None:
+def test_without_a_controller_its_id_is_minus_one(house: House) -> None:
     house.metadata.controller_id = None
     assert send(house).controller_id == -1
 
 
-def test_controllers_are_not_here(house: House) -> None:
+def test_a_request_for_controllers_is_refused(house: House) -> None:
     refused = send(house, endpoint_type=2)
     assert refused.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
     assert refused.error_message == (
@@ -52,14 +52,14 @@ def test_controllers_are_not_here(house: House) -> None:
     assert not refused.brokers
 
 
-def test_an_endpoint_of_no_type_is_refused(house: House) -> None:
+def test_an_unknown_type_of_endpoint_is_refused(house: House) -> None:
     for kind in (0, 3, -1):
         refused = send(house, endpoint_type=kind)
         assert refused.error_code == ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         assert refused.error_message == f"Unsupported endpoint type {kind}"
 
 
-def test_an_error_of_the_whole_request_is_all_that_is_told() -> None:
+def test_an_error_of_the_whole_request_comes_alone() -> None:
     request = DescribeClusterRequest(include_cluster_authorized_operations=False)
     failed = describe_cluster.error_response(request, 1, ErrorCode.UNKNOWN_SERVER_ERROR)
     assert (failed.error_code, failed.controller_id, failed.brokers) == (-1, -1, ())

@@ -66,7 +66,7 @@ def sources(config: DescribeConfigsResourceResult) -> list[tuple[str, str | None
     return [(synonym.name, synonym.value, synonym.source) for synonym in config.synonyms]
 
 
-async def test_a_topics_configs_are_told_with_the_source_of_each(tmp_path: Path) -> None:
+async def test_a_topics_configs_come_with_their_sources(tmp_path: Path) -> None:
     async with running(tmp_path, 0, log_retention_ms="77", segment_bytes="5") as cluster:
         await create(cluster.brokers[0], "t", cleanup_policy="compact")
         configs = await configs_of(cluster.brokers[0], TOPIC, "t")
@@ -80,7 +80,7 @@ async def test_a_topics_configs_are_told_with_the_source_of_each(tmp_path: Path)
         assert not any(config.read_only or config.is_sensitive for config in configs.values())
 
 
-async def test_synonyms_are_told_in_the_order_in_which_they_count(tmp_path: Path) -> None:
+async def test_synonyms_come_in_the_order_of_their_precedence(tmp_path: Path) -> None:
     async with running(tmp_path, 0, log_retention_ms="77", log_roll_hours="3", message_max_bytes="9") as cluster:
         await create(cluster.brokers[0], "t", retention_ms="5", preallocate="true")
         configs = await configs_of(cluster.brokers[0], TOPIC, "t", synonyms=True)
@@ -99,7 +99,7 @@ async def test_synonyms_are_told_in_the_order_in_which_they_count(tmp_path: Path
         assert sources(configs["remote.storage.enable"]) == []
 
 
-async def test_documents_are_told_to_who_asks(tmp_path: Path) -> None:
+async def test_documentation_comes_on_request(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         await create(broker, "t")
@@ -109,7 +109,7 @@ async def test_documents_are_told_to_who_asks(tmp_path: Path) -> None:
             assert all(config.documentation for config in configs.values())
 
 
-async def test_a_brokers_configs_are_told_with_the_source_of_each(tmp_path: Path) -> None:
+async def test_a_brokers_configs_come_with_their_sources(tmp_path: Path) -> None:
     async with running(tmp_path, 0, num_partitions="3", queued_max_requests="5") as cluster:
         configs = await configs_of(cluster.brokers[0], BROKER, "0", synonyms=True)
         told = {name for name, key in BROKER_CONFIG.items() if not key.is_internal}
@@ -125,7 +125,7 @@ async def test_a_brokers_configs_are_told_with_the_source_of_each(tmp_path: Path
         assert not {"num.partitions", "log.retention.hours", "queued.max.requests", "listeners"} & changeable
 
 
-async def test_what_was_set_while_the_broker_runs_stands_before_its_file(tmp_path: Path) -> None:
+async def test_a_dynamic_config_takes_precedence_over_the_file(tmp_path: Path) -> None:
     async with running(tmp_path, 0, log_retention_ms="77", log_retention_hours="3") as cluster:
         broker = cluster.brokers[0]
         await create(broker, "t")
@@ -156,7 +156,7 @@ async def test_nothing_is_set_for_all_brokers_at_first(tmp_path: Path) -> None:
         assert await configs_of(cluster.brokers[0], BROKER, "") == {}
 
 
-async def test_the_loggers_of_the_process_are_told_with_their_levels(tmp_path: Path) -> None:
+async def test_the_loggers_of_the_process_come_with_their_levels(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         logging.getLogger("ottla.test.described").setLevel(logging.CRITICAL)
         configs = await configs_of(cluster.brokers[0], LOGGERS, "0", synonyms=True, documentation=True)
@@ -168,7 +168,7 @@ async def test_the_loggers_of_the_process_are_told_with_their_levels(tmp_path: P
 
 
 @pytest.mark.parametrize("version", range(1, LATEST + 1))
-async def test_only_the_keys_that_are_asked_for_are_told_in_every_version(tmp_path: Path, version: int) -> None:
+async def test_the_response_has_only_the_requested_keys_in_every_version(tmp_path: Path, version: int) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         await create(broker, "t")
@@ -179,7 +179,7 @@ async def test_only_the_keys_that_are_asked_for_are_told_in_every_version(tmp_pa
         assert results[0].configs[0].config_source == 5
 
 
-async def test_what_cannot_be_described_is_told_resource_by_resource(tmp_path: Path) -> None:
+async def test_each_resource_that_cannot_be_described_has_its_error(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         results = await describe(
@@ -218,7 +218,7 @@ async def test_a_kind_of_resource_that_has_no_configs_here_fails_the_whole_reque
         assert caught.value.code is ErrorCode.INVALID_REQUEST
 
 
-def test_an_error_of_the_whole_request_is_every_resources_with_a_message() -> None:
+def test_an_error_of_the_whole_request_is_returned_for_each_resource_with_a_message() -> None:
     request = DescribeConfigsRequest(resources=[resource(TOPIC, "a"), resource(BROKER, "0")])
     response = describe_configs.error_response(request, LATEST, ErrorCode.INVALID_REQUEST)
     assert [(each.error_code, bool(each.error_message)) for each in response.results] == [(42, True)] * 2

@@ -34,7 +34,7 @@ def found(result: DescribeLogDirsResult) -> list[tuple[str, int, int, int, bool]
     ]
 
 
-def test_all_replicas_are_told_with_their_sizes(house: House) -> None:
+def test_the_response_has_all_replicas_with_their_sizes(house: House) -> None:
     partition = house.replicas.partition(TOPIC, 1)
     records = batch(b"a", b"b")
     produced = validate_produced(records, api_version=9, rules=partition.rules, now_ms=NOW_MS)
@@ -46,12 +46,12 @@ def test_all_replicas_are_told_with_their_sizes(house: House) -> None:
         assert found(told) == [(TOPIC, 0, 0, 0, False), (TOPIC, 1, len(records), 0, False), ("other", 0, 0, 0, False)]
 
 
-def test_only_what_is_asked_for_is_told_and_what_is_not_there_is_left_out(house: House) -> None:
+def test_the_response_has_only_requested_replicas_and_leaves_out_unknown_ones(house: House) -> None:
     assert found(send(house, (TOPIC, 1), (TOPIC, 9), ("nowhere", 0))) == [(TOPIC, 1, 0, 0, False)]
     assert found(send(house)) == []
 
 
-def test_the_volume_is_told_from_version_4_on(house: House) -> None:
+def test_the_response_has_the_volume_from_version_4_on(house: House) -> None:
     volume = shutil.disk_usage(house.path)
     told = send(house)
     assert told.total_bytes == volume.total
@@ -79,6 +79,6 @@ def test_a_directory_that_is_gone_is_an_error_of_its_own(house: House, tmp_path:
     ]
 
 
-def test_an_error_of_the_whole_request_is_all_that_is_told() -> None:
+def test_an_error_of_the_whole_request_comes_alone() -> None:
     failed = describe_log_dirs.error_response(DescribeLogDirsRequest(topics=None), 4, ErrorCode.UNKNOWN_SERVER_ERROR)
     assert (failed.error_code, failed.results) == (-1, ())

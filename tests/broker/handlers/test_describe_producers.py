@@ -33,12 +33,12 @@ def send(house: House, *asked: tuple[str, int]) -> list[PartitionResponse]:
     return [each for topic in decoded.topics for each in topic.partitions]
 
 
-def test_a_partition_nobody_numbered_a_batch_in_has_no_producers(house: House) -> None:
+def test_a_partition_without_idempotent_batches_has_no_producers(house: House) -> None:
     (told,) = send(house, (TOPIC, 0))
     assert (told.partition_index, told.error_code, told.error_message, told.active_producers) == (0, 0, None, ())
 
 
-def test_an_idempotent_producer_is_told_with_its_last_sequence(house: House) -> None:
+def test_an_idempotent_producer_comes_with_its_last_sequence(house: House) -> None:
     append(house, b"a", b"b")
     (producer,) = send(house, (TOPIC, 0))[0].active_producers
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 3, 1)
@@ -46,14 +46,14 @@ def test_an_idempotent_producer_is_told_with_its_last_sequence(house: House) -> 
     assert producer.current_txn_start_offset == -1
 
 
-def test_an_open_transaction_is_told_by_its_first_offset(house: House) -> None:
+def test_an_open_transaction_comes_with_its_first_offset(house: House) -> None:
     append(house, b"a")
     append(house, b"b", b"c", transactional=True, producer_id=8)
     found = {each.producer_id: each.current_txn_start_offset for each in send(house, (TOPIC, 0))[0].active_producers}
     assert found == {7: -1, 8: 1}
 
 
-def test_a_follower_tells_its_own_memory(house: House) -> None:
+def test_a_follower_answers_from_its_own_state(house: House) -> None:
     append(house, b"a")
     house.lead(leader=1, isr=[1], replicas=[BROKER, 1], epoch=1)
     assert [each.producer_id for each in send(house, (TOPIC, 0))[0].active_producers] == [7]
@@ -66,12 +66,12 @@ def test_a_follower_tells_its_own_memory(house: House) -> None:
         ("", ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: the empty string is not allowed"),
     ],
 )
-def test_a_topic_that_there_is_not_or_cannot_be(house: House, topic: str, code: ErrorCode, message: str) -> None:
+def test_an_unknown_or_invalid_topic_is_refused(house: House, topic: str, code: ErrorCode, message: str) -> None:
     (told,) = send(house, (topic, 4))
     assert (told.partition_index, told.error_code, told.error_message) == (4, code, message)
 
 
-def test_partitions_that_are_not_here(house: House) -> None:
+def test_partitions_that_are_not_here_are_refused(house: House) -> None:
     house.tell("elsewhere", [0], leader=1)
     house.replicas.partition(TOPIC, 1).make_offline()
     told = send(house, (TOPIC, 9), ("elsewhere", 0), (TOPIC, 1))
@@ -82,7 +82,7 @@ def test_partitions_that_are_not_here(house: House) -> None:
     ]
 
 
-def test_an_error_of_the_whole_request_is_every_partitions() -> None:
+def test_an_error_of_the_whole_request_is_returned_for_each_partition() -> None:
     request = DescribeProducersRequest(topics=[TopicRequest(name="a", partition_indexes=[3, 4])])
     (topic,) = describe_producers.error_response(request, 0, ErrorCode.UNKNOWN_SERVER_ERROR).topics
     assert [(each.partition_index, each.error_code) for each in topic.partitions] == [(3, -1), (4, -1)]

@@ -52,11 +52,11 @@ def page(response: DescribeTopicPartitionsResponse) -> tuple[list[tuple[str | No
     )
 
 
-def test_no_topics_are_all_of_them_by_name(house: House) -> None:
+def test_a_request_without_topics_gets_all_topics_sorted_by_name(house: House) -> None:
     assert page(send(house)) == ([("a", [0, 1, 2]), ("b", [0]), ("orders", [0, 1])], None)
 
 
-def test_a_topic_is_told_as_it_is(house: House) -> None:
+def test_the_response_describes_a_topic(house: House) -> None:
     (topic,) = send(house, "a").topics
     assert (topic.error_code, topic.topic_id, topic.is_internal) == (0, topic_id("a"), False)
     assert topic.topic_authorized_operations == 0xDF8
@@ -66,7 +66,7 @@ def test_a_topic_is_told_as_it_is(house: House) -> None:
     assert (first.eligible_leader_replicas, first.last_known_elr) == ((), ())
 
 
-def test_a_leader_that_cannot_be_reached_is_none(house: House) -> None:
+def test_an_unreachable_leader_is_minus_one(house: House) -> None:
     ((partition,),) = [topic.partitions for topic in send(house, "b").topics]
     assert (partition.error_code, partition.leader_id, partition.replica_nodes) == (0, -1, (5,))
     assert send(house, "a", listener="OTHER").topics[0].partitions[0].leader_id == -1
@@ -88,7 +88,7 @@ def test_the_broker_bounds_a_page_and_one_partition_is_always_on_it(house: House
         assert page(send(house, limit=limit)) == ([("a", [0])], ("a", 1))
 
 
-def test_topics_that_are_named_are_sorted_and_told_once(house: House) -> None:
+def test_requested_topics_are_sorted_and_come_once(house: House) -> None:
     assert page(send(house, "orders", "a", "orders")) == ([("a", [0, 1, 2]), ("orders", [0, 1])], None)
     assert page(send(house, "orders", "a", cursor=("orders", 1))) == ([("orders", [1])], None)
 
@@ -112,14 +112,14 @@ def test_unknown_topics_take_no_room_on_the_page(house: House) -> None:
     assert (invalid.error_code, invalid.topic_id) == (ErrorCode.INVALID_TOPIC_EXCEPTION, ZERO_UUID)
 
 
-def test_a_cursor_has_to_be_of_a_topic_that_is_asked_for_and_at_a_partition(house: House) -> None:
+def test_a_cursor_must_be_at_a_partition_of_a_requested_topic(house: House) -> None:
     for cursor in (("b", 0), ("a", -1)):
         with pytest.raises(KafkaError) as raised:
             send(house, "a", cursor=cursor)
         assert raised.value.code == ErrorCode.INVALID_REQUEST
 
 
-def test_an_error_of_the_whole_request_is_every_topics() -> None:
+def test_an_error_of_the_whole_request_is_returned_for_each_topic() -> None:
     request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="a")])
     (topic,) = describe_topic_partitions.error_response(request, 0, ErrorCode.INVALID_REQUEST).topics
     assert (topic.name, topic.error_code, topic.partitions) == ("a", ErrorCode.INVALID_REQUEST, ())

@@ -61,7 +61,7 @@ async def state_of(cluster: Cluster, index: int = 0) -> PartitionState:
 
 
 async def set_isr(cluster: Cluster, *isr: int, index: int = 0) -> None:
-    """As a leader does that finds its followers in sync, or not any more."""
+    """Change the in-sync replicas, as a leader does."""
     state = (await state_of(cluster, index))._replace(isr=isr)
     leader = cluster.store.session(lambda event: None)
     await leader.set(partition_state_path(TopicPartition("t", index)), state.encode())
@@ -95,7 +95,7 @@ async def test_the_preferred_replica_leads_again_in_every_version(tmp_path: Path
         assert not broker.replicas.partition("t", 0).is_leader
 
 
-async def test_all_partitions_are_told_but_for_those_that_need_no_election(tmp_path: Path) -> None:
+async def test_a_request_for_all_partitions_leaves_out_those_that_need_no_election(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1) as cluster:
         broker = cluster.brokers[0]
         await create(broker, "t", (1, 0), (0, 1))
@@ -105,7 +105,7 @@ async def test_all_partitions_are_told_but_for_those_that_need_no_election(tmp_p
         assert await elect(broker, None) == {"t-0": (ErrorCode.NONE, None)}
 
 
-async def test_what_cannot_be_elected_is_told_partition_by_partition(tmp_path: Path) -> None:
+async def test_each_partition_that_cannot_be_elected_has_its_error(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1) as cluster:
         broker = cluster.brokers[0]
         await create(broker, "t", (1, 0), (0, 1))
@@ -135,7 +135,7 @@ async def test_a_preferred_replica_that_is_not_in_sync_does_not_lead(tmp_path: P
         assert (await state_of(cluster)).leader == 0
 
 
-async def test_an_unclean_election_lets_anybody_lead_where_nobody_does(tmp_path: Path) -> None:
+async def test_an_unclean_election_elects_any_replica_if_there_is_no_leader(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1) as cluster:
         broker = cluster.brokers[0]
         await create(broker, "t", (1, 0), (0, 1))
@@ -163,14 +163,14 @@ async def test_a_topic_that_is_being_deleted_has_no_elections(tmp_path: Path) ->
         broker = cluster.brokers[0]
         await create(broker, "t", (1, 0))
         await cluster.kill_broker(1)
-        # It cannot end without the broker that has a replica.
+        # The deletion cannot end without the broker that has a replica.
         await wait_for(broker.controller.delete_topics(["t"], LONG_MS))
         assert await elect(broker, [("t", [0])]) == {
             "t-0": (ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
         }
 
 
-async def test_another_broker_is_not_the_controller(tmp_path: Path) -> None:
+async def test_a_broker_that_is_not_the_controller_returns_not_controller(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1) as cluster:
         await create(cluster.brokers[0], "t", (1, 0))
         assert await elect(cluster.brokers[1], [("t", [0])]) == {"t-0": (ErrorCode.NOT_CONTROLLER, None)}
@@ -186,7 +186,7 @@ async def test_an_abandoned_request_leaves_no_wait(tmp_path: Path) -> None:
         assert (await elect(broker, [("t", [0])]))["t-0"][0] is ErrorCode.ELECTION_NOT_NEEDED
 
 
-async def test_a_type_of_election_that_there_is_not_is_refused(tmp_path: Path) -> None:
+async def test_an_unknown_type_of_election_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         for kind in (-1, 2):
             with pytest.raises(KafkaError) as caught:
@@ -194,7 +194,7 @@ async def test_a_type_of_election_that_there_is_not_is_refused(tmp_path: Path) -
             assert caught.value.code is ErrorCode.INVALID_REQUEST
 
 
-def test_an_error_as_a_whole_is_told_for_every_partition() -> None:
+def test_an_error_of_the_whole_request_is_returned_for_each_partition() -> None:
     response = elect_leaders.error_response(request([("t", [0, 1])]), LATEST, ErrorCode.UNKNOWN_SERVER_ERROR)
     assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert {code for code, _ in results(response).values()} == {ErrorCode.UNKNOWN_SERVER_ERROR}

@@ -50,7 +50,7 @@ def test_records_come_with_the_offsets_around_them(house: House, version: int) -
     assert response.responses[0].topic_id == topic_id(TOPIC)
 
 
-def test_however_many_partitions_are_asked_for_little_of_them_is_held_in_memory(house: House) -> None:
+def test_a_response_of_many_partitions_holds_few_bytes_in_memory(house: House) -> None:
     house.lead("wide", range(100))
     for index in range(100):
         append(house, bytes(10_000), name="wide", index=index)
@@ -60,13 +60,13 @@ def test_however_many_partitions_are_asked_for_little_of_them_is_held_in_memory(
     assert all(values(data) == [bytes(10_000)] for data in told(response))
 
 
-def test_who_reads_committed_records_is_told_of_no_aborted_ones(house: House) -> None:
+def test_read_committed_without_aborted_transactions_has_an_empty_list(house: House) -> None:
     append(house, b"a")
     response = now(house, request(topic(TOPIC, position(0, 0), position(1, 0)), isolation_level=1))
     assert [data.aborted_transactions for data in told(response)] == [[], ()]
 
 
-def test_who_reads_committed_records_is_told_which_transactions_were_aborted(house: House) -> None:
+def test_read_committed_has_the_aborted_transactions(house: House) -> None:
     partition = append(house, b"a")
     for each in (
         batch(b"t", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True),
@@ -86,13 +86,13 @@ def test_who_reads_committed_records_is_told_which_transactions_were_aborted(hou
 
 
 @pytest.mark.parametrize("level", [-1, 2])
-def test_an_isolation_level_nobody_knows_is_none(house: House, level: int) -> None:
+def test_an_unknown_isolation_level_is_refused(house: House, level: int) -> None:
     with pytest.raises(KafkaError) as refused:
         send(house, request(topic(TOPIC, position(0, 0)), isolation_level=level))
     assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_an_open_transaction_hides_what_follows_from_who_reads_committed_records(house: House) -> None:
+def test_an_open_transaction_hides_later_records_from_read_committed(house: House) -> None:
     partition = append(house, b"a")
     open_one = batch(b"t", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
     produced = validate_produced(open_one, api_version=9, rules=partition.rules, now_ms=NOW_MS)
@@ -117,7 +117,7 @@ def test_an_open_transaction_hides_what_follows_from_who_reads_committed_records
     ],
 )
 @pytest.mark.parametrize("session", [NO_SESSION, NEW_SESSION])
-def test_an_error_is_the_partitions_own_and_comes_at_once(
+def test_a_partition_has_its_own_error_at_once(
     house: House, asked: FetchPartition, code: ErrorCode, session: Session
 ) -> None:
     append(house, b"a")
@@ -155,7 +155,7 @@ def test_a_fenced_reader_is_pointed_to_the_leader_from_version_16_on(house: Hous
         assert [node.node_id for node in response.node_endpoints] == ([1] if version == 16 else [])
 
 
-def test_the_leader_of_a_partition_is_told_before_the_controller_has_told_of_it(house: House) -> None:
+def test_the_response_names_the_new_leader_before_the_metadata_does(house: House) -> None:
     house.lead(epoch=5)
     house.tell(TOPIC, [0], epoch=4, topic_id=topic_id(TOPIC))
     (data,) = told(now(house, request(topic(TOPIC, position(0, 0, epoch=4))), 16))
@@ -170,7 +170,7 @@ def test_an_old_consumer_reads_from_leaders_only(house: House) -> None:
     assert codes(now(house, request(topic(TOPIC, position(0, 0))), 11)) == [(0, ErrorCode.NONE)]
 
 
-def test_a_diverging_reader_is_told_where_to_truncate_and_does_not_wait(house: House) -> None:
+def test_a_diverging_reader_gets_the_offset_to_truncate_to_and_does_not_wait(house: House) -> None:
     append(house, b"a")
     house.lead(partitions=[0, 1], epoch=2)
     append(house, b"b")
@@ -193,7 +193,7 @@ def test_zstd_is_for_consumers_that_know_it(house: House) -> None:
     assert codes(now(house, beyond, 10)) == [(0, ErrorCode.OFFSET_OUT_OF_RANGE)]
 
 
-def test_a_failed_disk_is_a_lost_leader_for_consumers_that_know_no_better(house: House) -> None:
+def test_a_failed_disk_is_not_leader_or_follower_before_version_6(house: House) -> None:
     house.replicas.partition(TOPIC, 0).make_offline()
     asked = request(topic(TOPIC, position(0, 0)))
     assert codes(now(house, asked, 5)) == [(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
@@ -229,7 +229,7 @@ def test_a_negative_number_of_bytes_fails_the_first_partition_that_is_read_alone
     assert [len(data.records or b"") > 0 for data in told(now(house, at_the_end))] == [False, True]
 
 
-def test_who_reads_committed_records_is_told_of_no_transactions_where_no_batch_fits(house: House) -> None:
+def test_read_committed_has_no_transactions_if_no_batch_fits(house: House) -> None:
     for index in (0, 1):
         append(house, b"a", index=index)
     asked = request(topic(TOPIC, position(0, 0), position(1, 0, max_bytes=1)), isolation_level=1)
@@ -262,7 +262,7 @@ def test_an_error_of_a_partition_that_was_not_read_comes_with_no_transactions_ra
     assert (diverging.diverging_epoch.end_offset, diverging.aborted_transactions) == (1, None)
 
 
-def test_no_more_is_sent_than_the_broker_allows(house: House) -> None:
+def test_the_response_is_limited_by_fetch_max_bytes(house: House) -> None:
     for _ in range(3):
         append(house, b"a" * 1000)
     answer = fetch.handle(
@@ -291,7 +291,7 @@ def test_neighbours_of_one_topic_stand_together(house: House) -> None:
     ]
 
 
-def test_who_asks_for_nothing_gets_it_at_once(house: House) -> None:
+def test_a_request_without_partitions_gets_a_response_at_once(house: House) -> None:
     for session in (NO_SESSION, NEW_SESSION):
         assert now(house, request(session=session)).responses == []
 
@@ -338,7 +338,7 @@ async def test_a_followers_fetch_reads_to_the_log_end_and_commits(running: House
     assert partition.high_watermark == 1
 
 
-def test_a_client_that_poses_as_a_follower_gets_nothing(house: House) -> None:
+def test_a_client_that_poses_as_a_follower_gets_no_records(house: House) -> None:
     append(house, b"a")
     response = now(house, request(topic(TOPIC, position(0, 0)), replica_id=5), 11)
     assert codes(response) == [(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)]

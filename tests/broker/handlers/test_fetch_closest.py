@@ -52,7 +52,7 @@ def preferred(response: FetchResponse) -> list[int]:
 
 @pytest.mark.parametrize("version", [11, 12, 13, 17])
 @pytest.mark.parametrize("isolation_level", [0, 1])
-def test_a_consumer_is_told_of_the_replica_in_its_rack_and_gets_no_records(
+def test_a_consumer_is_referred_to_the_replica_in_its_rack_and_gets_no_records(
     leader: House, version: int, isolation_level: int
 ) -> None:
     asked = request(topic(NAME, position(0, 0)), rack_id="b", isolation_level=isolation_level)
@@ -63,13 +63,13 @@ def test_a_consumer_is_told_of_the_replica_in_its_rack_and_gets_no_records(
 
 
 @pytest.mark.parametrize(("rack_id", "version"), [("a", IDS), ("c", IDS), ("b", 10)])
-def test_others_are_served_by_the_leader(leader: House, rack_id: str, version: int) -> None:
+def test_other_consumers_are_served_by_the_leader(leader: House, rack_id: str, version: int) -> None:
     response = now(leader, request(topic(NAME, position(0, 0)), rack_id=rack_id), version)
     assert preferred(response) == [NOBODY]
     assert values(told(response)[0]) == [b"a", b"b"]
 
 
-def test_a_referral_does_not_wait_and_others_are_told_with_it(leader: House) -> None:
+def test_a_referral_does_not_wait_and_comes_with_the_other_partitions(leader: House) -> None:
     asked = request(topic(NAME, position(0, 2), position(1, 0)), rack_id="b", min_bytes=1 << 20)
     assert preferred(now(leader, asked)) == [FOLLOWER, NOBODY]
 
@@ -95,7 +95,7 @@ def test_a_session_names_a_referral_each_time(leader: House) -> None:
 @pytest.mark.parametrize(
     ("epoch", "code"), [(1, ErrorCode.UNKNOWN_LEADER_EPOCH), (0, ErrorCode.NONE), (-1, ErrorCode.NONE)]
 )
-def test_who_asks_in_another_epoch_is_not_referred(leader: House, epoch: int, code: ErrorCode) -> None:
+def test_a_consumer_with_another_leader_epoch_is_not_referred(leader: House, epoch: int, code: ErrorCode) -> None:
     response = now(leader, request(topic(NAME, position(0, 0, epoch=epoch)), rack_id="b"))
     assert codes(response) == [(0, code)]
     assert preferred(response) == [NOBODY if code else FOLLOWER]
@@ -118,7 +118,7 @@ def follower(tmp_path: Path) -> Iterator[House]:
     house.close()
 
 
-def test_a_follower_serves_up_to_its_own_high_watermark_and_refers_nobody(follower: House) -> None:
+def test_a_follower_serves_up_to_its_own_high_watermark_and_refers_no_consumer(follower: House) -> None:
     (data,) = told(now(follower, request(topic(NAME, position(0, 0)), rack_id="b"), IDS))
     assert (data.error_code, data.preferred_read_replica, data.high_watermark) == (0, NOBODY, 1)
     assert values(data) == [b"a"]
@@ -130,7 +130,9 @@ def test_before_version_11_only_the_leader_serves(follower: House) -> None:
 
 
 @pytest.mark.parametrize("offset", [1, 2, 3])
-async def test_what_the_follower_does_not_know_to_be_committed_is_waited_for(follower: House, offset: int) -> None:
+async def test_a_fetch_waits_for_records_that_the_follower_does_not_know_to_be_committed(
+    follower: House, offset: int
+) -> None:
     pending = waits(follower, request(topic(NAME, position(0, offset)), rack_id="b"), IDS)
     partition = follower.replicas.partition(NAME, 0)
     partition.high_watermark = 3

@@ -1,4 +1,4 @@
-"""Fetches of thousands of partitions, which are carried out in parts and answered as one."""
+"""Fetches of thousands of partitions, which are handled in parts and answered by one response."""
 
 import pytest
 import trio
@@ -31,7 +31,7 @@ def positions(count: int = MANY) -> list[FetchPartition]:
 
 
 async def fetched(house: House, asked: FetchRequest, version: int = NAMES) -> FetchResponse:
-    """What a request is answered that came over the wire."""
+    """The response to a request that was encoded and decoded."""
     _, large = decode_large_request(memoryview(encode_request(version, 1, None, asked))[4:])
     assert isinstance(large, FetchRequest)
     answer = send(house, large, version)
@@ -43,7 +43,7 @@ async def fetched(house: House, asked: FetchRequest, version: int = NAMES) -> Fe
 
 
 @pytest.mark.parametrize("version", [NAMES, IDS])
-async def test_all_partitions_are_told_in_their_order(house: House, version: int) -> None:
+async def test_the_response_has_all_partitions_in_their_order(house: House, version: int) -> None:
     house.lead("last", partitions=[4])
     append(house, b"a")
     append(house, b"z", name="last", index=4)
@@ -65,7 +65,7 @@ async def test_topics_of_one_partition_each_are_many_too(house: House) -> None:
     assert [each.topic for each in response.responses] == [each.topic for each in asked]
 
 
-async def test_it_begins_a_session(house: House) -> None:
+async def test_a_large_fetch_begins_a_session(house: House) -> None:
     house.lead(partitions=[4000])
     response = await fetched(house, request(topic(TOPIC, *positions()), session=NEW_SESSION))
     assert response.session_id
@@ -76,7 +76,7 @@ async def test_it_begins_a_session(house: House) -> None:
     assert [values(data) for data in told(following) if not data.error_code] == [[b"a"]]
 
 
-async def test_it_goes_on_with_a_session(house: House) -> None:
+async def test_a_large_fetch_continues_a_session(house: House) -> None:
     begun = now(house, request(topic(TOPIC, position(0, 0)), session=NEW_SESSION, max_wait_ms=0))
     append(house, b"a")
     response = await fetched(house, request(topic(TOPIC, *positions()), session=(begun.session_id, 1)))
@@ -85,13 +85,13 @@ async def test_it_goes_on_with_a_session(house: House) -> None:
     assert values(told(response)[0]) == [b"a"]
 
 
-async def test_a_session_that_there_is_not_is_refused(house: House) -> None:
+async def test_an_unknown_session_is_refused(house: House) -> None:
     response = await fetched(house, request(topic(TOPIC, *positions()), session=(4711, 3)))
     assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert not response.responses
 
 
-async def test_no_more_is_read_than_was_asked_for_though_it_lies_in_several_parts(house: House) -> None:
+async def test_the_limit_of_bytes_holds_over_all_parts(house: House) -> None:
     house.lead(partitions=[1000, 2000, 3000])
     for index in (0, 1000, 2000, 3000):
         append(house, b"x" * 100, index=index)
@@ -100,7 +100,7 @@ async def test_no_more_is_read_than_was_asked_for_though_it_lies_in_several_part
         assert sum(bool(values(data)) for data in told(response) if not data.error_code) == expected
 
 
-async def test_others_run_between_its_parts(house: House) -> None:
+async def test_other_tasks_run_between_the_parts(house: House) -> None:
     turns = 0
     is_done = False
 

@@ -1,4 +1,4 @@
-"""What a leader that is throttled sends to followers."""
+"""The records that a throttled leader sends to its followers."""
 
 import pytest
 import trio
@@ -32,7 +32,7 @@ RATE = 1000
 
 @pytest.fixture
 async def leader(running: House) -> House:
-    """It leads a partition whose follower is out of sync, and has sent it all that it may for now."""
+    """A leader whose follower is out of sync, and who has used up its rate for now."""
     running.configs[NAME] = {LEADERS: "0:0"}
     running.lead(NAME, partitions=[0, 1], replicas=[0, FOLLOWER], isr=[0])
     running.leader_quota.bytes_per_second = RATE
@@ -68,7 +68,7 @@ async def test_more_than_the_rate_has_to_wait_and_does_not_spin(leader: House, a
     assert trio.current_time() - began == pytest.approx(1.5, abs=0.01)
 
 
-async def test_a_held_fetch_counts_where_the_follower_is_and_tells_the_rest(
+async def test_a_held_fetch_updates_the_followers_offset_and_returns_the_high_watermark(
     leader: House, autojump_clock: MockClock
 ) -> None:
     follow(leader, 0)
@@ -81,7 +81,7 @@ async def test_a_held_fetch_counts_where_the_follower_is_and_tells_the_rest(
     assert replica.log_end_offset == 1
 
 
-async def test_what_is_appended_meanwhile_does_not_end_the_wait(leader: House, autojump_clock: MockClock) -> None:
+async def test_records_appended_meanwhile_do_not_end_the_wait(leader: House, autojump_clock: MockClock) -> None:
     follow(leader, 0)
     held = follow(leader, 1)
     append(leader, b"more", name=NAME)
@@ -89,7 +89,7 @@ async def test_what_is_appended_meanwhile_does_not_end_the_wait(leader: House, a
     assert not held.done
 
 
-async def test_a_session_gives_what_was_held_once_it_may(leader: House, autojump_clock: MockClock) -> None:
+async def test_a_session_gets_held_records_when_the_rate_allows(leader: House, autojump_clock: MockClock) -> None:
     response = follow(leader, 0, session=NEW_SESSION)
     assert not isinstance(response, Deferred)
     held = follow(leader, 1, session=(response.session_id, 1))
@@ -99,7 +99,7 @@ async def test_a_session_gives_what_was_held_once_it_may(leader: House, autojump
     assert got(held) == [bytes(SIZE)]
 
 
-async def test_who_is_in_sync_is_never_held_and_counts(leader: House, autojump_clock: MockClock) -> None:
+async def test_a_follower_in_sync_is_never_held_and_counts(leader: House, autojump_clock: MockClock) -> None:
     leader.lead(NAME, partitions=[0], replicas=[0, FOLLOWER], isr=[0, FOLLOWER], epoch=1)
     assert got(follow(leader, 0)) == got(follow(leader, 1)) == [bytes(SIZE)]
     assert leader.leader_quota.is_exceeded(1000 * trio.current_time())

@@ -57,7 +57,7 @@ async def test_a_fetch_waits_for_enough_bytes_over_all_its_partitions(running: H
     assert [values(data) for data in told(pending.response)] == [[b"a" * 100], [b"b" * 100, b"c" * 100]]
 
 
-async def test_who_reads_an_older_segment_does_not_wait_for_as_many_bytes_as_it_asks_for(running: House) -> None:
+async def test_a_reader_of_an_older_segment_does_not_wait_for_min_bytes(running: House) -> None:
     log = append(running, b"a").log
     log.roll(NOW_MS)
     append(running, b"b")
@@ -87,7 +87,7 @@ async def test_bytes_of_one_partition_are_not_counted_twice(running: House) -> N
     assert pending.done
 
 
-async def test_a_fetch_ends_with_what_there_is_when_its_time_is_over(running: House, at_most: AtMost) -> None:
+async def test_a_fetch_gets_the_available_records_after_max_wait_ms(running: House, at_most: AtMost) -> None:
     append(running, b"a")
     began = trio.current_time()
     pending = waits(running, request(topic(TOPIC, position(0, 0), position(1, 0)), min_bytes=5000, max_wait_ms=300))
@@ -137,7 +137,7 @@ async def test_a_deleted_topic_ends_the_wait(running: House) -> None:
     assert codes(pending.response) == [(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
 
 
-async def test_a_fetch_that_nobody_waits_for_leaves_nothing_behind(running: House) -> None:
+async def test_an_abandoned_fetch_leaves_no_watcher_and_no_session(running: House) -> None:
     for session in (NO_SESSION, NEW_SESSION):
         pending = waits(running, request(topic(TOPIC, position(0, 0)), session=session))
         pending.abandon()
@@ -150,7 +150,7 @@ async def test_a_fetch_that_nobody_waits_for_leaves_nothing_behind(running: Hous
 # Sessions
 
 
-async def test_a_session_is_told_what_moved_and_keeps_waiting_for_the_rest(running: House) -> None:
+async def test_a_session_gets_partitions_that_moved_and_keeps_waiting_for_the_others(running: House) -> None:
     first = waits(running, request(topic(TOPIC, position(0, 0), position(1, 0)), session=NEW_SESSION))
     append(running, b"a")
     session = first.response.session_id
@@ -164,7 +164,7 @@ async def test_a_session_is_told_what_moved_and_keeps_waiting_for_the_rest(runni
     assert told(third.response) == []
 
 
-async def test_a_session_hears_of_what_moved_between_two_requests(running: House) -> None:
+async def test_a_session_gets_partitions_that_moved_between_two_requests(running: House) -> None:
     session = now(running, request(topic(TOPIC, position(0, 0)), session=NEW_SESSION, max_wait_ms=0)).session_id
     append(running, b"a")
     assert values(told(now(running, request(session=(session, 1))))[0]) == [b"a"]
@@ -182,7 +182,7 @@ async def test_records_cut_off_by_the_limit_come_with_the_next_request(running: 
     assert [data.partition_index for data in second if len(data.records or b"")] == [1]
 
 
-async def test_a_forgotten_partition_wakes_nobody(running: House) -> None:
+async def test_a_forgotten_partition_completes_no_fetch(running: House) -> None:
     asked = topic(TOPIC, position(0, 0), position(1, 0))
     session = now(running, request(asked, session=NEW_SESSION, max_wait_ms=0)).session_id
     pending = waits(running, request(session=(session, 1), forget=[(TOPIC, 0)]))

@@ -18,7 +18,7 @@ PARTITIONS = {"a": 0, "b": 1}
 def ask(
     house: House, version: int, key_type: int = 0, keys: tuple[str, ...] = ("a", "b"), listener: str = "PLAINTEXT"
 ) -> tuple[FindCoordinatorResponse, list[str]]:
-    """The answer, and the topics that were to be created for it."""
+    """The response, and the topics that the handler created."""
     request = FindCoordinatorRequest(key=keys[0], key_type=key_type, coordinator_keys=keys)
     request = FindCoordinatorRequest.decode(request.encode(version), version)
     context = RequestContext(ApiKey.FIND_COORDINATOR, version, listener_name=listener)
@@ -52,7 +52,7 @@ NOWHERE = (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_the_first_question_has_the_topic_created(house: House, version: int) -> None:
+def test_the_first_request_creates_the_topic(house: House, version: int) -> None:
     response, created = ask(house, version)
     assert (response.error_code, response.node_id, response.host, response.port) == NOWHERE
     assert response.error_message == ("The coordinator is not available." if version >= 1 else "")
@@ -86,7 +86,7 @@ def test_a_partition_without_a_leader_and_a_leader_without_the_listener_coordina
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-def test_who_looks_for_the_coordinator_of_transactions_is_refused_for_good_and_told_why(
+def test_a_request_for_a_transaction_coordinator_is_refused_with_the_reason(
     house: House, version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     house.tell(TOPIC, [0, 1], leader=0)
@@ -96,11 +96,11 @@ def test_who_looks_for_the_coordinator_of_transactions_is_refused_for_good_and_t
     assert [each.error_code for each in answers] == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * len(answers)
     assert all("no transactions" in str(each.error_message) for each in answers)
     (line,) = caplog.messages
-    assert line.startswith("Client '' at  looks for the coordinator of transactional id 'a' and is refused.")
+    assert line.startswith("Client '' at  is refused, because it asks for the coordinator of transactional id 'a'.")
 
 
 @pytest.mark.parametrize("key_type", [-1, 3, 127])
-def test_a_kind_of_key_that_there_is_not_is_refused(house: House, key_type: int) -> None:
+def test_an_unknown_type_of_key_is_refused(house: House, key_type: int) -> None:
     assert ask(house, 1, key_type)[0].error_code == ErrorCode.INVALID_REQUEST
     assert [each.error_code for each in ask(house, 6, key_type)[0].coordinators] == [ErrorCode.INVALID_REQUEST] * 2
 

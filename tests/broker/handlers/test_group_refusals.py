@@ -33,7 +33,7 @@ def codes(told: Any) -> set[int]:
 
 
 @pytest.mark.parametrize(("key", "version"), GROUP_APIS, ids=lambda value: getattr(value, "name", value))
-def test_a_refusal_says_so_once_for_all_or_for_each_that_was_asked_for(key: ApiKey, version: int) -> None:
+def test_an_error_response_has_the_error_once_or_for_each_entry(key: ApiKey, version: int) -> None:
     handler = importlib.import_module(f"ottla.broker.handlers.{key.name.lower()}")
     request = CASES[key].request
     response = handler.error_response(request, version, CODE)
@@ -44,7 +44,7 @@ def test_a_refusal_says_so_once_for_all_or_for_each_that_was_asked_for(key: ApiK
 
 
 @pytest.mark.parametrize(("version", "protocol"), [(0, ""), (6, ""), (7, None), (9, None)])
-def test_who_joins_nothing_has_no_protocol(version: int, protocol: str | None) -> None:
+def test_a_failed_join_has_no_protocol(version: int, protocol: str | None) -> None:
     handler = importlib.import_module("ottla.broker.handlers.join_group")
     response = handler.error_response(CASES[ApiKey.JOIN_GROUP].request, version, CODE)
     told = JoinGroupResponse.decode(response.encode(version), version)

@@ -52,7 +52,7 @@ async def stored(cluster: Cluster, name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("version", range(LATEST + 1))
-async def test_a_topics_configs_are_kept_and_in_effect_when_that_is_answered(tmp_path: Path, version: int) -> None:
+async def test_a_topics_configs_are_kept_and_in_effect_when_the_reply_comes(tmp_path: Path, version: int) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         await create(broker, "t", segment_ms="9")
@@ -99,7 +99,7 @@ async def test_lists_grow_and_shrink(tmp_path: Path) -> None:
         assert broker.replicas.partition("t", 0).rules.compacted
 
 
-async def test_what_cannot_be_changed_is_told_resource_by_resource_and_changes_nothing(tmp_path: Path) -> None:
+async def test_each_resource_that_cannot_be_changed_has_its_error_and_stays_the_same(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         for name in "abcdefg":
@@ -148,7 +148,7 @@ async def test_what_cannot_be_changed_is_told_resource_by_resource_and_changes_n
         assert await cluster.data(f"{CONFIG_CHANGES}/config_change_0000000000") is None
 
 
-async def test_what_is_only_validated_changes_nothing(tmp_path: Path) -> None:
+async def test_validate_only_changes_nothing(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         await create(broker, "t")
@@ -189,7 +189,7 @@ async def test_a_brokers_own_configs_and_those_of_all_brokers_are_kept_announced
         assert partition.rules.max_message_bytes == 500
 
 
-async def test_all_brokers_use_what_is_set_for_all_and_one_what_is_set_for_it(tmp_path: Path) -> None:
+async def test_all_brokers_use_configs_of_all_brokers_and_one_broker_its_own(tmp_path: Path) -> None:
     async with running(tmp_path, 0, 1) as cluster:
         first, second = cluster.brokers[0], cluster.brokers[1]
         await alter(first, resource("", ("min.insync.replicas", SET, "2"), kind=BROKER))
@@ -211,7 +211,7 @@ async def test_lists_of_a_broker_grow_and_shrink(tmp_path: Path) -> None:
             assert broker.dynamic.current.values["log.cleanup.policy"] == left
 
 
-async def test_a_broker_keeps_what_cannot_be_changed_or_is_only_validated(tmp_path: Path) -> None:
+async def test_a_broker_keeps_configs_that_cannot_be_changed_or_are_only_validated(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         valid = resource("0", ("log.retention.ms", SET, "5"), kind=BROKER)
@@ -253,7 +253,7 @@ async def test_an_operation_that_a_config_does_not_have_is_wrong_before_a_topic_
 
 @pytest.fixture
 def noisy() -> Iterator[logging.Logger]:
-    """A logger of Kafka's that is there, and back to what it was."""
+    """A logger of Kafka's, whose level is restored after the test."""
     logger = logging.getLogger("kafka.test.noisy")
     yield logger
     logger.setLevel(logging.NOTSET)

@@ -88,13 +88,15 @@ async def test_roles_are_taken_in_every_version_with_the_configs_of_their_topics
         assert (response.error_code, error.error_code) == (ErrorCode.NONE, ErrorCode.NONE)
         assert broker.replicas.partitions["t", 0].leader_epoch == 1
         assert broker.topic_configs.get("t") == {"retention.ms": "1234"}
-        # Again: it is no newer than what is known.
+        # The same request again: its leader epoch is not newer.
         again = await wait_for(lead(broker, request, version))
         assert again.partition_errors[0].error_code == ErrorCode.STALE_CONTROLLER_EPOCH
 
 
 @pytest.mark.parametrize("version", list(LeaderAndIsrRequest.versions))
-async def test_a_former_controller_gives_no_role_and_is_told_so_for_each(version: int, tmp_path: Path) -> None:
+async def test_a_former_controller_gives_no_role_and_gets_an_error_for_each_partition(
+    version: int, tmp_path: Path
+) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         await with_topic(broker)
@@ -177,7 +179,7 @@ async def test_replicas_are_stopped_and_deleted_in_every_version(version: int, t
 
 
 @pytest.mark.parametrize("version", list(UpdateMetadataRequest.versions))
-async def test_metadata_is_taken_in_and_told_of_in_every_version(version: int, tmp_path: Path) -> None:
+async def test_metadata_is_updated_and_returned_in_every_version(version: int, tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         await with_topic(broker)
@@ -201,7 +203,7 @@ async def test_metadata_is_taken_in_and_told_of_in_every_version(version: int, t
         assert broker.metadata.node(0, "PLAINTEXT") == (0, "host0", 9092, "" if version < 2 else None)
 
 
-async def test_what_was_meant_for_an_earlier_life_of_the_broker_is_refused(tmp_path: Path) -> None:
+async def test_a_request_for_an_earlier_life_of_the_broker_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         await with_topic(broker)
@@ -232,7 +234,7 @@ def update(broker: Broker, request: UpdateMetadataRequest, changed: Any = lambda
     return response.error_code
 
 
-async def test_what_a_former_controller_says_is_not_taken_in(tmp_path: Path) -> None:
+async def test_metadata_of_a_former_controller_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         await with_topic(broker)
@@ -243,7 +245,7 @@ async def test_what_a_former_controller_says_is_not_taken_in(tmp_path: Path) -> 
         assert broker.metadata.controller_id == 0
 
 
-async def test_who_waits_for_topics_is_told_which_changed(tmp_path: Path) -> None:
+async def test_changed_is_called_with_the_topics_of_the_request(tmp_path: Path) -> None:
     async with running(tmp_path, 0) as cluster:
         broker = cluster.brokers[0]
         await with_topic(broker)

@@ -121,11 +121,11 @@ def test_special_timestamps_have_a_first_version(house: House, timestamp: int, f
 
 
 @pytest.mark.parametrize("timestamp", [-6, -7, -(2**63)])
-def test_other_negative_timestamps_mean_nothing(house: House, timestamp: int) -> None:
+def test_other_negative_timestamps_are_an_unsupported_version(house: House, timestamp: int) -> None:
     assert send(house, (TOPIC, 0, timestamp)) == [(ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1)]
 
 
-def test_an_unknown_partition_is_unknown_and_one_led_elsewhere_is_so(house: House) -> None:
+def test_partitions_that_are_unknown_or_led_elsewhere_are_refused(house: House) -> None:
     house.tell("elsewhere", [0], leader=1)
     assert send(house, ("nowhere", 0, LATEST), (TOPIC, 7, LATEST), ("elsewhere", 0, LATEST)) == [
         (3, -1, -1, -1),
@@ -134,7 +134,7 @@ def test_an_unknown_partition_is_unknown_and_one_led_elsewhere_is_so(house: Hous
     ]
 
 
-def test_a_partition_named_twice_is_invalid_and_told_once(house: House) -> None:
+def test_a_partition_named_twice_is_invalid_and_answered_once(house: House) -> None:
     house.lead("other")
     answers = send(house, (TOPIC, 0, LATEST), (TOPIC, 0, EARLIEST), ("other", 0, LATEST), (TOPIC, 0, LATEST))
     assert [answer[0] for answer in answers] == [ErrorCode.INVALID_REQUEST, 0]
@@ -148,13 +148,13 @@ def test_a_leader_epoch_fences(house: House) -> None:
 
 
 @pytest.mark.parametrize("level", [-1, 2])
-def test_an_isolation_level_nobody_knows_is_none(house: House, level: int) -> None:
+def test_an_unknown_isolation_level_is_refused(house: House, level: int) -> None:
     with pytest.raises(KafkaError) as refused:
         send(house, (TOPIC, 0, LATEST), isolation_level=level)
     assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_who_reads_committed_records_ends_before_an_open_transaction(house: House) -> None:
+def test_read_committed_ends_before_an_open_transaction(house: House) -> None:
     append(house, b"a")
     append(house, b"t", timestamp=NOW_MS + 1, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
     assert send(house, (TOPIC, 0, LATEST), isolation_level=1) == [(0, -1, 1, 4)]
@@ -172,12 +172,12 @@ def replicated(tmp_path: Path) -> Iterator[House]:
     house.close()
 
 
-def test_a_broker_is_told_the_log_end_and_a_consumer_what_is_committed(replicated: House) -> None:
+def test_a_broker_gets_the_log_end_and_a_consumer_the_high_watermark(replicated: House) -> None:
     assert send(replicated, (TOPIC, 0, LATEST)) == [(0, -1, 0, 4)]
     assert send(replicated, (TOPIC, 0, LATEST), replica_id=1) == [(0, -1, 1, 4)]
 
 
-def test_only_who_debugs_asks_a_follower(replicated: House) -> None:
+def test_only_a_debugger_may_ask_a_follower(replicated: House) -> None:
     replicated.lead(leader=1, isr=[1], replicas=[BROKER, 1], epoch=5)
     assert send(replicated, (TOPIC, 0, EARLIEST))[0][0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert send(replicated, (TOPIC, 0, EARLIEST), replica_id=-2)[0][0] == ErrorCode.NONE
@@ -194,7 +194,7 @@ def test_a_new_leader_has_no_latest_offset_until_it_has_caught_up(replicated: Ho
     assert send(replicated, (TOPIC, 0, LATEST)) == [(0, -1, 1, 5)]
 
 
-def test_an_error_of_the_whole_request_is_every_partitions() -> None:
+def test_an_error_of_the_whole_request_is_returned_for_each_partition() -> None:
     request = ListOffsetsRequest(
         replica_id=-1,
         topics=[ListOffsetsTopic(name="a", partitions=[ListOffsetsPartition(partition_index=3, timestamp=-1)])],

@@ -36,7 +36,7 @@ STAYS = ReplicaAssignment((0,))
 MOVES = ReplicaAssignment((0, 1, 2), adding=(1,), removing=(2,))
 
 
-async def test_what_the_store_says_is_told(tmp_path: Path) -> None:
+async def test_the_response_has_the_reassignments_of_the_store(tmp_path: Path) -> None:
     async with running(tmp_path) as cluster:
         await write(cluster, "t", p0=STAYS, p1=MOVES)
         broker = await cluster.start_broker(0)
@@ -60,7 +60,7 @@ async def test_only_the_controller_answers(tmp_path: Path) -> None:
         assert told.error_message == "This is not the correct controller for this cluster."
 
 
-def test_an_error_of_the_whole_request_is_all_that_is_told() -> None:
+def test_an_error_of_the_whole_request_comes_alone() -> None:
     request = ListPartitionReassignmentsRequest()
     failed = list_partition_reassignments.error_response(request, 0, ErrorCode.UNKNOWN_SERVER_ERROR)
     assert (failed.error_code, failed.topics) == (-1, [])

@@ -23,7 +23,7 @@ def cache() -> MetadataCache:
 
 
 class Creator:
-    """Creates what is asked for; `asked` is what that was."""
+    """Creates topics, and keeps their names in `asked`."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -55,7 +55,7 @@ def codes(response: MetadataResponse) -> dict[str | None, int]:
 
 
 @pytest.mark.parametrize("version", range(LATEST + 1))
-def test_a_topic_is_told_in_every_version(cache: MetadataCache, version: int) -> None:
+def test_a_topic_is_described_in_every_version(cache: MetadataCache, version: int) -> None:
     response = ask(cache, names("t"), version)
     assert [node.node_id for node in response.brokers] == [1]
     assert (response.brokers[0].host, response.brokers[0].port) == ("h1", 9001)
@@ -67,25 +67,25 @@ def test_a_topic_is_told_in_every_version(cache: MetadataCache, version: int) ->
     first, second = told.partitions
     assert (first.partition_index, first.leader_id) == (0, 1)
     assert first.leader_epoch == (4 if version >= 7 else -1)
-    # Its leader is alive, but not for who comes through this listener.
+    # The leader is alive, but has no endpoint at this listener.
     assert second.error_code == (ErrorCode.LISTENER_NOT_FOUND if version >= 6 else ErrorCode.LEADER_NOT_AVAILABLE)
     assert second.leader_id == -1
 
 
-def test_the_first_version_leaves_out_replicas_that_are_not_to_be_reached(cache: MetadataCache) -> None:
+def test_version_0_leaves_out_unreachable_replicas(cache: MetadataCache) -> None:
     first = ask(cache, names("t"), 0).topics[0].partitions[0]
     assert (list(first.replica_nodes), first.error_code) == ([1], ErrorCode.REPLICA_NOT_AVAILABLE)
     first = ask(cache, names("t"), 1).topics[0].partitions[0]
     assert (list(first.replica_nodes), first.error_code) == ([1, 9], ErrorCode.NONE)
 
 
-def test_a_leader_that_is_gone_is_not_told(cache: MetadataCache) -> None:
+def test_a_leader_that_is_gone_is_minus_one(cache: MetadataCache) -> None:
     cache.update(update(brokers=(broker(1),)))
     second = ask(cache, names("t")).topics[0].partitions[1]
     assert (second.error_code, second.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
 
 
-def test_all_topics_are_asked_for_by_none_or_by_nothing_at_all(cache: MetadataCache) -> None:
+def test_null_and_in_version_0_no_topics_mean_all_topics(cache: MetadataCache) -> None:
     assert codes(ask(cache, MetadataRequest(topics=[]), 0)) == {"t": 0, "u": 0}
     assert codes(ask(cache, MetadataRequest(topics=[]), 1)) == {}
     assert codes(ask(cache, MetadataRequest(topics=None), 1)) == {"t": 0, "u": 0}
@@ -99,7 +99,7 @@ def test_a_topic_is_found_by_its_id(cache: MetadataCache) -> None:
 
 @pytest.mark.parametrize("request_", [ids(ID), ids(ZERO_UUID)])
 @pytest.mark.parametrize("version", [10, 11])
-def test_ids_and_topics_without_a_name_are_refused_in_versions_that_only_tell_ids(
+def test_ids_and_topics_without_a_name_are_refused_before_version_12(
     cache: MetadataCache, request_: MetadataRequest, version: int
 ) -> None:
     with pytest.raises(KafkaError) as caught:
@@ -114,7 +114,7 @@ def test_a_topic_with_neither_name_nor_id_is_refused(cache: MetadataCache) -> No
         ask(cache, ids(ZERO_UUID))
 
 
-def test_a_topic_that_there_is_not_is_created_on_the_way(cache: MetadataCache) -> None:
+def test_a_missing_topic_is_created(cache: MetadataCache) -> None:
     creator = Creator()
     assert codes(ask(cache, names("t", "new", "new"), creator=creator)) == {
         "t": ErrorCode.NONE,
@@ -124,7 +124,7 @@ def test_a_topic_that_there_is_not_is_created_on_the_way(cache: MetadataCache) -
 
 
 @pytest.mark.parametrize("may", [(None, True), (Creator(), False)])
-def test_a_topic_is_not_created_where_client_or_broker_do_not_want_it(
+def test_a_missing_topic_is_not_created_if_client_or_broker_decline(
     cache: MetadataCache, may: tuple[Creator | None, bool]
 ) -> None:
     creator, request = may[0], names("new", "bad/name")
@@ -136,20 +136,20 @@ def test_a_topic_is_not_created_where_client_or_broker_do_not_want_it(
     assert creator is None or creator.asked == []
 
 
-def test_nothing_is_created_for_who_asks_for_all_topics(cache: MetadataCache) -> None:
+def test_a_request_for_all_topics_creates_none(cache: MetadataCache) -> None:
     creator = Creator()
     ask(cache, MetadataRequest(topics=None), creator=creator)
     assert creator.asked == []
 
 
-def test_authorized_operations_are_told_on_request_alone(cache: MetadataCache) -> None:
+def test_authorized_operations_come_on_request_only(cache: MetadataCache) -> None:
     response = ask(cache, names("t"), 8)
     assert response.cluster_authorized_operations == MIN_INT32
     assert response.topics[0].topic_authorized_operations == MIN_INT32
     request = names("t")
     request.include_cluster_authorized_operations = request.include_topic_authorized_operations = True
     response = ask(cache, request, 8)
-    # What Kafka answers when it has no authorizer.
+    # As Kafka without an authorizer.
     assert response.cluster_authorized_operations == 8096
     assert response.topics[0].topic_authorized_operations == 3576
 

@@ -79,7 +79,7 @@ def test_an_epoch_to_come_and_none_have_no_end(house: House) -> None:
     assert send(house, (TOPIC, 0, 6), (TOPIC, 0, -1)) == [(0, 0, -1, -1), (0, 0, -1, -1)]
 
 
-def test_the_leader_epoch_of_the_asker_fences(house: House) -> None:
+def test_the_leader_epoch_of_the_client_fences(house: House) -> None:
     assert send(house, (TOPIC, 0, 2), current=5) == [(0, 0, 2, 2)]
     assert send(house, (TOPIC, 0, 2), current=4) == [(ErrorCode.FENCED_LEADER_EPOCH, 0, -1, -1)]
     assert send(house, (TOPIC, 0, 2), current=6) == [(ErrorCode.UNKNOWN_LEADER_EPOCH, 0, -1, -1)]
@@ -96,12 +96,12 @@ def test_only_the_leader_answers(house: House) -> None:
     ]
 
 
-def test_a_log_whose_disk_failed_is_not_told_of(house: House) -> None:
+def test_a_log_whose_disk_failed_is_a_storage_error(house: House) -> None:
     house.replicas.partition(TOPIC, 0).make_offline()
     assert send(house, (TOPIC, 0, 2)) == [(ErrorCode.KAFKA_STORAGE_ERROR, 0, -1, -1)]
 
 
-def test_an_error_of_the_whole_request_is_every_partitions() -> None:
+def test_an_error_of_the_whole_request_is_returned_for_each_partition() -> None:
     asked = OffsetForLeaderPartition(partition=3, leader_epoch=0)
     request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="a", partitions=[asked])])
     (topic,) = offset_for_leader_epoch.error_response(request, 4, ErrorCode.UNKNOWN_SERVER_ERROR).topics

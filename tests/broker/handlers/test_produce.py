@@ -28,7 +28,7 @@ from tests.broker.handlers.producing import (
 )
 from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch, big_batch
 
-# What most clients do
+# One batch
 
 
 @pytest.mark.parametrize("acks", [1, -1])
@@ -85,14 +85,14 @@ def test_a_topic_with_the_brokers_time_answers_with_it(house: House) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_versions_that_are_only_told_of_close_the_connection(house: House, version: int) -> None:
+def test_versions_that_are_only_advertised_close_the_connection(house: House, version: int) -> None:
     with pytest.raises(DecodeError):
         send(house, one(batch(b"a")), version)
     with pytest.raises(DecodeError):
         send(house, request((TOPIC, 0, batch(b"a")), (TOPIC, 1, batch(b"b"))), version)
 
 
-def test_nothing_in_nothing_out(house: House) -> None:
+def test_a_request_without_partitions_gets_a_response_without_partitions(house: House) -> None:
     assert now(house, request()).responses == []
 
 
@@ -167,7 +167,7 @@ def test_records_that_no_batch_begins_with_end_the_whole_request(
     assert (hosted(house).log.log_end_offset, hosted(house, 1).log.log_end_offset) == (0, 0)
 
 
-def test_what_is_not_one_batch_is_refused_without_the_log_start_offset(house: House) -> None:
+def test_records_that_are_not_one_batch_are_refused_without_the_log_start_offset(house: House) -> None:
     for records in (memoryview(b""), damaged(batch(b"a"), 16, b"\1"), memoryview(bytearray(bytes(batch(b"a")) * 2))):
         (found,) = answers(now(house, one(records)))
         assert (found.error_code, found.log_start_offset) == (ErrorCode.INVALID_RECORD, -1)
@@ -218,7 +218,7 @@ def test_records_of_a_transaction_need_its_id(house: House) -> None:
     assert hosted(house).high_watermark == 0
 
 
-def test_records_of_a_transaction_are_refused_as_long_as_nobody_can_verify_it(house: House) -> None:
+def test_records_of_a_transaction_are_refused_without_a_transaction_coordinator(house: House) -> None:
     asked = request((TOPIC, 0, transactional()), (TOPIC, 1, batch(b"a")), transactional_id="mine")
     refused, appended = answers(now(house, asked))
     assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
@@ -265,7 +265,7 @@ def test_an_impossible_number_of_acks_is_refused_before_a_partition_that_is_else
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_who_does_not_lead_names_the_leader_from_version_10_on(house: House, several: bool) -> None:
+def test_a_broker_that_does_not_lead_names_the_leader_from_version_10_on(house: House, several: bool) -> None:
     house.lead(leader=1, isr=[1], replicas=[BROKER, 1], epoch=3)
     more = [(TOPIC, 1, batch(b"b"))] if several else []
     response = now(house, request((TOPIC, 0, batch(b"a")), *more), 10)
@@ -316,7 +316,7 @@ async def test_acks_one_does_not_wait_for_followers(replicated: House) -> None:
     assert codes(replicated, one(batch(b"a"), acks=1)) == [0]
 
 
-async def test_too_few_replicas_refuse_and_too_few_afterwards_say_so(replicated: House) -> None:
+async def test_too_few_replicas_are_an_error_before_and_after_the_append(replicated: House) -> None:
     waiting = send(replicated, one(batch(b"a")))
     assert isinstance(waiting, Deferred)
     replicated.lead(isr=[BROKER], replicas=[BROKER, 1], epoch=1)
@@ -381,7 +381,7 @@ async def test_no_time_is_too_short_for_the_fsync(
     house.close()
 
 
-# What takes long
+# Long batches
 
 
 async def test_a_batch_that_takes_long_is_validated_off_the_loop_and_mutes_the_connection(house: House) -> None:

@@ -1,4 +1,4 @@
-"""What `compression.type` makes of batches on their way into the log."""
+"""Produced batches are recompressed as `compression.type` says."""
 
 from ottla.broker.loop.deferred import Deferred
 from ottla.log.segments.open_files import FileRegion

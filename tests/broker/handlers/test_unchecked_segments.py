@@ -1,4 +1,4 @@
-"""Reading from segments that were found on the disk: who asks waits until they have been gone through."""
+"""A read from a segment that the start found on the disk waits until the segment is checked."""
 
 import errno
 from pathlib import Path
@@ -33,7 +33,7 @@ def _restarted(house: House, first_byte: int | None = None) -> None:
 
 
 @pytest.mark.parametrize("version", [NAMES, IDS])
-async def test_a_fetch_waits_until_its_segment_has_been_gone_through(running: House, version: int) -> None:
+async def test_a_fetch_waits_until_its_segment_is_checked(running: House, version: int) -> None:
     _restarted(running)
     pending = waits(running, request(topic(TOPIC, position(0, 0))), version)
     again = waits(running, request(topic(TOPIC, position(0, 1))), version)
@@ -45,7 +45,7 @@ async def test_a_fetch_waits_until_its_segment_has_been_gone_through(running: Ho
     assert [values(data) for data in told(now(running, request(topic(TOPIC, position(0, 2)))))] == [[b"c"]]
 
 
-async def test_a_fetch_that_does_not_wait_gets_nothing_yet(running: House) -> None:
+async def test_a_fetch_that_may_not_wait_gets_no_records_yet(running: House) -> None:
     _restarted(running)
     response = now(running, request(topic(TOPIC, position(0, 0)), max_wait_ms=0))
     assert [(data.error_code, values(data), data.high_watermark) for data in told(response)] == [(0, [], 3)]
@@ -53,14 +53,14 @@ async def test_a_fetch_that_does_not_wait_gets_nothing_yet(running: House) -> No
     assert [len(values(data)) for data in told(now(running, request(topic(TOPIC, position(0, 0)))))] == [3]
 
 
-async def test_what_is_appended_meanwhile_is_served_and_not_gone_through(running: House) -> None:
+async def test_records_appended_meanwhile_are_served_and_not_checked(running: House) -> None:
     _restarted(running)
     append(running, b"d")
     assert [values(data) for data in told(now(running, request(topic(TOPIC, position(0, 3)))))] == [[b"d"]]
     assert not running.tasks
 
 
-async def test_of_a_damaged_segment_the_sound_part_is_served_and_what_follows(
+async def test_a_damaged_segment_is_served_up_to_the_damage_and_later_segments_whole(
     running: House, caplog: pytest.LogCaptureFixture
 ) -> None:
     _restarted(running, first_byte=1)
@@ -73,10 +73,10 @@ async def test_of_a_damaged_segment_the_sound_part_is_served_and_what_follows(
         assert codes(response) == [(0, ErrorCode.CORRUPT_MESSAGE)]
     running.replicas.partition(TOPIC, 0).log.segments.forget()
     assert [values(data) for data in told(now(running, request(topic(TOPIC, position(0, 3)))))] == [[b"d"]]
-    assert [each.levelname for each in caplog.records if "Offsets 1 to 2 cannot be read" in each.message] == ["ERROR"]
+    assert [each.levelname for each in caplog.records if "Reads of offsets 1 to 2 fail" in each.message] == ["ERROR"]
 
 
-async def test_a_look_up_by_timestamp_waits_until_the_segment_has_been_gone_through(running: House) -> None:
+async def test_a_look_up_by_timestamp_waits_until_the_segment_is_checked(running: House) -> None:
     _restarted(running)
     position = ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=NOW_MS - 1)
     asked = ListOffsetsRequest(
@@ -106,7 +106,7 @@ async def test_a_segment_that_cannot_be_read_takes_its_partition_offline(running
     assert codes(pending.response) == [(0, ErrorCode.KAFKA_STORAGE_ERROR)]
 
 
-async def test_a_segment_that_is_gone_by_then_is_not_missed(running: House) -> None:
+async def test_a_segment_that_is_deleted_during_its_check_is_no_failure(running: House) -> None:
     _restarted(running)
     pending = waits(running, request(topic(TOPIC, position(0, 0))))
     running.replicas.partition(TOPIC, 0).log.truncate_fully_and_start_at(3)

@@ -1,4 +1,4 @@
-"""Timers fire when they are due, and a stall of the loop makes none fire before what came in meanwhile is seen."""
+"""Timers fire when they are due; after a stall of the loop, data that arrived meanwhile is handled first."""
 
 import socket
 import time
@@ -70,7 +70,7 @@ async def test_a_timer_may_set_another_one(clock: Clock, autojump_clock: trio.te
     assert times == [10, 20, 30]
 
 
-async def test_a_callback_that_fails_is_logged_and_stops_nobody(
+async def test_a_failing_callback_is_logged_and_the_other_timers_fire(
     clock: Clock, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     fired = trio.Event()
@@ -87,9 +87,7 @@ async def test_cancelled_timers_do_not_pile_up(clock: Clock) -> None:
     assert len(clock._heap) < 3_000
 
 
-async def test_a_pile_of_timers_keeps_its_order_when_it_is_swept(
-    clock: Clock, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_timers_keep_their_order_after_a_sweep(clock: Clock, autojump_clock: trio.testing.MockClock) -> None:
     fired: list[int] = []
     timers = [clock.call_later(5000 - i, lambda i=i: fired.append(i)) for i in range(5000)]  # type: ignore[misc]
     for i, timer in enumerate(timers):
@@ -100,8 +98,8 @@ async def test_a_pile_of_timers_keeps_its_order_when_it_is_swept(
 
 
 @pytest.mark.trials(few=10, soak=50)
-async def test_after_a_stall_a_timer_fires_only_when_what_came_in_has_been_handled(clock: Clock, trials: int) -> None:
-    """A session that is expired by a timer although its heartbeat lies in the socket: the bug this guards against."""
+async def test_a_timer_due_in_a_stall_fires_after_the_data_that_arrived_meanwhile(clock: Clock, trials: int) -> None:
+    """Guards against a timer that expires a session although its heartbeat lies in the socket."""
     for _ in range(trials):
         events: list[str] = []
         ours, theirs = socket.socketpair()
@@ -127,7 +125,7 @@ async def test_after_a_stall_a_timer_fires_only_when_what_came_in_has_been_handl
 
 
 @pytest.mark.trials(few=10, soak=50)
-async def test_what_comes_in_during_a_stall_right_before_the_timers_are_looked_at_comes_first_too(
+async def test_data_that_arrives_in_a_stall_right_before_the_timers_fire_is_handled_first_too(
     clock: Clock, trials: int
 ) -> None:
     for _ in range(trials):
@@ -168,7 +166,7 @@ async def test_the_wall_clock_may_be_simulated(autojump_clock: trio.testing.Mock
     assert abs(Clock().now_ms() - time.time() * 1000) < 1000
 
 
-async def test_offload_returns_and_raises_what_the_function_does() -> None:
+async def test_offload_returns_the_result_and_raises_the_error_of_the_function() -> None:
     offload = thread_offload(1)
     assert await offload(int.__add__, 2, 3) == 5
     with pytest.raises(ZeroDivisionError):

@@ -1,4 +1,4 @@
-"""A reply that is owed reaches whoever waits for it, changed on the way where somebody changes it."""
+"""A Deferred and its mapped forms are completed, closed and abandoned together."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from ottla.broker.loop.deferred import CloseConnection, Deferred
 
 
 @pytest.mark.parametrize("applied", [True, False])
-def test_a_changed_reply_comes_when_the_reply_comes(applied: bool) -> None:
+def test_a_mapped_response_is_there_when_the_response_is(applied: bool) -> None:
     reply: Deferred[int] = Deferred(applied, repeatable=not applied)
     changed = reply.map(lambda number: number + 1)
     assert (changed.applied, changed.repeatable, changed.done) == (applied, not applied, False)
@@ -14,13 +14,13 @@ def test_a_changed_reply_comes_when_the_reply_comes(applied: bool) -> None:
     assert changed.response == 2
 
 
-def test_a_reply_that_is_there_is_changed_at_once() -> None:
+def test_a_response_that_is_there_is_mapped_at_once() -> None:
     reply: Deferred[int] = Deferred(False)
     reply.complete(1)
     assert reply.map(lambda number: number + 1).response == 2
 
 
-def test_who_abandons_a_changed_reply_abandons_the_reply() -> None:
+def test_abandoning_a_mapped_deferred_abandons_the_original() -> None:
     left: list[str] = []
     reply: Deferred[int] = Deferred(False, lambda: left.append("left"))
     reply.map(lambda number: number).abandon()
@@ -28,7 +28,7 @@ def test_who_abandons_a_changed_reply_abandons_the_reply() -> None:
     assert reply.done
 
 
-def test_a_reply_that_closes_the_connection_closes_it_when_it_is_changed_too() -> None:
+def test_a_mapped_deferred_closes_the_connection_when_the_original_does() -> None:
     reply: Deferred[int] = Deferred(False)
     changed = reply.map(lambda number: number)
     reply.close(CloseConnection("enough"))
@@ -36,7 +36,7 @@ def test_a_reply_that_closes_the_connection_closes_it_when_it_is_changed_too() -
         _ = changed.response
 
 
-def test_a_reply_that_cannot_be_changed_closes_the_connection_and_harms_nobody_else(
+def test_a_response_that_cannot_be_mapped_is_logged_and_closes_its_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     reply: Deferred[int] = Deferred(False)

@@ -24,7 +24,7 @@ def test_a_reason_is_logged_when_it_changes_and_when_it_is_over(
     ]
 
 
-def test_what_may_pass_by_itself_is_logged_when_it_did_not(
+def test_a_reason_that_may_pass_is_logged_when_it_occurs_twice_in_a_row(
     hindrance: Hindrance, caplog: pytest.LogCaptureFixture
 ) -> None:
     hindrance.met("one", may_pass=True)

@@ -1,4 +1,4 @@
-"""A broker as a process: what it does between its start and its first client."""
+"""A broker as a process: the error it ends with, and the time until its first client."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ except BaseException as error:
 
 
 @pytest.mark.parametrize(
-    ("failures", "told"),
+    ("failures", "error"),
     [
         (["other"], "OSError('it failed')"),
         (["other", "disk"], "NoLogDirectoryError('it failed')"),
@@ -40,12 +40,12 @@ except BaseException as error:
         (["other", "other"], "ExceptionGroup("),
     ],
 )
-def test_a_failed_directory_is_told_whatever_fails_with_it(failures: list[str], told: str) -> None:
+def test_a_failed_directory_is_the_error_raised_whatever_fails_with_it(failures: list[str], error: str) -> None:
     server = subprocess.run([sys.executable, "-c", SERVER, *failures], capture_output=True, text=True, check=True)
-    assert server.stdout.startswith(told)
+    assert server.stdout.startswith(error)
 
 
-# Tells for each look of the collector through everything whether the watchdog runs already, until the broker is ready.
+# Notes for each full garbage collection until the broker is ready whether the watchdog runs already.
 PROGRAM = """
 import gc, os, signal, sys, threading
 from ottla.broker.config.broker_config import BrokerConfig
@@ -70,6 +70,6 @@ serve(lambda: Node(BrokerConfig.load(None, settings, {})[0]), ready=ready)
 
 
 @pytest.mark.slow
-def test_the_watchdog_begins_after_the_look_through_all_that_a_start_leaves(tmp_path: Path) -> None:
+def test_the_watchdog_starts_after_the_full_collection_at_the_end_of_a_start(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True, timeout=60)
     assert done.stdout == "True True\n", done.stderr

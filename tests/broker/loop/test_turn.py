@@ -1,4 +1,4 @@
-"""What a client's request moves, and when others hear of it."""
+"""Callbacks at the end of a turn, and the watchers that they notify."""
 
 import socket
 import struct
@@ -13,8 +13,8 @@ from tests.broker.net.test_server import RunningServer
 from tests.broker.support.toy import frames
 
 
-class Told:
-    """Waits for a partition, and does something when that moves."""
+class Watcher:
+    """Watches the log end of a partition, and calls `then` when it moves."""
 
     PARTITION = TopicPartition("t", 0)
 
@@ -25,7 +25,7 @@ class Told:
         self.signal.watch(self.PARTITION, LOG_END, self)
 
     def move(self) -> None:
-        """As what a request does."""
+        """Move the log end, as a request does."""
         self.signal.notify(self.PARTITION, LOG_END)
 
     def partition_moved(self) -> None:
@@ -33,35 +33,37 @@ class Told:
         self.event.set()
 
 
-async def test_who_waits_for_what_a_request_moves_is_told_when_its_reply_has_left(nursery: trio.Nursery) -> None:
+async def test_a_watcher_is_notified_after_the_response_to_the_moving_request(
+    nursery: trio.Nursery,
+) -> None:
     running = RunningServer(nursery)
     received: list[bytes] = []
     with socket.create_connection(running.address) as client:
-        told = Told(running, lambda: received.append(client.recv(100, socket.MSG_DONTWAIT)))
-        running.toy.actions["it"] = told.move
+        watcher = Watcher(running, lambda: received.append(client.recv(100, socket.MSG_DONTWAIT)))
+        running.toy.actions["it"] = watcher.move
         client.sendall(frames("do it"))
         with trio.fail_after(120):
-            await told.event.wait()
+            await watcher.event.wait()
     assert b"it" in received[0]
 
 
-async def test_others_are_told_what_a_client_moved_that_is_gone_before_its_reply(nursery: trio.Nursery) -> None:
+async def test_a_watcher_is_notified_though_the_client_that_moved_the_offset_is_gone(nursery: trio.Nursery) -> None:
     running = RunningServer(nursery)
-    told = Told(running)
+    watcher = Watcher(running)
     client = socket.create_connection(running.address)
 
     def move_and_reset() -> None:
-        told.move()
+        watcher.move()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         client.close()
 
     running.toy.actions["it"] = move_and_reset
     client.sendall(frames("do it"))
     with trio.fail_after(120):
-        await told.event.wait()
+        await watcher.event.wait()
 
 
-def test_what_waits_for_the_end_of_a_turn_is_called_then_with_what_that_adds() -> None:
+def test_callbacks_run_at_the_end_of_a_turn_with_those_that_they_add() -> None:
     turn = Turn()
     called: list[str] = []
 
@@ -80,7 +82,7 @@ def test_what_waits_for_the_end_of_a_turn_is_called_then_with_what_that_adds() -
     assert called == ["first", "second", "added"]
 
 
-def test_without_a_turn_nothing_waits_for_its_end() -> None:
+def test_a_callback_runs_at_once_outside_a_turn() -> None:
     turn = Turn()
     called: list[str] = []
     turn.at_end(lambda: called.append("at once"))

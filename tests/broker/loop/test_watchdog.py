@@ -1,4 +1,4 @@
-"""A loop that is blocked is noticed, with the stack of whoever blocks it; one that is only busy is not."""
+"""A blocked loop is logged with the stack of the blocking code; a busy loop is not."""
 
 import logging
 import re
@@ -23,12 +23,12 @@ def keep_the_interpreter() -> None:
     sum(range(20_000_000))
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str | None]]:
+def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str | None]]:
     return [(each.getMessage(), each.stack_info) for each in caplog.records if each.name == NAME]
 
 
 def blaming(found: list[tuple[str, str | None]], code: str, beginning: str = "The loop ") -> list[tuple[str, str]]:
-    """Those that show a piece of code. A machine that has no time for this process makes it stand still besides."""
+    """Lines whose stack shows a piece of code. A busy machine stops this process too, which adds other lines."""
     return [
         (message, stack)
         for message, stack in found
@@ -42,30 +42,30 @@ async def watched(
     ends: int = 0,
     watchdog: Watchdog | None = None,
 ) -> list[tuple[str, str | None]]:
-    """What the watchdog tells while a task runs, and until it has told the end of so many stalls."""
+    """What the watchdog logs while a task runs, and until it has logged the end of `ends` blocks."""
     caplog.set_level(logging.INFO, NAME)
     async with trio.open_nursery() as nursery:
         nursery.start_soon((watchdog or Watchdog()).run)
         await trio.sleep(0.06)
         await task()
         with trio.move_on_after(10):
-            while sum(message.startswith("The loop was blocked") for message, _ in told(caplog)) < ends:
+            while sum(message.startswith("The loop was blocked") for message, _ in logged(caplog)) < ends:
                 await trio.sleep(0.01)
         nursery.cancel_scope.cancel()
-    return told(caplog)
+    return logged(caplog)
 
 
-async def test_what_blocks_the_loop_is_told_while_it_does_with_its_stack_and_then_for_how_long(
+async def test_a_block_is_logged_with_its_stack_while_it_lasts_and_with_its_length_afterwards(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    told_meanwhile = []
+    logged_meanwhile = []
 
     async def block() -> None:
         block_for(0.5)
-        told_meanwhile.extend(told(caplog))
+        logged_meanwhile.extend(logged(caplog))
 
     found = await watched(block, caplog, 1)
-    ((message, stack),) = blaming(told_meanwhile, "in block_for\n    time.sleep(seconds)")
+    ((message, stack),) = blaming(logged_meanwhile, "in block_for\n    time.sleep(seconds)")
     so_far = re.fullmatch(r"The loop is blocked, for (\d+) ms so far", message)
     assert so_far
     assert int(so_far[1]) >= 50
@@ -76,16 +76,16 @@ async def test_what_blocks_the_loop_is_told_while_it_does_with_its_stack_and_the
     assert int(in_all[1]) >= 300
 
 
-async def test_a_loop_that_is_never_free_again_is_told_too(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_block_that_does_not_end_is_logged_too(caplog: pytest.LogCaptureFixture) -> None:
     async def block() -> None:
         until = time.perf_counter() + 10
-        while not blaming(told(caplog), "while not blaming") and time.perf_counter() < until:
+        while not blaming(logged(caplog), "while not blaming") and time.perf_counter() < until:
             pass
 
     assert blaming(await watched(block, caplog), "while not blaming")
 
 
-async def test_each_stall_is_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_every_block_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def block() -> None:
         for _ in range(2):
             block_for(0.3)
@@ -96,11 +96,11 @@ async def test_each_stall_is_told(caplog: pytest.LogCaptureFixture) -> None:
     assert [message.startswith("The loop was blocked for ") for message, _ in found].count(True) >= 2
 
 
-async def test_what_is_told_only_when_it_is_over_has_its_stack_then(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_block_that_is_logged_only_after_its_end_has_its_stack(caplog: pytest.LogCaptureFixture) -> None:
     thread = threading.current_thread()
 
     def clock() -> float:
-        # To the thread that looks, no sign is ever so late that it must be told at once.
+        # For the watchdog's thread no sign is ever late enough to be logged at once.
         now = time.perf_counter()
         if threading.current_thread() is thread:
             return now
@@ -108,20 +108,20 @@ async def test_what_is_told_only_when_it_is_over_has_its_stack_then(caplog: pyte
 
     async def block() -> None:
         block_for(0.2)
-        assert blaming(told(caplog), "block_for(0.2)") == []
+        assert blaming(logged(caplog), "block_for(0.2)") == []
 
     watchdog = Watchdog(clock)
     ((message, _),) = blaming(await watched(block, caplog, 1, watchdog), "block_for(0.2)")
     assert re.fullmatch(r"The loop was blocked for \d+ ms", message)
 
 
-async def test_a_call_that_keeps_the_interpreter_to_itself_is_told_when_it_is_over(
+async def test_a_call_that_holds_the_interpreter_is_logged_after_its_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def block() -> None:
         keep_the_interpreter()
         with trio.move_on_after(10):
-            while not blaming(told(caplog), "in keep_the_interpreter", "The "):
+            while not blaming(logged(caplog), "in keep_the_interpreter", "The "):
                 await trio.sleep(0.01)
 
     found = blaming(await watched(block, caplog), "in keep_the_interpreter", "The ")
@@ -129,7 +129,7 @@ async def test_a_call_that_keeps_the_interpreter_to_itself_is_told_when_it_is_ov
 
 
 @pytest.mark.parametrize(("tasks", "turns", "seconds"), [(150, 3, 0.001), (1, 100, 0.003)])
-async def test_tasks_that_give_the_loop_away_block_nobody(
+async def test_tasks_that_yield_are_not_logged(
     tasks: int, turns: int, seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     longest, last = 0.0, time.perf_counter()
@@ -151,7 +151,7 @@ async def test_tasks_that_give_the_loop_away_block_nobody(
     assert found == [] or longest > 0.04
 
 
-async def test_a_watchdog_that_fails_says_so_and_watches_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_watchdog_that_fails_logs_it_and_watches_again(caplog: pytest.LogCaptureFixture) -> None:
     thread = threading.current_thread()
     failures = iter([OSError("no clock"), OSError("no clock again")])
 
@@ -162,13 +162,13 @@ async def test_a_watchdog_that_fails_says_so_and_watches_again(caplog: pytest.Lo
         return time.perf_counter()
 
     async def block() -> None:
-        while sum(message.startswith("The watchdog failed") for message, _ in told(caplog)) < 2:
+        while sum(message.startswith("The watchdog failed") for message, _ in logged(caplog)) < 2:
             await trio.sleep(0.01)
         block_for(0.6)
 
     found = await watched(block, caplog, 1, Watchdog(clock))
     assert [message for message, _ in found if "failed" in message] == [
-        "The watchdog failed, it watches again in 0.1 s",
-        "The watchdog failed, it watches again in 0.2 s",
+        "The watchdog failed; it starts again in 0.1 s",
+        "The watchdog failed; it starts again in 0.2 s",
     ]
     assert blaming(found, "block_for(0.6)")

@@ -1,4 +1,4 @@
-"""A listener in a process that is out of descriptors: connections get what others can do without, or wait."""
+"""A listener in a process that is out of descriptors: connections get descriptors of other parts, or wait."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from tests.broker.net.test_server import RunningServer
 from tests.broker.support.toy import ToyClient
 
 
-async def test_descriptors_that_others_can_do_without_go_to_connections(
+async def test_a_listener_without_descriptors_takes_them_from_other_parts(
     nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ) -> None:
     spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(9)]
@@ -40,7 +40,7 @@ async def test_descriptors_that_others_can_do_without_go_to_connections(
 
 @contextlib.contextmanager
 def no_more_descriptors(limit: int) -> Iterator[None]:
-    """Have this process use up all descriptors below a limit."""
+    """Use up all descriptors of this process below a limit."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, before[1]))
     held: list[int] = []

@@ -1,4 +1,4 @@
-"""One broker asks another over real sockets: it is answered, or told that it was not, and then may ask again."""
+"""Requests to another broker over real sockets: a response or OSError comes, then the next request may be sent."""
 
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -42,7 +42,7 @@ async def handled(running: RunningServer, key: str) -> None:
 
 
 def offering(version: str) -> Api:
-    """ApiVersions as a broker answers it that understands these versions of FindCoordinator."""
+    """ApiVersions of a broker that understands these versions of FindCoordinator."""
     response = ApiVersionsResponse(
         error_code=0,
         api_keys=[
@@ -64,7 +64,7 @@ async def running(nursery: trio.Nursery) -> AsyncIterator[RunningServer]:
 
 
 class Scripted:
-    """A broker that answers as the test says; one that says nothing is silent."""
+    """A broker that sends the given responses, then none."""
 
     def __init__(self, nursery: trio.Nursery, *answers: bytes) -> None:
         self.connections = 0
@@ -89,7 +89,7 @@ def answer(number: int, text: str = "hello") -> bytes:
     return b"".join(bytes(chunk) for chunk in encode_response(number, said(text), 0) if isinstance(chunk, bytes))
 
 
-async def test_one_request_after_the_other_is_answered_over_one_connection(running: RunningServer) -> None:
+async def test_requests_are_sent_over_one_connection(running: RunningServer) -> None:
     asker = peer(lambda: running.address)
     assert [await said_to(asker, f"say {n}") for n in range(3)] == ["0", "1", "2"]
     assert {context.connection_id[-2:] for context in running.toy.contexts} == {"-1"}
@@ -97,7 +97,7 @@ async def test_one_request_after_the_other_is_answered_over_one_connection(runni
     await asker.close()
 
 
-async def test_callers_that_overlap_are_asked_for_one_after_the_other(running: RunningServer) -> None:
+async def test_overlapping_requests_are_sent_one_after_the_other(running: RunningServer) -> None:
     asker = peer(lambda: running.address)
     answers: list[str] = []
 
@@ -115,24 +115,24 @@ async def test_callers_that_overlap_are_asked_for_one_after_the_other(running: R
     await asker.close()
 
 
-async def test_where_the_broker_is_gets_looked_up_for_each_connection(nursery: trio.Nursery) -> None:
+async def test_the_address_is_looked_up_for_each_connection(nursery: trio.Nursery) -> None:
     first, second = RunningServer(nursery), RunningServer(nursery)
     where: list[tuple[str, int] | None] = [None]
     asker = peer(lambda: where[0])
     with trio.fail_after(30):
-        with pytest.raises(OSError, match="nobody knows"):
+        with pytest.raises(OSError, match="address is not known"):
             await said_to(asker, "say nothing")
         where[0] = first.address
         assert await said_to(asker, "say one") == "one"
         await first.server.stop(0)
         where[0] = second.address
-        # The connection has ended while nobody asked: that is found out before anything is sent.
+        # The connection has ended in between. The client finds that before it sends the request.
         assert await said_to(asker, "say two") == "two"
     assert second.toy.handled == ["say two"]
     await asker.close()
 
 
-async def test_a_broker_that_does_not_listen_or_has_no_address_is_not_reached() -> None:
+async def test_a_broker_without_a_listener_or_an_address_raises_os_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         free = taken.getsockname()[1]
     for where in (("127.0.0.1", free), ("127.0.0.1", 70_000), ("127.0.0.1", -1), ("x" * 70, 1), ("", 1)):
@@ -140,7 +140,7 @@ async def test_a_broker_that_does_not_listen_or_has_no_address_is_not_reached() 
             await said_to(peer(lambda address=where: address), "say hello")  # type: ignore[misc]
 
 
-async def test_a_broker_that_closes_the_connection_has_not_answered(running: RunningServer) -> None:
+async def test_a_closed_connection_raises_os_error(running: RunningServer) -> None:
     asker = peer(lambda: running.address)
     with pytest.raises(OSError, match="closed the connection"):
         await said_to(asker, "close now")
@@ -148,7 +148,7 @@ async def test_a_broker_that_closes_the_connection_has_not_answered(running: Run
     await asker.close()
 
 
-async def test_an_answer_that_comes_late_is_not_taken_for_the_next(
+async def test_a_late_response_is_not_taken_for_the_next(
     nursery: trio.Nursery, mock_clock: trio.testing.MockClock
 ) -> None:
     running = RunningServer(nursery)
@@ -166,7 +166,7 @@ async def test_an_answer_that_comes_late_is_not_taken_for_the_next(
     await asker.close()
 
 
-async def test_a_caller_that_gives_up_leaves_no_answer_to_the_next(running: RunningServer) -> None:
+async def test_a_cancelled_caller_leaves_no_response_to_the_next(running: RunningServer) -> None:
     asker = peer(lambda: running.address)
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as callers:
@@ -189,7 +189,7 @@ async def test_a_caller_that_gives_up_leaves_no_answer_to_the_next(running: Runn
     ],
     ids=["another's", "torn", "too large", "of negative size", "without a header"],
 )
-async def test_a_wrong_answer_ends_the_connection(nursery: trio.Nursery, wrong: bytes, what: str) -> None:
+async def test_a_wrong_response_ends_the_connection(nursery: trio.Nursery, wrong: bytes, what: str) -> None:
     broker = Scripted(nursery, wrong, answer(2, "right"))
     asker = peer(lambda: broker.address)
     with trio.fail_after(30):
@@ -201,7 +201,7 @@ async def test_a_wrong_answer_ends_the_connection(nursery: trio.Nursery, wrong: 
     await asker.close()
 
 
-async def test_bytes_that_nobody_asked_for_end_the_connection(nursery: trio.Nursery) -> None:
+async def test_unexpected_bytes_end_the_connection(nursery: trio.Nursery) -> None:
     broker = Scripted(nursery, answer(1) + answer(2, "too soon"), answer(2, "right"))
     asker = peer(lambda: broker.address)
     with trio.fail_after(30):
@@ -210,7 +210,7 @@ async def test_bytes_that_nobody_asked_for_end_the_connection(nursery: trio.Nurs
     await asker.close()
 
 
-async def test_who_waits_when_it_is_closed_gets_no_answer_nor_does_who_asks_later(running: RunningServer) -> None:
+async def test_close_raises_os_error_in_waiting_and_later_callers(running: RunningServer) -> None:
     asker = peer(lambda: running.address)
 
     async def close() -> None:
@@ -230,7 +230,7 @@ async def test_who_waits_when_it_is_closed_gets_no_answer_nor_does_who_asks_late
     ("offered", "bounds", "chosen"),
     [("0-2", {}, 2), ("0-1", {}, 1), ("0-2", {"highest": 1}, 1), ("1-9", {"highest": 2}, 2)],
 )
-async def test_what_is_asked_in_the_newest_version_is_one_that_both_understand(
+async def test_ask_newest_uses_the_newest_version_that_both_brokers_understand(
     nursery: trio.Nursery, offered: str, bounds: dict[str, int], chosen: int
 ) -> None:
     running = RunningServer(nursery, [offering(offered)])
@@ -242,7 +242,7 @@ async def test_what_is_asked_in_the_newest_version_is_one_that_both_understand(
     await asker.close()
 
 
-async def test_what_the_broker_understands_in_no_version_is_not_asked(nursery: trio.Nursery) -> None:
+async def test_a_request_without_a_common_version_is_not_sent(nursery: trio.Nursery) -> None:
     running = RunningServer(nursery, [offering("0-1")])
     asker = peer(lambda: running.address)
     with trio.fail_after(30):
@@ -254,7 +254,7 @@ async def test_what_the_broker_understands_in_no_version_is_not_asked(nursery: t
     await asker.close()
 
 
-async def test_another_connection_may_be_to_a_broker_that_understands_other_versions(nursery: trio.Nursery) -> None:
+async def test_the_versions_are_asked_for_again_on_another_connection(nursery: trio.Nursery) -> None:
     old, new = RunningServer(nursery, [offering("0-1")]), RunningServer(nursery, [offering("0-2")])
     where = [old.address]
     asker = peer(lambda: where[0])
@@ -267,7 +267,7 @@ async def test_another_connection_may_be_to_a_broker_that_understands_other_vers
     await asker.close()
 
 
-async def test_api_versions_can_be_asked_itself(nursery: trio.Nursery) -> None:
+async def test_api_versions_can_be_sent_as_a_request(nursery: trio.Nursery) -> None:
     running = RunningServer(nursery, [offering("0-1")])
     asker = peer(lambda: running.address)
     response = await asker.ask(ApiVersionsRequest(), 3)

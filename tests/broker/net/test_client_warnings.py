@@ -7,7 +7,7 @@ from ottla.broker.net.client_warnings import ClientWarnings
 logger = logging.getLogger(__name__)
 
 
-def test_a_client_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_client_has_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     warnings = ClientWarnings(logger)
     for client in ("one", "two", "one", "two"):
         warnings.warn(client, "%s does what it should not", client)
@@ -19,4 +19,4 @@ def test_clients_with_ever_new_names_fill_neither_the_memory_nor_the_log(caplog:
     warnings = ClientWarnings(logger, most=2)
     for client in range(1000):
         warnings.warn(client, "%d", client)
-    assert caplog.messages == ["0", "1", "Those were 2 clients since the start: further ones are not named"]
+    assert caplog.messages == ["0", "1", "These were 2 clients since the start: no warning for further clients"]

@@ -1,4 +1,4 @@
-"""How many connections there may be, and how fast they may come: the numbers are Kafka's."""
+"""The limits of connections and of their rate, with Kafka's numbers."""
 
 import pytest
 
@@ -86,7 +86,7 @@ def test_a_delay_is_one_window_at_most() -> None:
     assert CreationRate(0, 11, 1000).record(0) == 1000
 
 
-def test_what_is_older_than_the_windows_is_forgotten() -> None:
+def test_connections_older_than_the_windows_do_not_count() -> None:
     rate = CreationRate(10, 3, 1000)
     for _ in range(20):
         assert rate.record(0) == 0
@@ -96,7 +96,7 @@ def test_what_is_older_than_the_windows_is_forgotten() -> None:
     assert rate.record(6000) > 0
 
 
-def test_whoever_pauses_as_told_stays_within_the_rate() -> None:
+def test_a_listener_that_pauses_for_the_delay_stays_within_the_rate() -> None:
     rate = CreationRate(50, 11, 1000)
     now, count = 0.0, 0
     while now < 1_000_000:

@@ -1,4 +1,4 @@
-"""The sockets that accept: which address they are at, and why there may be none."""
+"""The addresses of listening sockets, and the errors of `listen`."""
 
 import errno
 import socket
@@ -15,7 +15,7 @@ def test_a_port_that_is_taken_is_one_clear_error() -> None:
             listen("127.0.0.1", port, 1)
 
 
-def test_an_address_that_is_not_ours_is_refused_as_the_system_says() -> None:
+def test_an_address_of_another_machine_raises_the_error_of_the_system() -> None:
     with pytest.raises(OSError, match="assign") as refused:
         listen("192.0.2.1", 0, 1)
     assert refused.value.errno == errno.EADDRNOTAVAIL

@@ -63,7 +63,7 @@ class RunningServer:
         return ToyClient(await trio.open_tcp_stream(*address))
 
     async def served(self, listener: str | None = None) -> ToyClient:
-        """A client that has been answered."""
+        """A client that has got a response."""
         client = await self.connect(listener)
         await client.send("say hello")
         assert await client.reply() == "hello"
@@ -85,7 +85,7 @@ async def test_clients_are_served_side_by_side(running: RunningServer) -> None:
         await client.stream.aclose()
 
 
-async def test_a_request_knows_who_sent_it(running: RunningServer) -> None:
+async def test_the_context_of_a_request_names_its_client(running: RunningServer) -> None:
     client = await running.connect()
     await client.send("say hello")
     await client.reply()
@@ -98,7 +98,7 @@ async def test_a_request_knows_who_sent_it(running: RunningServer) -> None:
     assert context.connection_id == f"127.0.0.1:{running.address[1]}-127.0.0.1:{ours[1]}-1"
 
 
-async def test_a_client_of_a_socket_for_all_addresses_goes_by_its_own(nursery: trio.Nursery) -> None:
+async def test_a_client_of_a_socket_for_all_addresses_has_its_ipv4_address(nursery: trio.Nursery) -> None:
     running = RunningServer(nursery, host="")
     port = running.address[1]
     client = ToyClient(await trio.open_tcp_stream("127.0.0.1", port))
@@ -111,7 +111,7 @@ async def test_a_client_of_a_socket_for_all_addresses_goes_by_its_own(nursery: t
 
 
 @pytest.mark.measured
-async def test_small_replies_leave_at_once(running: RunningServer) -> None:
+async def test_small_replies_are_sent_at_once(running: RunningServer) -> None:
     """With Nagle's algorithm the second of two small replies waits 40 ms for the client's acknowledgement."""
     client = await running.connect()
     started = time.monotonic()
@@ -154,7 +154,7 @@ async def test_a_flood_does_not_starve_others(running: RunningServer, at_most: A
 
 
 @pytest.mark.once
-async def test_a_slow_reader_holds_only_itself_and_loses_nothing(running: RunningServer) -> None:
+async def test_a_slow_reader_delays_only_itself_and_loses_nothing(running: RunningServer) -> None:
     slow, other = await running.connect(), await running.connect()
     text = "x" * 30_000
     count = 1000
@@ -175,7 +175,7 @@ async def test_a_slow_reader_holds_only_itself_and_loses_nothing(running: Runnin
 
 
 async def test_a_deferred_reply_to_a_slow_reader_is_sent_when_it_reads(nursery: trio.Nursery) -> None:
-    """The replies are completed by somebody else and fill the socket, so that a task of its own has to finish them."""
+    """The test completes the replies and they fill the socket, so that a new task drains them."""
     running = RunningServer(nursery, send_buffer=50_000)
     client = await running.connect()
     text = "x" * 30_000
@@ -201,8 +201,8 @@ async def test_a_client_that_resets_the_connection_is_forgotten(running: Running
     assert running.toy.abandoned == ["a"]
 
 
-async def test_a_client_that_is_gone_when_its_reply_comes_takes_nobody_along(running: RunningServer) -> None:
-    """It is muted, so that its end is seen only by whoever completes its reply: in another one's turn."""
+async def test_a_client_that_is_gone_when_its_reply_completes_ends_only_its_connection(running: RunningServer) -> None:
+    """It is muted, so that its end is found only when its reply completes, in another connection's turn."""
     gone, other = await running.connect(), await running.connect()
     await gone.send("pending a")
     await trio.testing.wait_all_tasks_blocked(0.01)
@@ -248,7 +248,7 @@ async def test_no_descriptor_is_left_behind(running: RunningServer, trials: int)
         elif kind % 4 == 2:
             await other.stream.send_all(frames("pending a")[:-1])
         await other.stream.aclose()
-    # Those that are still owed a reply learn of the client's end when they send it.
+    # A connection that owes a reply finds the client's end when it sends the reply.
     for name in running.toy.deferred:
         running.toy.complete(name)
     with trio.fail_after(120):
@@ -259,7 +259,7 @@ async def test_no_descriptor_is_left_behind(running: RunningServer, trials: int)
     await client.stream.aclose()
 
 
-async def test_stopping_lets_owed_replies_leave_and_closes_everything(running: RunningServer) -> None:
+async def test_stop_sends_owed_replies_and_closes_all_connections(running: RunningServer) -> None:
     busy, idle, waiting = [await running.connect() for _ in range(3)]
     await busy.send("applied a", "say b")
     await waiting.send("pending c")
@@ -290,7 +290,7 @@ async def test_stopping_does_not_wait_for_ever(running: RunningServer) -> None:
 
 
 @pytest.mark.trials(few=10, soak=50)
-async def test_a_client_that_connects_while_the_server_stops_does_not_hold_it_up(
+async def test_a_client_that_connects_while_the_server_stops_does_not_delay_the_stop(
     nursery: trio.Nursery, trials: int
 ) -> None:
     for trial in range(trials):
@@ -310,7 +310,7 @@ def limits(broker: Limits = Limits(), **others: Any) -> ConnectionLimits:  # noq
     return ConnectionLimits(broker, **others)
 
 
-async def test_a_connection_that_is_too_much_waits_for_the_end_of_another(nursery: trio.Nursery) -> None:
+async def test_a_connection_beyond_the_limit_waits_for_the_end_of_another(nursery: trio.Nursery) -> None:
     running = RunningServer(nursery, limits=limits(Limits(connections=2)))
     first, second = await running.served(), await running.served()
     third = await running.connect()
@@ -348,7 +348,7 @@ async def test_a_listener_that_is_full_leaves_the_others_alone(nursery: trio.Nur
         await client.stream.aclose()
 
 
-async def test_a_broker_gets_in_for_the_least_recently_used_client(nursery: trio.Nursery) -> None:
+async def test_a_broker_replaces_the_least_recently_used_client(nursery: trio.Nursery) -> None:
     wanted = limits(Limits(connections=2), of_listener={"IN": Limits(), "OUT": Limits()}, inter_broker_listener="IN")
     running = RunningServer(nursery, names=["OUT", "IN"], limits=wanted)
     used, unused = await running.served("OUT"), await running.served("OUT")
@@ -359,14 +359,14 @@ async def test_a_broker_gets_in_for_the_least_recently_used_client(nursery: trio
         assert await unused.reply() is None
         brokers.append(await running.served("IN"))
         assert await used.reply() is None
-        # Nobody is left that could go: brokers get in all the same.
+        # No client is left to close, and brokers are accepted nevertheless.
         brokers.append(await running.served("IN"))
     assert running.server.connection_count == 3
     for client in (used, unused, *brokers):
         await client.stream.aclose()
 
 
-async def test_an_address_with_too_many_connections_is_shown_the_door(
+async def test_a_connection_of_an_address_with_too_many_is_closed(
     nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -394,7 +394,7 @@ async def test_connections_beyond_the_rate_are_accepted_later(nursery: trio.Nurs
         await client.stream.aclose()
 
 
-async def test_who_waits_to_be_accepted_does_not_hold_up_the_end(nursery: trio.Nursery) -> None:
+async def test_a_connection_that_waits_for_its_slot_does_not_delay_the_stop(nursery: trio.Nursery) -> None:
     running = RunningServer(nursery, limits=limits(Limits(connections=1)))
     first = await running.served()
     waiting = await running.connect()
@@ -411,7 +411,7 @@ def test_host_names_are_resolved_once() -> None:
     assert found.per_ip_overrides == {"127.0.0.1": 7, "::1": 8}
 
 
-def test_a_host_name_that_nobody_knows_is_refused_by_its_name() -> None:
+def test_an_unknown_host_name_is_refused_by_its_name() -> None:
     with pytest.raises(ConfigError, match=r"^max\.connections\.per\.ip\.overrides: no host: "):
         resolve_overrides(limits(per_ip_overrides={"no host": 7}))
 

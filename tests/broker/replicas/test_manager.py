@@ -8,6 +8,7 @@ import trio.testing
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.reads import Reader, consumer
 from ottla.broker.replicas.watchers import HIGH_WATERMARK
+from ottla.log.state.checkpoint import write_checkpoints
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import FetchPartition
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrResponse
@@ -147,7 +148,7 @@ def test_another_topic_of_the_same_name_is_refused_after_a_restart_too(
 def test_a_stray_log_makes_way_for_another_topic_of_its_name(house: House) -> None:
     house.lead()
     append(house, house.replicas.partition(TOPIC, 0), b"old", b"old")
-    house.logs.write_high_watermarks(house.replicas.high_watermarks())
+    write_checkpoints(house.logs.high_watermarks(house.replicas.high_watermarks()))
     house.close()
     house.open()
     house.lead("other")  # with which the high watermarks of all logs are read
@@ -203,7 +204,7 @@ def test_high_watermarks_outlive_a_restart(house: House) -> None:
     append(house, partition, b"a", b"b")
     fetch(house, 2, reader=Reader(1, -1, 0, from_leader_only=True))
     append(house, partition, b"c")
-    house.logs.write_high_watermarks(house.replicas.high_watermarks())
+    write_checkpoints(house.logs.high_watermarks(house.replicas.high_watermarks()))
     house.close()
     house.open()
     house.lead(isr=[BROKER, 1], replicas=[BROKER, 1], epoch=1)

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from ottla.broker.config.throttle import ReplicationQuota
-from ottla.broker.groups.offsets_log import OffsetsLog
+from ottla.broker.groups.internal_topic_log import InternalTopicLog
 from ottla.broker.handlers import produce
 from ottla.broker.loop.deferred import CloseConnection, Deferred
 from ottla.broker.replicas.partition import Partition
@@ -357,10 +357,16 @@ async def test_an_append_to_a_log_that_is_released_meanwhile_is_refused(slow: Sl
 
 async def test_the_group_coordinators_appends_are_in_order_and_end_when_they_are_committed(slow: Slow) -> None:
     partition = await slow.lead("__consumer_offsets")
-    offsets = OffsetsLog(slow.house.replicas, slow.house.parts, commit_timeout_ms=5000, compression=Compression.NONE)
+    log = InternalTopicLog(
+        slow.house.replicas,
+        slow.house.parts,
+        "__consumer_offsets",
+        commit_timeout_ms=5000,
+        compression=Compression.NONE,
+    )
     done: list[tuple[bytes, ErrorCode]] = []
     for key in (b"a", b"b", b"c"):
-        offsets.append(0, [(key, b"v")], lambda code, key=key: done.append((key, code)))  # type: ignore[misc]
+        log.append(0, [(key, b"v")], lambda code, key=key: done.append((key, code)))  # type: ignore[misc]
     await slow.disk.begun()
     assert not done
     await slow.disk.write_all()

@@ -106,7 +106,7 @@ DENIED_CONFIGS = {"open": NONE, "secret": TOPIC_FAILED, "1001": CLUSTER_FAILED}
 
 
 class Case(NamedTuple):
-    """What is denied, who asks for what, and how each of its entries ("" for the whole) is answered."""
+    """The denials, a request, and the code of each of its entries ("" for the whole)."""
 
     denied: set[Denied]
     request: Request
@@ -207,7 +207,7 @@ CASES = {
         5,
         {"open": UNFOUND, "secret": GROUP_FAILED},
     ),
-    # Which groups are left out is another test.
+    # Another test covers the groups that are left out.
     ApiKey.LIST_GROUPS: Case(on_cluster(Operation.DESCRIBE), ListGroupsRequest(), 4, {"": NONE}),
     ApiKey.DELETE_GROUPS: Case(
         {(Operation.DELETE, GROUP, "secret")},
@@ -341,7 +341,7 @@ CASES = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Case(
         on_cluster(Operation.DESCRIBE), ListPartitionReassignmentsRequest(), 0, {"": CLUSTER_FAILED}
     ),
-    # Anybody may know the brokers; what may be done to the cluster is another test.
+    # Every client may describe the brokers. Another test covers the operations on the cluster.
     ApiKey.DESCRIBE_CLUSTER: Case(
         on_cluster(*Operation), DescribeClusterRequest(include_cluster_authorized_operations=False), 1, {"": NONE}
     ),

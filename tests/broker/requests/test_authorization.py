@@ -1,4 +1,4 @@
-"""What an authorizer denies, no API does, and each answers so in Kafka's way; all else is as it is without one.
+"""No API handles denied entries, and each returns Kafka's error for them. All else is as without an authorizer.
 
 Every row of the table has its case here: a row without one fails.
 """
@@ -14,7 +14,7 @@ import trio
 
 from ottla.broker.net.session import RequestContext
 from ottla.broker.node import Node
-from ottla.broker.requests.authorization import CHOOSE_THEMSELVES, GUARDS
+from ottla.broker.requests.authorization import GUARDS, WITHOUT_GUARD
 from ottla.broker.requests.authorizer import EVERYBODY, Operation, ResourceType
 from ottla.broker.requests.dispatch import build_apis
 from ottla.broker.requests.table import TABLE, ErrorResponse, Handler, Row
@@ -48,7 +48,7 @@ from tests.broker.test_node import config, create, fetching, produce, values
 
 
 class Rules:
-    """Denies what it is told to, to everybody."""
+    """Denies the operations in `denied`, for every client."""
 
     def __init__(self) -> None:
         self.denied: set[Denied] = set()
@@ -63,7 +63,7 @@ class Rules:
 
 @asynccontextmanager
 async def guarded(folder: Path) -> AsyncIterator[tuple[Client, Rules]]:
-    """A broker with the topics open and secret, of which nothing is denied yet."""
+    """A broker with the topics open and secret, and rules that deny nothing yet."""
     rules = Rules()
     node = Node(config(folder), authorizer=rules)
     places: list[str] = []
@@ -89,7 +89,7 @@ NAMES = ("name", "topic_name", "topic", "key", "resource_name", "group_id")
 
 
 def answers(response: Any) -> dict[str, int]:
-    """The errors of a response by what was asked for; "" for the whole."""
+    """The errors of a response by entry; "" for the whole."""
     entries = next((getattr(response, field) for field in ENTRIES if getattr(response, field, ())), ())
     if not entries or not any(hasattr(entries[0], name) for name in NAMES):
         return {"": response.error_code}
@@ -107,15 +107,15 @@ def _error(entry: Any) -> int:
     return int(partitions[0].error_code)
 
 
-def test_every_row_of_the_table_has_a_case_and_is_guarded_or_chooses_itself() -> None:
+def test_every_row_of_the_table_has_a_case_and_a_guard_or_is_named_without_one() -> None:
     keys = {row.key for row in TABLE}
     assert set(CASES) == keys
-    assert set(GUARDS) | CHOOSE_THEMSELVES == keys
-    assert not set(GUARDS) & CHOOSE_THEMSELVES
+    assert set(GUARDS) | WITHOUT_GUARD == keys
+    assert not set(GUARDS) & WITHOUT_GUARD
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.key.name)
-async def test_what_is_denied_is_answered_so_and_the_rest_is_done(row: Row, tmp_path: Path) -> None:
+async def test_denied_entries_get_an_error_and_the_others_are_handled(row: Row, tmp_path: Path) -> None:
     case = CASES[row.key]
     async with guarded(tmp_path) as (one, rules):
         rules.denied = case.denied
@@ -123,7 +123,7 @@ async def test_what_is_denied_is_answered_so_and_the_rest_is_done(row: Row, tmp_
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.key.name)
-async def test_who_is_denied_nothing_notices_no_authorizer(row: Row, tmp_path: Path) -> None:
+async def test_an_authorizer_that_denies_nothing_gives_no_denial(row: Row, tmp_path: Path) -> None:
     case = CASES[row.key]
     denials = {TOPIC_FAILED, CLUSTER_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED}
     async with guarded(tmp_path) as (one, _):
@@ -132,7 +132,7 @@ async def test_who_is_denied_nothing_notices_no_authorizer(row: Row, tmp_path: P
         assert not denials & set(found.values())
 
 
-def test_without_an_authorizer_nothing_stands_before_the_handlers() -> None:
+def test_without_an_authorizer_handlers_have_no_guard() -> None:
     def handler(request: object, context: object) -> None: ...
 
     def error_response(request: object, version: int, code: ErrorCode) -> None: ...
@@ -156,7 +156,7 @@ async def test_denied_records_are_not_appended_and_with_acks_0_the_connection_cl
             await one.ask(producing("secret", "open", acks=0), 9)
 
 
-async def test_a_transactional_id_is_asked_for_before_records_are_taken(tmp_path: Path) -> None:
+async def test_a_transactional_id_is_checked_before_records_are_appended(tmp_path: Path) -> None:
     async with guarded(tmp_path) as (one, rules):
         rules.denied = {(Operation.WRITE, TRANSACTION, "tx")}
         response = await one.ask(producing("open", transactional_id="tx"), 9)
@@ -172,7 +172,7 @@ async def test_an_idempotent_producer_needs_one_topic_that_it_may_write_to(tmp_p
         assert answers(await one.ask(request, 4)) == {"": CLUSTER_FAILED}
 
 
-async def test_a_denial_is_told_by_every_fetch_of_a_session_and_a_revoked_permission_ends_it(tmp_path: Path) -> None:
+async def test_every_fetch_of_a_session_returns_a_denial_and_a_revoked_permission_ends_it(tmp_path: Path) -> None:
     async with guarded(tmp_path) as (one, rules):
         rules.denied = {(Operation.READ, TOPIC, "secret")}
         await produce(one, "secret", b"x")
@@ -200,7 +200,7 @@ async def test_a_follower_needs_the_clusters_permission_and_no_topics(tmp_path: 
         assert answers(await one.ask(request, 12)) == {"open": TOPIC_FAILED}
 
 
-async def test_who_waits_for_records_is_not_woken_by_those_that_are_denied(tmp_path: Path) -> None:
+async def test_a_waiting_fetch_is_not_completed_by_denied_records(tmp_path: Path) -> None:
     async with guarded(tmp_path) as (one, rules), client(f"127.0.0.1:{one.stream.socket.getpeername()[1]}") as other:
         rules.denied = {(Operation.READ, TOPIC, "secret")}
         got: list[float] = []
@@ -217,7 +217,7 @@ async def test_who_waits_for_records_is_not_woken_by_those_that_are_denied(tmp_p
         assert got[0] >= 0.45
 
 
-async def test_metadata_of_all_topics_leaves_out_the_denied_and_tells_no_name_of_an_id(tmp_path: Path) -> None:
+async def test_metadata_of_all_topics_leaves_out_denied_ones_and_gives_no_name_of_an_id(tmp_path: Path) -> None:
     async with guarded(tmp_path) as (one, rules):
         everything = await one.ask(MetadataRequest(topics=None), 12)
         assert isinstance(everything, MetadataResponse)
@@ -232,7 +232,7 @@ async def test_metadata_of_all_topics_leaves_out_the_denied_and_tells_no_name_of
         assert (topic.error_code, topic.name, topic.topic_id) == (TOPIC_FAILED, None, ids["secret"])
 
 
-async def test_a_topic_is_created_on_the_way_only_for_who_may_create_it(tmp_path: Path) -> None:
+async def test_metadata_creates_a_topic_only_for_a_client_that_may_create_it(tmp_path: Path) -> None:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=each) for each in ("mine", "yours")])
     async with guarded(tmp_path) as (one, rules):
         rules.denied = {(Operation.CREATE, TOPIC, "yours"), *on_cluster(Operation.CREATE)}
@@ -242,7 +242,7 @@ async def test_a_topic_is_created_on_the_way_only_for_who_may_create_it(tmp_path
                 await trio.sleep(0.01)
 
 
-async def test_clients_are_told_which_operations_are_allowed_to_them(tmp_path: Path) -> None:
+async def test_responses_have_the_operations_that_the_client_may_perform(tmp_path: Path) -> None:
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name="open")],
         include_topic_authorized_operations=True,
@@ -268,13 +268,13 @@ async def test_clients_are_told_which_operations_are_allowed_to_them(tmp_path: P
         assert await told(one) == (0xDF8, 0xDF8, 0, 0)
 
 
-async def test_topics_that_are_named_twice_are_refused_for_that(tmp_path: Path) -> None:
+async def test_denied_topics_that_are_named_twice_are_refused_as_duplicates(tmp_path: Path) -> None:
     async with guarded(tmp_path) as (one, rules):
         rules.denied = {(Operation.CREATE, TOPIC, "new"), *on_cluster(Operation.CREATE)}
         assert answers(await one.ask(new_topics("new", "new"), 7)) == {"new": ErrorCode.INVALID_REQUEST}
 
 
-async def test_what_a_new_topic_is_like_is_told_to_who_may_see_its_configs(tmp_path: Path) -> None:
+async def test_a_new_topic_is_described_only_to_a_client_that_may_describe_its_configs(tmp_path: Path) -> None:
     async with guarded(tmp_path) as (one, rules):
         rules.denied = {(Operation.DESCRIBE_CONFIGS, TOPIC, "hidden")}
         response = await one.ask(new_topics("hidden", "shown"), 7)
@@ -285,7 +285,7 @@ async def test_what_a_new_topic_is_like_is_told_to_who_may_see_its_configs(tmp_p
         assert (shown.topic_config_error_code, shown.num_partitions, bool(shown.configs)) == (NONE, 1, True)
 
 
-async def test_who_deletes_by_id_learns_the_names_of_topics_that_it_may_see(tmp_path: Path) -> None:
+async def test_deletion_by_id_returns_the_names_of_topics_that_the_client_may_describe(tmp_path: Path) -> None:
     async with guarded(tmp_path) as (one, rules):
         everything = await one.ask(MetadataRequest(topics=None), 12)
         assert isinstance(everything, MetadataResponse)
@@ -321,7 +321,7 @@ async def test_old_clients_ask_for_one_coordinator(
         assert str(response.error_message).endswith("authorization failed.")
 
 
-async def test_a_denial_is_told_to_the_operator_but_not_what_nobody_asked_for(
+async def test_a_denial_is_logged_only_for_resources_that_the_client_asked_for(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with guarded(tmp_path) as (one, rules):

@@ -1,6 +1,5 @@
-"""The table says what is served, and every request goes through one place."""
+"""The table names the served versions, and every request passes `dispatch`."""
 
-import itertools
 import struct
 
 import pytest
@@ -60,7 +59,7 @@ def nobody(request: object, context: object) -> None:
 ALL: dict[ApiKey, tuple[Handler, None]] = {row.key: (nobody, None) for row in TABLE if row.key != ApiKey.API_VERSIONS}
 
 
-def test_the_table_is_told_by_api_versions() -> None:
+def test_api_versions_returns_the_table() -> None:
     told = ask_versions(build_apis(with_api_versions(ALL)), 3, read_as=3).api_keys
     assert {each.api_key: (each.min_version, each.max_version) for each in told} == {
         0: (0, 11),
@@ -121,7 +120,7 @@ def test_a_row_without_a_handler_is_not_offered() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_old_versions_of_produce_are_told_and_closed(version: int) -> None:
+def test_old_versions_of_produce_are_advertised_and_close_the_connection(version: int) -> None:
     with pytest.raises(DecodeError):
         build_apis(with_api_versions(ALL)).dispatch(
             ClientSession(), memoryview(struct.pack(">hhih", 0, version, 1, -1) + bytes(100))
@@ -138,13 +137,13 @@ def test_api_versions_of_an_unknown_version_is_answered_in_version_0(version: in
 @pytest.mark.parametrize(
     "data", [b"", b"\0", b"\0\x12\0", b"\0\x12\0\0", b"\0\x12\0\x63\0\0\0", b"\0\x12\0\x63\0\0\0\1\0"]
 )
-def test_a_frame_that_is_shorter_than_a_header_closes(data: bytes) -> None:
+def test_a_frame_that_is_shorter_than_a_header_closes_the_connection(data: bytes) -> None:
     with pytest.raises(DecodeError):
         build_apis(with_api_versions(ALL)).dispatch(ClientSession(), memoryview(data))
 
 
 @pytest.mark.parametrize(("key", "version"), [(10, 3), (10, -1), (11, 0), (-1, 0), (999, 0), (32767, 32767)])
-def test_what_is_not_served_closes(key: int, version: int) -> None:
+def test_a_version_that_is_not_served_closes_the_connection(key: int, version: int) -> None:
     data = struct.pack(">hhih", key, version, 1, -1) + bytes(20)
     with pytest.raises(DecodeError):
         Toy().apis().dispatch(ClientSession(), memoryview(data))
@@ -173,7 +172,7 @@ def test_a_response_that_cannot_be_encoded_is_a_bug_too(caplog: pytest.LogCaptur
 
 
 @pytest.mark.parametrize("error", [KafkaError(ErrorCode.INVALID_REQUEST), ZeroDivisionError()])
-def test_what_has_no_form_for_errors_closes(error: Exception) -> None:
+def test_an_error_without_an_error_response_closes_the_connection(error: Exception) -> None:
     toy = Toy()
 
     def fail(request: object, context: object) -> None:
@@ -186,7 +185,7 @@ def test_what_has_no_form_for_errors_closes(error: Exception) -> None:
 
 
 @pytest.mark.parametrize("error", [DecodeError("deep inside"), CloseConnection("acks=0")])
-def test_a_handler_may_close(error: Exception) -> None:
+def test_a_handler_may_close_the_connection(error: Exception) -> None:
     toy = Toy()
 
     def fail(request: object, context: object) -> None:
@@ -197,7 +196,7 @@ def test_a_handler_may_close(error: Exception) -> None:
         toy.apis().dispatch(ClientSession(), frame(0))
 
 
-def test_a_deferred_reply_is_encoded_when_it_is_there() -> None:
+def test_a_deferred_reply_is_encoded_when_it_completes() -> None:
     toy = Toy()
     owed = toy.apis().dispatch(ClientSession(), frame(1, "applied a"))
     assert isinstance(owed, Owed)
@@ -209,7 +208,7 @@ def test_a_deferred_reply_is_encoded_when_it_is_there() -> None:
     assert response == FindCoordinatorResponse(host="later")
 
 
-def test_no_reply_is_no_reply_now_or_later() -> None:
+def test_a_response_of_none_sends_nothing_now_or_later() -> None:
     toy = Toy()
     assert toy.apis().dispatch(ClientSession(), frame(0, "silent")) is None
     done: Deferred[FindCoordinatorResponse | None] = Deferred(applied=False)
@@ -231,12 +230,3 @@ def test_equal_requests_of_a_connection_share_their_context() -> None:
     assert first is second
     assert (first.api_version, third.api_version, fourth.api_version) == (0, 1, 0)
     assert (third.client_id, third.connection_id) == ("me", "c")
-
-
-def test_requests_failures_and_time_are_counted() -> None:
-    toy = Toy()
-    ticks = itertools.count()
-    apis = Apis([toy.api], clock=lambda: next(ticks))
-    for key in ("say x", "bug", "silent", "say y"):
-        apis.dispatch(ClientSession(), frame(0, key))
-    assert (toy.api.requests, toy.api.failures, toy.api.seconds) == (4, 1, 4.0)

@@ -1,4 +1,4 @@
-"""Requests of many elements are answered as if they were handled at once, and nobody waits for them."""
+"""A request of many elements gets the response of a small one, and does not delay other requests."""
 
 import gc
 from collections.abc import Callable
@@ -139,7 +139,7 @@ def failed(request: ListOffsetsRequest, version: int, code: ErrorCode) -> ListOf
         {"none": 0, "big": 6000, "nothing": 0},
     ],
 )
-async def test_parts_are_put_together_to_one_answer(asked: dict[str, int]) -> None:
+async def test_parts_are_joined_to_one_response(asked: dict[str, int]) -> None:
     sizes = []
 
     def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
@@ -153,7 +153,7 @@ async def test_parts_are_put_together_to_one_answer(asked: dict[str, int]) -> No
     assert max(sizes) <= 400
 
 
-async def test_what_is_said_once_is_told_once() -> None:
+async def test_fields_of_the_whole_response_come_once() -> None:
     def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
         assert request.topics is not None
         return MetadataResponse(
@@ -179,7 +179,7 @@ async def test_a_part_that_fails_is_answered_with_its_error_and_the_others_are_n
     assert found == [0] * 200 + [ErrorCode.NOT_CONTROLLER] * 200 + [0] * 8600
 
 
-async def test_parts_that_are_deferred_are_carried_out_one_after_the_other() -> None:
+async def test_deferred_parts_are_handled_one_after_the_other() -> None:
     waiting: list[tuple[Deferred[ListOffsetsResponse], ListOffsetsRequest]] = []
 
     def handle(request: ListOffsetsRequest, context: RequestContext) -> Deferred[ListOffsetsResponse]:
@@ -200,7 +200,7 @@ async def test_parts_that_are_deferred_are_carried_out_one_after_the_other() -> 
     assert len(cast(ListOffsetsResponse, answer(owed, request)).topics[0].partitions) == 5000
 
 
-async def test_a_client_that_is_gone_has_nothing_done_any_more() -> None:
+async def test_an_abandoned_request_abandons_its_part() -> None:
     abandoned = []
 
     def handle(request: ListOffsetsRequest, context: RequestContext) -> Deferred[ListOffsetsResponse]:
@@ -224,7 +224,7 @@ async def test_a_handler_that_closes_the_connection_closes_it() -> None:
         _ = owed.deferred.response
 
 
-async def test_an_answer_that_cannot_be_encoded_ends_its_connection_alone() -> None:
+async def test_a_response_that_cannot_be_encoded_ends_only_its_connection() -> None:
     def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
         partition = ListOffsetsPartitionResponse(partition_index=1 << 40, error_code=0, timestamp=-1, offset=0)
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="one", partitions=[partition])])
@@ -249,7 +249,7 @@ async def test_a_request_that_is_broken_behind_many_elements_closes_the_connecti
         _ = owed.deferred.response
 
 
-async def test_large_requests_take_turns_and_others_run_between_parts() -> None:
+async def test_large_requests_take_turns_and_other_tasks_run_between_parts() -> None:
     log: list[str] = []
 
     def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
@@ -269,7 +269,7 @@ async def test_large_requests_take_turns_and_others_run_between_parts() -> None:
     assert max(len(run.split()) for run in " ".join(log).split("other")) <= 2
 
 
-async def test_members_that_wait_for_their_group_hold_up_no_other_large_request() -> None:
+async def test_members_that_wait_for_their_group_delay_no_other_large_request() -> None:
     waiting: list[Deferred[JoinGroupResponse]] = []
 
     def handle(request: Request, context: RequestContext) -> Any:
@@ -302,7 +302,7 @@ async def test_members_that_wait_for_their_group_hold_up_no_other_large_request(
 
 
 @pytest.mark.parametrize(("version", "most_at_once"), [(4, 3008), (7, 203)])
-async def test_the_controller_does_not_wait_for_what_clients_ask(version: int, most_at_once: int) -> None:
+async def test_the_controller_does_not_wait_for_large_requests_of_clients(version: int, most_at_once: int) -> None:
     waiting: list[Deferred[ListOffsetsResponse]] = []
     sizes: list[int] = []
 
@@ -357,7 +357,7 @@ async def test_the_controller_does_not_wait_for_what_clients_ask(version: int, m
     assert response == LeaderAndIsrResponse.decode(expected.encode(version), version)
 
 
-async def test_groups_that_want_all_their_offsets_are_not_taken_for_groups_that_want_none() -> None:
+async def test_null_topics_of_a_group_stay_null_in_a_part() -> None:
     found: list[tuple[str, bool]] = []
 
     def handle(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
@@ -374,7 +374,7 @@ async def test_groups_that_want_all_their_offsets_are_not_taken_for_groups_that_
     assert found == [(f"g{i}", i % 2 == 1) for i in range(5000)]
 
 
-def test_without_them_many_elements_close_the_connection() -> None:
+def test_without_large_requests_many_elements_close_the_connection() -> None:
     row = Row(ApiKey.LIST_OFFSETS, "0-9", Operation.NONE, ResourceType.NONE)
     apis = Apis([Api(row, lambda request, context: None)])
     with pytest.raises(DecodeError):

@@ -1,4 +1,4 @@
-"""Requests are told of when somebody asks for that, and cost nothing when nobody does."""
+"""Requests are logged if the request logger is at DEBUG, and else cost nothing more."""
 
 import json
 import logging
@@ -27,7 +27,7 @@ CONTEXT = RequestContext(10, 0, "me", connection_id="c")
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[dict[str, Any]]]]:
+def lines(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[dict[str, Any]]]]:
     with caplog.at_level(logging.DEBUG, NAME):
         yield lambda: [json.loads(message.removeprefix("Completed request:")) for message in caplog.messages]
 
@@ -41,17 +41,17 @@ def answering(response: object) -> Callable[[object, object], object]:
     return handle
 
 
-def test_a_handler_is_left_as_it_is_where_no_requests_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_the_request_log_the_handler_stays_the_same(caplog: pytest.LogCaptureFixture) -> None:
     handler = answering(RESPONSE)
     with caplog.at_level(logging.INFO, NAME):
         assert logged(ApiKey.FIND_COORDINATOR, handler) is handler
 
 
-def test_a_request_is_told_with_its_answer_and_its_times(told: Callable[[], list[dict[str, Any]]]) -> None:
+def test_a_request_is_logged_with_its_response_and_its_times(lines: Callable[[], list[dict[str, Any]]]) -> None:
     ticks = iter([10.0, 10.25, 10.5])
     handler = logged(ApiKey.FIND_COORDINATOR, answering(RESPONSE), lambda: next(ticks))
     assert handler(REQUEST, CONTEXT) is RESPONSE
-    assert told() == [
+    assert lines() == [
         {
             "requestHeader": {
                 "requestApiKey": 10,
@@ -72,17 +72,17 @@ def test_a_request_is_told_with_its_answer_and_its_times(told: Callable[[], list
 
 
 @pytest.mark.parametrize("applied", [True, False])
-def test_a_deferred_reply_is_told_when_it_is_there(applied: bool, told: Callable[[], list[dict[str, Any]]]) -> None:
+def test_a_deferred_reply_is_logged_when_it_completes(applied: bool, lines: Callable[[], list[dict[str, Any]]]) -> None:
     inner: Deferred[FindCoordinatorResponse] = Deferred(applied)
     outer = logged(ApiKey.FIND_COORDINATOR, answering(inner))(REQUEST, CONTEXT)
-    assert (outer.applied, outer.done, told()) == (applied, False, [])
+    assert (outer.applied, outer.done, lines()) == (applied, False, [])
     inner.complete(RESPONSE)
     assert outer.response is RESPONSE
-    assert told()[0]["response"]["host"] == "h"
+    assert lines()[0]["response"]["host"] == "h"
 
 
-def test_a_deferred_that_closes_or_that_nobody_waits_for_is_one_still(
-    told: Callable[[], list[dict[str, Any]]],
+def test_closing_and_abandoning_pass_through_the_log(
+    lines: Callable[[], list[dict[str, Any]]],
 ) -> None:
     left: list[str] = []
     inner: Deferred[FindCoordinatorResponse] = Deferred(False, lambda: left.append("left"))
@@ -93,16 +93,16 @@ def test_a_deferred_that_closes_or_that_nobody_waits_for_is_one_still(
     closing.close(CloseConnection("enough"))
     with pytest.raises(CloseConnection, match="enough"):
         _ = outer.response
-    assert told()[-1]["response"] == "CloseConnection('enough')"
+    assert lines()[-1]["response"] == "CloseConnection('enough')"
 
 
-def test_a_failure_is_told_and_stays_one(told: Callable[[], list[dict[str, Any]]]) -> None:
+def test_an_exception_is_logged_and_raised(lines: Callable[[], list[dict[str, Any]]]) -> None:
     with pytest.raises(ZeroDivisionError):
         logged(ApiKey.FIND_COORDINATOR, answering(ZeroDivisionError("bug")))(REQUEST, CONTEXT)
-    assert told()[0]["response"] == "ZeroDivisionError('bug')"
+    assert lines()[0]["response"] == "ZeroDivisionError('bug')"
 
 
-def test_of_records_and_bytes_only_the_size_is_told_and_ids_as_text() -> None:
+def test_records_and_bytes_are_logged_as_sizes_and_ids_as_text() -> None:
     data = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=memoryview(b"secret"))])
     found = describe(ProduceRequest(acks=1, timeout_ms=5, topic_data=[data]), 9, ApiKey.PRODUCE)
     assert found["topicData"] == [{"name": "t", "partitionData": [{"index": 0, "recordsSizeInBytes": 6}]}]
@@ -113,7 +113,7 @@ def test_of_records_and_bytes_only_the_size_is_told_and_ids_as_text() -> None:
     assert '{"topicId": "AAAAAAAAAAAAAAAAAAAABQ", "partitions": [' in json.dumps(fetched)
 
 
-def test_values_of_changed_configs_are_not_told() -> None:
+def test_values_of_changed_configs_are_not_logged() -> None:
     config = AlterableConfig(name="ssl.keystore.password", value="secret")
     resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=[config])
     found = describe(AlterConfigsRequest(resources=[resource], validate_only=False), 2, ApiKey.ALTER_CONFIGS)
@@ -121,7 +121,7 @@ def test_values_of_changed_configs_are_not_told() -> None:
     assert "ssl.keystore.password" in json.dumps(found)
 
 
-def test_what_passes_through_the_table_is_told(told: Callable[[], list[dict[str, Any]]]) -> None:
+def test_requests_to_the_table_are_logged(lines: Callable[[], list[dict[str, Any]]]) -> None:
     request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
     build_apis(with_api_versions({})).dispatch(ClientSession(), memoryview(encode_request(3, 7, "me", request))[4:])
-    assert told()[0]["request"] == {"clientSoftwareName": "a", "clientSoftwareVersion": "1"}
+    assert lines()[0]["request"] == {"clientSoftwareName": "a", "clientSoftwareVersion": "1"}

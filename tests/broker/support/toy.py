@@ -5,6 +5,7 @@ The toy's requests are FindCoordinator's. What happens to one is the first word 
 ends the connection, "bug" is one, "error" is a KafkaError, "do x" calls `actions["x"]` and is answered.
 """
 
+import socket
 import struct
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,7 +21,7 @@ from ottla.broker.net.buffers import Buffers, RequestMemory
 from ottla.broker.net.connection import Connection
 from ottla.broker.net.outbox import Outbox
 from ottla.broker.net.session import ClientSession, RequestContext
-from ottla.broker.net.transport import StreamTransport
+from ottla.broker.net.transport import SocketTransport
 from ottla.broker.requests.authorizer import Operation, ResourceType
 from ottla.broker.requests.dispatch import Api, Apis
 from ottla.broker.requests.table import Row
@@ -150,7 +151,7 @@ class ToyClient:
 
 
 class ToyServer:
-    """What connections share, without sockets."""
+    """The parts that connections share, without a listener."""
 
     def __init__(self, nursery: trio.Nursery, apis: Apis, memory: RequestMemory | None = None) -> None:
         self.nursery = nursery
@@ -161,11 +162,14 @@ class ToyServer:
         nursery.start_soon(self.clock.run)
         nursery.start_soon(self.outbox.run)
 
-    def open(self, ours: trio.abc.Stream, **options: float) -> Connection:
-        """Serve a stream."""
+    def open(self, **options: float) -> tuple[ToyClient, Connection]:
+        """Serve one end of a pair of sockets, and return a client at the other end."""
+        ours, theirs = socket.socketpair()
+        client = trio.SocketStream(trio.socket.from_stdlib_socket(theirs))
+        self.nursery.start_soon(_closed_at_the_end, client)
         connection = Connection(
             "toy",
-            StreamTransport(ours, inline),
+            SocketTransport(ours, inline),
             partial(self.apis.dispatch, ClientSession(connection_id="toy")),
             self.outbox,
             self.clock,
@@ -174,4 +178,12 @@ class ToyServer:
             **options,  # type: ignore[arg-type]
         )
         self.nursery.start_soon(connection.run)
-        return connection
+        return ToyClient(client), connection
+
+
+async def _closed_at_the_end(stream: trio.SocketStream) -> None:
+    """Close a client's socket when the test ends."""
+    try:
+        await trio.sleep_forever()
+    finally:
+        await trio.aclose_forcefully(stream)

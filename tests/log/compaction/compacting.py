@@ -38,7 +38,7 @@ def keyed(
 
 
 def at_full_speed(count: int) -> None:
-    """The pace of a cleaner that nobody slows down."""
+    """The pace of a cleaner without a limit."""
 
 
 def dirt_of(log: PartitionLog, first_dirty_offset: int = 0, now_ms: int = NOW_MS) -> Dirt:
@@ -56,7 +56,7 @@ def dirt_of(log: PartitionLog, first_dirty_offset: int = 0, now_ms: int = NOW_MS
 def clean_steps(
     log: PartitionLog, first_dirty_offset: int = 0, *, limits: CleanerLimits = LIMITS, now_ms: int = NOW_MS
 ) -> Iterator[CleaningStats | list[str]]:
-    """Clean, and swap each group in; the files that each swap leaves to be removed, and at last what was done."""
+    """Clean, and swap each group in; yield the files to remove after each swap, and the stats at the end."""
     dirt = dirt_of(log, first_dirty_offset, now_ms)
     waiting = [each for each in log.segments if each.base_offset < dirt.first_uncleanable_offset]
     for outcome in clean(cleaning_job(log, dirt, waiting, limits, now_ms), at_full_speed):
@@ -70,7 +70,7 @@ def clean_steps(
 def clean_log(
     log: PartitionLog, first_dirty_offset: int = 0, *, limits: CleanerLimits = LIMITS, now_ms: int = NOW_MS
 ) -> CleaningStats:
-    """Clean, and remove what is not needed any more."""
+    """Clean, and remove the replaced files."""
     for step in clean_steps(log, first_dirty_offset, limits=limits, now_ms=now_ms):
         if isinstance(step, CleaningStats):
             return step

@@ -38,7 +38,7 @@ FOUR = (Facts(0), Facts(10), Facts(20), Facts(30))
         (10, 1000, (30, 100, 200)),
         (20, 1000, (30, 200, 100)),
         (30, 1000, (30, 300, 0)),
-        # In the middle of a segment: it is clean and dirty.
+        # Within a segment, which counts as clean and as dirty.
         (15, 1000, (30, 200, 200)),
         (0, 30, (30, 0, 300)),
         (0, 29, (20, 0, 200)),
@@ -48,7 +48,7 @@ FOUR = (Facts(0), Facts(10), Facts(20), Facts(30))
         (35, 1000, (30, 400, 0)),
     ],
 )
-def test_segments_are_cleaned_whole_up_to_the_active_one_and_what_is_decided(
+def test_whole_segments_are_cleaned_up_to_the_active_one_and_the_last_stable_offset(
     first: int, stable: int, expected: tuple[int, int, int]
 ) -> None:
     assert dirt(*FOUR, first=first, stable=stable)[:3] == expected
@@ -59,7 +59,7 @@ def test_a_log_of_one_segment_is_not_dirty() -> None:
     assert not find_dirt([Facts(0)], 0, 9, min_lag_ms=0, max_lag_ms=1, now_ms=NOW_MS).is_due(0.0)
 
 
-def test_what_is_younger_than_the_minimal_lag_is_left() -> None:
+def test_segments_with_records_younger_than_the_minimal_lag_are_not_cleaned() -> None:
     segments = (
         Facts(0, max_timestamp=NOW_MS),
         Facts(10, max_timestamp=NOW_MS - 50),
@@ -67,12 +67,12 @@ def test_what_is_younger_than_the_minimal_lag_is_left() -> None:
         Facts(30),
     )
     assert dirt(*segments, min_lag_ms=50)[0] == 0
-    # What is clean already is not asked.
+    # Clean segments do not count.
     assert dirt(*segments, first=10, min_lag_ms=50)[:3] == (30, 100, 200)
     assert dirt(*segments, first=10, min_lag_ms=51)[:3] == (10, 100, 0)
 
 
-def test_a_log_is_due_by_its_ratio_or_when_a_record_has_waited_too_long() -> None:
+def test_a_log_is_due_by_its_ratio_or_by_an_overdue_record() -> None:
     def found(first: int, max_lag_ms: int) -> tuple[float, int, bool]:
         segments = [Facts(0, 300, first=1), Facts(10, 100, first=NOW_MS - 70), Facts(20, first=-1), Facts(30)]
         found = find_dirt(segments, first, 1000, min_lag_ms=0, max_lag_ms=max_lag_ms, now_ms=NOW_MS)
@@ -85,7 +85,7 @@ def test_a_log_is_due_by_its_ratio_or_when_a_record_has_waited_too_long() -> Non
     assert found(20, 1) == (0.2, 0, False)
 
 
-def test_a_checkpoint_that_cannot_be_is_set_to_the_start_of_the_log() -> None:
+def test_a_checkpoint_outside_the_log_is_set_to_the_log_start() -> None:
     assert first_dirty_offset(None, 5, 9) == (5, None)
     assert first_dirty_offset(9, 5, 9) == (9, None)
     assert first_dirty_offset(5, 5, 9) == (5, None)
@@ -114,7 +114,7 @@ def grouped(*segments: SourceSegment, **given: int) -> list[list[int]]:
     return [[each.base_offset for each in group] for group in group_segments(segments, job)]
 
 
-def test_segments_are_grouped_by_what_fits_into_one() -> None:
+def test_segments_that_fit_into_one_are_grouped() -> None:
     def sizes(*sizes: tuple[int, int, int]) -> list[SourceSegment]:
         return [SourceSegment(number, *each) for number, each in enumerate(sizes)]
 
@@ -130,5 +130,5 @@ def test_offsets_of_a_group_fit_into_its_indexes() -> None:
     far = 2**31 - 1
     assert grouped(SourceSegment(0, 1, 0, 0), SourceSegment(9, 1, 0, 0), end_offset=far + 1) == [[0, 9]]
     assert grouped(SourceSegment(0, 1, 0, 0), SourceSegment(9, 1, 0, 0), end_offset=far + 2) == [[0], [9]]
-    # An empty one has no offsets, however far it lies.
+    # An empty segment has no offsets, at any distance.
     assert grouped(SourceSegment(0, 1, 0, 0), SourceSegment(9, 0, 0, 0), end_offset=far + 2) == [[0, 9]]

@@ -1,4 +1,4 @@
-"""Transactions in logs that are compacted: of aborted ones nothing stays but what others still need to know."""
+"""Transactions in compacted logs: aborted records and spent markers are removed."""
 
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ def end(log: PartitionLog, producer_id: int, kind: ControlType) -> None:
 
 
 def contents(log: PartitionLog) -> list[tuple[int, int, bool]]:
-    """Offset, number of records and delete horizon of each batch."""
+    """Return offset, number of records and whether a delete horizon is set, of each batch."""
     found = []
     for segment in log.segments:
         data = memoryview(Path(segment.file.path).read_bytes())
@@ -53,7 +53,7 @@ def contents(log: PartitionLog) -> list[tuple[int, int, bool]]:
     return found
 
 
-def test_aborted_records_go_at_once_and_markers_in_their_time(tmp_path: Path) -> None:
+def test_aborted_records_are_removed_at_once_and_markers_after_delete_retention_ms(tmp_path: Path) -> None:
     log = open_log(tmp_path, **CONFIG)
     write(log, 1, 0, b"a")  # 0, committed
     write(log, 2, 0, b"a")  # 1, aborted: it does not supersede the one before
@@ -65,7 +65,7 @@ def test_aborted_records_go_at_once_and_markers_in_their_time(tmp_path: Path) ->
     clean_log(log, now_ms=LATER_MS)
     assert contents(log) == [(0, 1, False), (2, 1, False), (3, 0, False), (4, 1, False)]
     assert aborted_transactions(tmp_path, 0, 9) == [aborted]
-    # The batch that stays for its producer's sake holds the marker, until nothing of the producer is left.
+    # The last batch of the producer stays, and keeps the marker as long as it stays.
     log.producers.remove_expired(NOW_MS + 2 * 86_400_000)
     clean_log(log, 5, now_ms=LATER_MS)
     assert contents(log) == [(0, 1, False), (2, 1, False), (4, 1, False)]
@@ -76,12 +76,12 @@ def test_aborted_records_go_at_once_and_markers_in_their_time(tmp_path: Path) ->
     clean_log(log, 5, now_ms=LATER_MS + 999)
     assert contents(log)[-1] == (4, 1, True)
     clean_log(log, 5, now_ms=LATER_MS + 1000)
-    # The last batch of all stays, if only as a shell.
+    # The last batch of the log stays, without records.
     assert contents(log) == [(0, 1, False), (2, 1, False), (4, 0, False)]
     log.close()
 
 
-def test_the_marker_of_a_committed_transaction_goes_after_its_records(tmp_path: Path) -> None:
+def test_the_marker_of_a_committed_transaction_is_removed_after_its_records(tmp_path: Path) -> None:
     log = open_log(tmp_path, **CONFIG)
     write(log, 1, 0, b"a")
     end(log, 1, ControlType.COMMIT)
@@ -98,7 +98,7 @@ def test_the_marker_of_a_committed_transaction_goes_after_its_records(tmp_path: 
     log.close()
 
 
-def test_transactions_are_found_by_the_offsets_they_reach_over(tmp_path: Path) -> None:
+def test_aborted_transactions_are_found_by_the_offsets_they_span(tmp_path: Path) -> None:
     first, second = AbortedTransaction(1, 5, 20, 21), AbortedTransaction(2, 2, 9, 10)
     for name, entries in (("a", [first]), ("b", [second, first])):
         index = TransactionIndex(OpenFiles(), str(tmp_path / f"{name}.txnindex"))

@@ -1,4 +1,4 @@
-"""What stays of a log that is compacted."""
+"""The records that stay in a compacted log."""
 
 import os
 from pathlib import Path
@@ -20,7 +20,7 @@ def kept(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:
 
 
 def batches(log: PartitionLog) -> list[tuple[int, int, int]]:
-    """First and last offset of each batch, and how many records it has."""
+    """Return first offset, last offset and number of records of each batch."""
     found = []
     for segment in log.segments:
         data = Path(segment.file.path).read_bytes()
@@ -32,7 +32,7 @@ def batches(log: PartitionLog) -> list[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("compression", list(Compression))
-def test_the_newest_record_of_each_key_stays_as_it_was(tmp_path: Path, compression: Compression) -> None:
+def test_the_newest_record_of_each_key_stays_unchanged(tmp_path: Path, compression: Compression) -> None:
     log = open_log(tmp_path)
     append(log, keyed((b"a", b"1"), (b"b", b"1"), (b"a", b"2"), compression=compression))
     append(log, keyed((b"c", b"1"), (b"d" * 40, b"1"), compression=compression))
@@ -59,7 +59,7 @@ def test_records_of_the_active_segment_stay_and_do_not_count(tmp_path: Path) -> 
     log.close()
 
 
-def test_records_without_key_go(tmp_path: Path) -> None:
+def test_records_without_key_are_removed(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, keyed((None, b"1"), (b"", b"2")))
     append(log, keyed((None, b"3")))
@@ -70,7 +70,7 @@ def test_records_without_key_go(tmp_path: Path) -> None:
     log.close()
 
 
-def test_a_tombstone_stays_for_its_time_after_the_first_cleaning(tmp_path: Path) -> None:
+def test_a_tombstone_stays_for_delete_retention_ms_after_the_first_cleaning(tmp_path: Path) -> None:
     log = open_log(tmp_path, delete_retention_ms=DAY_MS)
     append(log, keyed((b"a", b"1"), (b"b", b"1")))
     append(log, keyed((b"a", None), (b"c", b"1"), timestamp=NOW_MS + 500))
@@ -112,7 +112,7 @@ def test_the_last_batch_of_each_producer_stays_even_if_it_is_empty(tmp_path: Pat
     again.close()
 
 
-def test_segments_become_one_as_far_as_they_fit(tmp_path: Path) -> None:
+def test_segments_that_fit_together_become_one(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=400)
     for number in range(30):
         append(log, keyed((b"%d" % (number % 3), b"v" * 20)))
@@ -129,7 +129,7 @@ def test_segments_become_one_as_far_as_they_fit(tmp_path: Path) -> None:
     log.close()
 
 
-def test_what_does_not_fit_into_memory_is_cleaned_in_parts(tmp_path: Path) -> None:
+def test_a_log_with_more_keys_than_the_map_is_cleaned_in_parts(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for number in range(20):
         append(log, keyed((b"%d" % (number % 10), b"%d" % number), (b"x", b"%d" % number)))
@@ -145,7 +145,7 @@ def test_what_does_not_fit_into_memory_is_cleaned_in_parts(tmp_path: Path) -> No
     log.close()
 
 
-def test_a_corrupt_batch_is_told_and_the_log_left_as_it_is(tmp_path: Path) -> None:
+def test_a_corrupt_batch_ends_the_cleaning_and_leaves_the_log_unchanged(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, keyed((b"a", b"1")))
     append(log, keyed((b"a", b"2")))
@@ -161,7 +161,7 @@ def test_a_corrupt_batch_is_told_and_the_log_left_as_it_is(tmp_path: Path) -> No
     log.release()
 
 
-def test_a_region_that_was_read_before_stays_readable(tmp_path: Path) -> None:
+def test_a_region_of_a_cleaned_segment_stays_readable(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, keyed((b"a", b"1")))
     append(log, keyed((b"a", b"2")))
@@ -174,7 +174,7 @@ def test_a_region_that_was_read_before_stays_readable(tmp_path: Path) -> None:
     log.close()
 
 
-def test_a_new_segment_is_as_old_as_the_last_that_it_stands_for(tmp_path: Path) -> None:
+def test_a_cleaned_segment_gets_the_time_of_the_last_segment_it_replaces(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for number in range(3):
         append(log, keyed((b"a", b"%d" % number)))

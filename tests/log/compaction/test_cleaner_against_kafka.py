@@ -1,4 +1,4 @@
-"""Our cleaner against Kafka's own, on copies of the same directory: the same records stay, in the same batches."""
+"""Our cleaner against Kafka's, on copies of one directory: the same records stay, in the same batches."""
 
 import random
 import shutil
@@ -56,13 +56,13 @@ def kafka() -> Iterator[KafkaLog]:
 
 
 class History:
-    """Batches as some producers might send them, with their offsets."""
+    """Random batches of several producers, with their offsets."""
 
     def __init__(self, choose: random.Random, producers: Sequence[int] = (-1, -1, 4, 5, 6, 7)) -> None:
-        """Those above 5 write in transactions; -1 is nobody."""
+        """Producers above 5 write in transactions; -1 means no producer."""
         self.choose = choose
         self.producers = producers
-        self.now_ms = int(time.time() * 1000)  # Kafka forgets producers of older times
+        self.now_ms = int(time.time() * 1000)  # Kafka expires older producers
         self.end = 0
         self.sequences: dict[int, int] = {}
         self.open: set[int] = set()
@@ -72,7 +72,7 @@ class History:
         self.now_ms += choose.randrange(100)
         ends = self.open and choose.random() < 0.4
         batch = self.marker(choose.choice(sorted(self.open))) if ends else self.data()
-        # Followers see gaps where their leader had a cleaner.
+        # A follower sees gaps after compaction on its leader.
         self.end += choose.choice([0, 0, 0, 2])
         place(batch, self.end, 0)
         self.end = parse_header(batch).next_offset
@@ -116,7 +116,7 @@ class History:
 
 
 def contents(directory: Path) -> list[tuple[Any, ...]]:
-    """By segment, all that its batches say; not from where they count timestamps, unless that is a horizon."""
+    """Return all fields of all batches by segment; of base timestamps only delete horizons."""
     found: list[tuple[Any, ...]] = []
     for path in sorted(directory.glob("*.log")):
         found.append((path.name,))
@@ -128,7 +128,7 @@ def contents(directory: Path) -> list[tuple[Any, ...]]:
 
 
 def expect_the_same(ours: Path, theirs: Path) -> None:
-    """One by one: all of them at once would say little where they differ."""
+    """Compare batch by batch, so that a failure shows the first difference."""
     for mine, kafkas in zip_longest(contents(ours), contents(theirs)):
         assert mine == kafkas
 
@@ -138,7 +138,7 @@ def aborted(directory: Path) -> list[AbortedTransaction]:
 
 
 def write(directory: Path, kafka: KafkaLog, history: History) -> None:
-    """Have Kafka write a log."""
+    """Write a log with Kafka."""
     directory.mkdir(parents=True)
     kafka.ask("open", directory, "clean", 0, KAFKA_CONFIG)
     for _ in range(BATCHES):
@@ -157,7 +157,7 @@ def clean_both(log: PartitionLog, kafka: KafkaLog, first_dirty_offset: int, now_
 
 
 @pytest.mark.trials(few=10, soak=50)
-def test_the_same_stays_of_the_same_log(tmp_path: Path, kafka: KafkaLog, trials: int, seed: int) -> None:
+def test_ours_and_kafkas_cleaner_keep_the_same_records(tmp_path: Path, kafka: KafkaLog, trials: int, seed: int) -> None:
     for trial in range(trials):
         choose = random.Random(f"{seed} {trial}")
         theirs = tmp_path / f"{trial}-kafka" / str(TOPIC_PARTITION)
@@ -183,9 +183,9 @@ def test_the_same_stays_of_the_same_log(tmp_path: Path, kafka: KafkaLog, trials:
         kafka.ask("close")
 
 
-def test_kafkas_dump_finds_nothing_wrong_with_what_is_cleaned(tmp_path: Path, kafka: KafkaLog, seed: int) -> None:
+def test_kafkas_dump_finds_nothing_wrong_with_a_cleaned_log(tmp_path: Path, kafka: KafkaLog, seed: int) -> None:
     directory = tmp_path / str(TOPIC_PARTITION)
-    # In a batch without records the tool misses the timestamp that its index tells, of Kafka's own logs too.
+    # For a batch without records the tool reports a missing timestamp, in Kafka's own logs too.
     history = History(random.Random(seed), producers=[-1])
     write(directory, kafka, history)
     log = open_log(directory, **CONFIG)

@@ -1,4 +1,4 @@
-"""Any history of keyed records, cleaned at any time: readers find the newest value of each key where it was."""
+"""Any history of keyed records, cleaned at any time: readers find the newest value of each key at its offset."""
 
 import shutil
 import tempfile
@@ -38,7 +38,7 @@ class CompactedLog(RuleBasedStateMachine):
         self.now_ms = NOW_MS
         self.sent: list[tuple[int, ProducedBatch]] = []
         self.last: dict[int, tuple[ProducedBatch, int]] = {}
-        """By producer the batch it sent last, and its offset."""
+        """By producer its last batch and the offset of it."""
 
     def teardown(self) -> None:
         self.log.release()
@@ -96,7 +96,7 @@ class CompactedLog(RuleBasedStateMachine):
 
     @rule(choice=st.integers(0, 100))
     def truncate(self, choice: int) -> None:
-        """Only what was committed is cleaned, and only what was not is truncated."""
+        """Truncate only records that were not cleaned, because only committed records are cleaned."""
         offsets = [base_offset for base_offset, _ in self.sent if base_offset >= self.clean_to]
         if not offsets:
             return
@@ -107,7 +107,7 @@ class CompactedLog(RuleBasedStateMachine):
         gone = [pid for pid, (_, offset) in self.last.items() if offset >= end]
         for pid in gone:
             del self.last[pid]
-            # The batch before may have been cleaned away, when it was not the last one: nobody knows of it then.
+            # The batch before may have been cleaned away while it was not the last one.
             last_offset = (
                 self.log.producers.entries[pid].batches[-1].last_offset if pid in self.log.producers.entries else -1
             )
@@ -115,7 +115,9 @@ class CompactedLog(RuleBasedStateMachine):
                 if batch.header.producer_id == pid and base_offset + batch.header.last_offset_delta == last_offset:
                     self.last[pid] = batch, base_offset
             if pid not in self.last:
-                self.log.producers.restore({pid: None})
+                if pid in self.log.producers.entries:
+                    self.log.producers.entries[pid].last_timestamp = 0
+                    self.log.producers.remove_expired(self.now_ms)
                 self.sent = [each for each in self.sent if each[1].header.producer_id != pid]
 
     @rule(producer_id=st.integers(0, 2))
@@ -144,7 +146,7 @@ class CompactedLog(RuleBasedStateMachine):
 
 
 @pytest.mark.trials(few=30, soak=150)
-def test_compaction_keeps_what_readers_and_producers_rely_on(trials: int) -> None:
+def test_compaction_keeps_the_newest_values_and_all_producers(trials: int) -> None:
     run_state_machine_as_test(
         CompactedLog, settings=settings(max_examples=trials, stateful_step_count=30, deadline=None)
     )

@@ -1,4 +1,4 @@
-"""A crash at any step of the swap: a start finds the segments of before, or the one of after."""
+"""A crash at any step of the swap: a start finds the old segments or the new one."""
 
 import os
 import shutil
@@ -73,7 +73,7 @@ def test_a_crash_at_any_step_leaves_a_log_that_opens_with_the_newest_records(
     assert sizes >= {len(before), len(after)}
 
 
-def test_positions_that_were_remembered_are_forgotten(tmp_path: Path) -> None:
+def test_a_swap_forgets_remembered_positions(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for number in range(9):
         append(log, keyed((b"%d" % (number % KEYS), b"%d" % number)))
@@ -86,7 +86,7 @@ def test_positions_that_were_remembered_are_forgotten(tmp_path: Path) -> None:
     log.close()
 
 
-def test_snapshots_of_segments_that_are_no_more_go(tmp_path: Path) -> None:
+def test_a_swap_deletes_the_snapshots_of_replaced_segments(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=300)
     for number in range(20):
         append(log, keyed((b"k", b"%d" % number), producer_id=3, sequence=number))

@@ -3,7 +3,7 @@ import tracemalloc
 from ottla.log.compaction.offset_map import BYTES_PER_KEY, OffsetMap, keys_that_fit
 
 
-def test_the_newest_offset_of_each_key_is_found_whatever_its_length() -> None:
+def test_the_newest_offset_of_a_key_of_any_length_is_found() -> None:
     offsets = OffsetMap(100)
     keys = [b"k" * length for length in range(60)]
     for offset, key in enumerate(keys + keys[::2]):
@@ -15,7 +15,7 @@ def test_the_newest_offset_of_each_key_is_found_whatever_its_length() -> None:
     assert (len(offsets), offsets.latest_offset, offsets.is_full, offsets.utilization) == (60, 89, False, 0.6)
 
 
-def test_it_is_full_at_its_capacity() -> None:
+def test_a_map_is_full_at_its_capacity() -> None:
     offsets = OffsetMap(2)
     offsets.put(b"a", 1)
     assert not offsets.is_full
@@ -23,10 +23,10 @@ def test_it_is_full_at_its_capacity() -> None:
     assert offsets.is_full
 
 
-def test_as_many_keys_fit_as_are_said_to() -> None:
+def test_a_map_takes_no_more_memory_than_bytes_per_key() -> None:
     assert keys_that_fit(0, 0.9) == 1
     assert keys_that_fit(BYTES_PER_KEY * 1000, 0.5) == 500
-    # Just after the table has grown it takes the most for each key.
+    # A key takes the most memory just after the table has grown.
     count = 43_700
     tracemalloc.start()
     offsets = OffsetMap(count)

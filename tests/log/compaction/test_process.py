@@ -1,4 +1,4 @@
-"""The process that cleans logs: what goes through its pipes, its pace, and its end."""
+"""The process that cleans logs: its pipes, its pace and its end."""
 
 import errno
 import json
@@ -85,7 +85,7 @@ def test_an_outcome_goes_through_a_pipe() -> None:
 
 
 @pytest.mark.slow
-def test_one_job_after_the_other_is_done_at_the_lowest_priority(log: PartitionLog, tmp_path: Path) -> None:
+def test_jobs_run_one_after_the_other_at_the_lowest_priority(log: PartitionLog, tmp_path: Path) -> None:
     with Child() as child:
         for _ in range(2):
             child.begin(job_of(log))
@@ -109,7 +109,7 @@ def test_one_job_after_the_other_is_done_at_the_lowest_priority(log: PartitionLo
 
 
 @pytest.mark.slow
-def test_it_reads_and_writes_no_faster_than_it_may(log: PartitionLog) -> None:
+def test_the_process_keeps_to_its_bytes_per_second(log: PartitionLog) -> None:
     with Child() as child:
         child.begin(job_of(log))
         while not isinstance(stats := child.outcome(), CleaningStats):
@@ -123,7 +123,7 @@ def test_it_reads_and_writes_no_faster_than_it_may(log: PartitionLog) -> None:
 
 
 @pytest.mark.slow
-def test_it_ends_with_whoever_started_it_and_leaves_nothing(log: PartitionLog) -> None:
+def test_the_process_ends_with_its_broker_and_leaves_no_files(log: PartitionLog) -> None:
     with Child() as child:
         child.begin(job_of(log), 60_000)
         assert isinstance(child.outcome(), CleanedGroup)

@@ -1,4 +1,4 @@
-"""Kafka's own log of a partition, in a JVM of its own, spoken to line by line."""
+"""Kafka's own log of a partition, in a JVM that reads commands line by line."""
 
 from pathlib import Path
 
@@ -9,17 +9,17 @@ SOURCE = Path(__file__).parent / "KafkaLog.java"
 
 
 class KafkaRefused(Exception):  # noqa: N818
-    """Kafka threw."""
+    """Kafka raised an exception."""
 
 
 class KafkaLog(JavaProgram):
-    """One log at a time; the program stays for many."""
+    """A JVM that holds one log at a time."""
 
     def __init__(self) -> None:
         super().__init__(SOURCE, jars.BROKER)
 
     def ask(self, *words: object) -> str:
-        """Send one line; return the answer. KafkaRefused if Kafka threw."""
+        """Send one line; return the answer. KafkaRefused if Kafka raised an exception."""
         answer = self.answer(" ".join(map(str, words)))
         if not answer.startswith("= "):
             raise KafkaRefused(answer.strip())

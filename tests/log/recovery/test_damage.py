@@ -1,4 +1,4 @@
-"""Flushed logs in which a disk changed something: what is served is what was written, or the damage is found."""
+"""Damaged flushed logs: reads return the written records, or the damage is found."""
 
 import logging
 import os
@@ -27,7 +27,7 @@ BATCHES = 12
 TOPIC_ID = bytes(range(16))
 LENGTH, LEADER_EPOCH, CHECKSUM, COVERED = range(8, 12), range(12, 16), range(17, 21), 21
 EVERYTHING = 1_000_000
-"""More than there is: all is tried, not a sample of it."""
+"""More than there are bits: every bit is flipped, not a sample."""
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("unsynced")]
 
@@ -36,13 +36,13 @@ Served = list[tuple[int, bytes | None]]
 
 @pytest.fixture
 def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of logs are opened here, and none of them has to outlive a power failure."""
+    """Skip fsync, because thousands of logs are opened here."""
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     monkeypatch.setattr(os, "fdatasync", lambda fd: None)
 
 
 class Found:
-    """What reading a whole log comes to, for a consumer that looks at no checksum, and for one that does."""
+    """The records of a whole log, for a consumer that ignores checksums and for one that checks them."""
 
     def __init__(self, log: PartitionLog) -> None:
         self.served: Served = []
@@ -75,7 +75,7 @@ def _readable(batch: memoryview) -> Iterator[Record]:
 
 
 def _written(directory: Path, segment_bytes: int) -> tuple[int, Served]:
-    """A log of some 4 KiB that was flushed and closed; its end and all that it holds."""
+    """Write, flush and close a log of about 4 KiB; return its end and its records."""
     log = open_log(directory, index_interval_bytes=300, segment_bytes=segment_bytes)
     log.set_topic_id(TOPIC_ID)
     for number in range(BATCHES):
@@ -88,7 +88,7 @@ def _written(directory: Path, segment_bytes: int) -> tuple[int, Served]:
 
 
 def _flips(path: Path, seed: int, trials: int) -> list[tuple[int, int]]:
-    """Positions of bits in a file, and where in its batch the byte of each stands."""
+    """Return positions of bits in a file, each with the position of its byte in its batch."""
     data = memoryview(path.read_bytes())
     position, bits = 0, []
     for header, batch in iter_batches(data):
@@ -102,7 +102,7 @@ def _flips(path: Path, seed: int, trials: int) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("segment_bytes", [1 << 20, 1400])
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.trials(few=40, soak=EVERYTHING)
-def test_no_bit_that_flips_in_a_flushed_log_leads_to_another_record_or_offset(
+def test_no_flipped_bit_in_a_flushed_log_changes_a_record_or_an_offset(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, clean: bool, segment_bytes: int, seed: int, trials: int
 ) -> None:
     caplog.set_level(logging.ERROR)
@@ -133,7 +133,7 @@ def test_no_bit_that_flips_in_a_flushed_log_leads_to_another_record_or_offset(
 
 @pytest.mark.slow
 @pytest.mark.trials(few=50, soak=EVERYTHING)
-def test_a_log_cut_at_any_byte_of_its_last_three_batches_keeps_all_whole_ones(
+def test_a_log_cut_at_any_byte_of_its_last_three_batches_keeps_all_whole_batches(
     tmp_path: Path, seed: int, trials: int
 ) -> None:
     end, written = _written(tmp_path / "sound", 1 << 20)
@@ -176,7 +176,7 @@ def _noisy(data: bytes) -> bytes:
 def test_any_other_file_may_be_cut_overwritten_or_lost_and_nothing_is_missing(
     tmp_path: Path, spoil: Callable[[bytes], bytes] | None, clean: bool
 ) -> None:
-    """Whatever stands beside the segments, of the log and of its directory."""
+    """All files but segments, of the log and of its directory."""
     topic_partition = TopicPartition("orders", 0)
     data = tmp_path / "data"
     data.mkdir()
@@ -200,7 +200,7 @@ def test_any_other_file_may_be_cut_overwritten_or_lost_and_nothing_is_missing(
         assert (Found(log).served, log.log_end_offset) == (written, end), other
         assert log.producers.entries[3].last_sequence == 2 * BATCHES - 1, other
         assert log.leader_epochs.latest == 0, other
-        log.set_topic_id(TOPIC_ID)  # as the controller does, whatever the file says
+        log.set_topic_id(TOPIC_ID)  # as the controller does
         found = log.offset_for_timestamp(NOW_MS + BATCHES // 2)
         assert found is not None
         assert found.offset == BATCHES, other

@@ -1,4 +1,4 @@
-"""Logs that other processes recover while a broker starts."""
+"""Recovery of logs in other processes while a broker starts."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ from ottla.wire.types import TopicPartition
 from tests.log.building import NOW_MS, append, checked, open_log, produced, values_from
 
 RATE = 100 << 20
-"""Bytes a second that are recovered at least, on a machine that does other things too: a GiB in ten seconds."""
+"""The least bytes a second that recovery scans on a busy machine: a GiB in ten seconds."""
 
 
 def _crashed(directory: Path, batches: int = 50, torn: int = 0) -> None:
@@ -37,14 +37,14 @@ def _files(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes().rstrip(b"\0") for path in directory.iterdir()}
 
 
-def test_they_are_out_of_reach_of_an_interrupt_on_the_brokers_terminal(tmp_path: Path) -> None:
+def test_an_interrupt_on_the_brokers_terminal_does_not_reach_recovery_processes(tmp_path: Path) -> None:
     _crashed(tmp_path / "orders-0")
     groups: list[tuple[int, int]] = []
 
     def children() -> list[int]:
         return list(map(int, Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()))
 
-    # Other tests of this process may have brokers that run on.
+    # Brokers of other tests may still run.
     others = children()
 
     def look(recovered: Path) -> None:
@@ -55,7 +55,9 @@ def test_they_are_out_of_reach_of_an_interrupt_on_the_brokers_terminal(tmp_path:
     assert all(group == process for process, group in groups)
 
 
-def test_they_do_what_the_broker_would_do_itself(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_recovery_processes_leave_the_files_of_a_recovery_in_the_broker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     names = [f"orders-{number}" for number in range(5)]
     for where in ("here", "there"):
@@ -76,13 +78,13 @@ def test_they_do_what_the_broker_would_do_itself(tmp_path: Path, caplog: pytest.
         assert _files(tmp_path / "here" / name) == _files(tmp_path / "there" / name)
 
 
-def test_a_log_whose_process_ends_is_left_to_the_broker(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_broker_recovers_a_log_whose_process_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     _crashed(tmp_path / "good-0")
     jobs = [_job(tmp_path / "missing-0"), _job(tmp_path / "good-0")]
     recovered: list[Path] = []
     recover_in_processes(jobs, 2, recovered.append)
     assert recovered == [tmp_path / "good-0"]
-    assert f"The process that recovered {tmp_path / 'missing-0'} has ended" in caplog.text
+    assert f"The process that recovers {tmp_path / 'missing-0'} has ended" in caplog.text
 
 
 def _loaded(directories: Sequence[Path], processes: int) -> LogManager:
@@ -92,7 +94,7 @@ def _loaded(directories: Sequence[Path], processes: int) -> LogManager:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_start_after_a_crash_uses_them_and_takes_nothing_for_flushed(
+def test_a_start_after_a_crash_uses_recovery_processes_and_takes_nothing_as_flushed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, processes: int
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -102,7 +104,7 @@ def test_a_start_after_a_crash_uses_them_and_takes_nothing_for_flushed(
     for number in range(3):
         _crashed(directory / f"orders-{number}", torn=1)
     manager = _loaded([directory], processes)
-    assert ("3 logs are recovered by 2 processes" in caplog.messages) is (processes == 2)
+    assert ("Recovering 3 logs in 2 processes" in caplog.messages) is (processes == 2)
     assert "Rebuilding" not in caplog.text
     for number in range(3):
         log = manager.logs[TopicPartition("orders", number)]
@@ -117,8 +119,8 @@ def test_a_start_after_a_crash_uses_them_and_takes_nothing_for_flushed(
 
 @pytest.mark.slow
 @pytest.mark.measured
-def test_a_gibibyte_that_was_not_flushed_would_be_served_again_within_ten_seconds(tmp_path: Path) -> None:
-    """A quarter of it, in batches of 16 KB."""
+def test_a_gibibyte_of_unflushed_log_is_recovered_within_ten_seconds(tmp_path: Path) -> None:
+    """A quarter of a GiB, in batches of 16 KB."""
     batch = produced(16, value=bytes(1000))
     size = 256 << 20
     for partition in range(2):

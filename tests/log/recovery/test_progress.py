@@ -1,4 +1,4 @@
-"""What is told of a recovery that takes its time."""
+"""The log lines about the progress of recovery."""
 
 import logging
 from pathlib import Path
@@ -19,13 +19,13 @@ def _log(directory: Path, sizes: dict[int, int]) -> Path:
     return directory
 
 
-def test_what_was_flushed_is_not_counted(tmp_path: Path) -> None:
+def test_flushed_bytes_are_not_counted(tmp_path: Path) -> None:
     path = _log(tmp_path / "a-0", {0: 1, 100: 20, 200: 300})
     assert [bytes_to_scan(path, point) for point in (0, 99, 100, 10**9)] == [321, 321, 320, 300]
     assert bytes_to_scan(tmp_path / "missing", 0) == 0
 
 
-def test_it_is_told_once_a_second_and_not_at_its_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_progress_is_logged_once_a_second_and_not_at_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     times = iter([0.0, 0.5, 1.5, 1.6, 3.0])
     options = LoadOptions(LogConfig(), 0, clean=False)

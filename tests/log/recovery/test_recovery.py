@@ -1,4 +1,4 @@
-"""Logs that were not closed, down to every byte and bit of their last batch."""
+"""Recovery of logs that were not closed, for every byte and bit of their last batch."""
 
 import zlib
 from pathlib import Path
@@ -18,7 +18,7 @@ def _log_file(directory: Path, base_offset: int = 0) -> Path:
 
 
 def _crashed(directory: Path, batches: int = 4) -> bytes:
-    """The bytes of a log that was never flushed; each batch is of producer 3 and has two records."""
+    """Write a log without closing it; return its bytes. Each batch is of producer 3 and has two records."""
     log = open_log(directory, index_interval_bytes=100)
     for number in range(batches):
         append(log, produced(2, value=b"%d" % number, producer_id=3, sequence=2 * number), epoch=number // 2)
@@ -27,7 +27,7 @@ def _crashed(directory: Path, batches: int = 4) -> bytes:
 
 
 def _expect(directory: Path, batches: int) -> None:
-    """After recovery exactly this many batches of `_crashed` are there, and the log goes on."""
+    """Expect exactly `batches` batches of `_crashed` after recovery, and a log that takes appends."""
     log = open_log(directory, clean=False, index_interval_bytes=100)
     assert log.log_end_offset == 2 * batches
     assert values_from(log) == [b"%d" % (number // 2) for number in range(2 * batches)]
@@ -40,7 +40,7 @@ def _expect(directory: Path, batches: int) -> None:
     log.release()
 
 
-def test_a_file_cut_at_any_byte_of_its_last_batch_loses_that_batch_alone(tmp_path: Path) -> None:
+def test_a_file_cut_at_any_byte_of_its_last_batch_loses_only_that_batch(tmp_path: Path) -> None:
     data = _crashed(tmp_path)
     size = len(data) // 4
     for cut in range(size + 1):
@@ -73,7 +73,7 @@ def test_noise_behind_the_last_batch_is_cut_off(tmp_path: Path, noise: bytes) ->
     _expect(tmp_path, 4)
 
 
-def test_a_batch_that_claims_the_rest_of_the_file_is_cut_off(tmp_path: Path) -> None:
+def test_a_batch_whose_length_spans_the_rest_of_the_file_is_cut_off(tmp_path: Path) -> None:
     data = _crashed(tmp_path, 2)
     size = len(data) // 2
     claimed = bytearray(data[size:])
@@ -82,7 +82,7 @@ def test_a_batch_that_claims_the_rest_of_the_file_is_cut_off(tmp_path: Path) -> 
     _expect(tmp_path, 1)
 
 
-def test_a_batch_larger_than_what_is_read_at_a_time_is_checked_too(tmp_path: Path) -> None:
+def test_a_batch_larger_than_the_read_buffer_is_checked_too(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, produced(1, value=bytes(3 << 20)))
     append(log, produced(1, value=b"small"))
@@ -96,7 +96,7 @@ def test_a_batch_larger_than_what_is_read_at_a_time_is_checked_too(tmp_path: Pat
     assert open_log(tmp_path, clean=False).log_end_offset == 0
 
 
-def test_behind_a_bad_batch_later_segments_go(tmp_path: Path) -> None:
+def test_segments_behind_a_corrupt_batch_are_deleted(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=200)
     for number in range(8):
         append(log, produced(1, value=b"%d" % number, producer_id=3, sequence=number))
@@ -118,10 +118,10 @@ def test_behind_a_bad_batch_later_segments_go(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("policy", "end"), [(("delete",), 1), (("compact",), 4)])
-def test_behind_a_segment_that_never_reached_the_disk_later_ones_go(
+def test_segments_behind_a_segment_that_never_reached_the_disk_are_deleted(
     tmp_path: Path, policy: tuple[str, ...], end: int
 ) -> None:
-    """A power cut keeps the names of files whose bytes it takes; compaction, too, may leave an empty segment."""
+    """A power cut may leave an empty file; compaction, too, may leave an empty segment."""
     log = open_log(tmp_path, segment_bytes=80)
     for number in range(4):
         append(log, produced(value=b"%d" % number))
@@ -149,7 +149,7 @@ def test_segments_before_the_recovery_point_are_not_scanned(tmp_path: Path) -> N
     assert open_log(tmp_path, clean=False, recovery_point=3, segment_bytes=200).log_end_offset == 3
 
 
-def test_the_recovery_point_does_not_move_by_recovering(tmp_path: Path) -> None:
+def test_recovery_does_not_move_the_recovery_point(tmp_path: Path) -> None:
     _crashed(tmp_path)
     assert open_log(tmp_path, clean=False, recovery_point=2).recovery_point == 2
     assert open_log(tmp_path, clean=False, recovery_point=99).recovery_point == 8
@@ -180,7 +180,7 @@ def test_a_wrong_index_is_rebuilt_at_a_clean_start(tmp_path: Path, suffix: str, 
     assert path.read_bytes() == (b"" if damage == b"" and suffix == "index" else expected)
 
 
-def test_an_index_without_a_log_goes(tmp_path: Path) -> None:
+def test_an_index_without_a_log_is_deleted(tmp_path: Path) -> None:
     (tmp_path / f"{77:020d}.index").write_bytes(bytes(8))
     (tmp_path / f"{77:020d}.timeindex").write_bytes(bytes(12))
     log = open_log(tmp_path)
@@ -188,7 +188,7 @@ def test_an_index_without_a_log_goes(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*77.*"))
 
 
-def test_a_log_that_a_clean_stop_left_torn_is_recovered_all_the_same(tmp_path: Path) -> None:
+def test_a_torn_log_is_recovered_even_after_a_clean_shutdown(tmp_path: Path) -> None:
     data = _crashed(tmp_path)
     open_log(tmp_path, clean=False, index_interval_bytes=100).close()
     _log_file(tmp_path).write_bytes(data[:-5])
@@ -197,7 +197,7 @@ def test_a_log_that_a_clean_stop_left_torn_is_recovered_all_the_same(tmp_path: P
     assert log.producers.entries[3].last_sequence == 5
 
 
-def test_a_lost_file_of_leader_epochs_is_told_by_the_batches(tmp_path: Path) -> None:
+def test_a_lost_leader_epoch_file_is_rebuilt_from_the_batches(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=200)
     for number in range(8):
         append(log, produced(1), epoch=number // 3)
@@ -212,7 +212,7 @@ def test_a_lost_file_of_leader_epochs_is_told_by_the_batches(tmp_path: Path) -> 
         log.release()
 
 
-def test_an_epoch_that_began_without_a_record_is_forgotten(tmp_path: Path) -> None:
+def test_an_epoch_without_a_record_is_dropped(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, produced(3), epoch=1)
     log.assign_epoch(2)
@@ -220,7 +220,7 @@ def test_an_epoch_that_began_without_a_record_is_forgotten(tmp_path: Path) -> No
     assert open_log(tmp_path).leader_epochs.latest == 1
 
 
-def test_a_log_that_ends_before_its_start_begins_anew(tmp_path: Path) -> None:
+def test_a_log_that_ends_below_its_log_start_restarts_there(tmp_path: Path) -> None:
     _crashed(tmp_path)
     log = open_log(tmp_path, clean=False, start=100)
     assert (log.log_start_offset, log.log_end_offset) == (100, 100)
@@ -230,13 +230,13 @@ def test_a_log_that_ends_before_its_start_begins_anew(tmp_path: Path) -> None:
     assert append(log).first_offset == 100
 
 
-def test_the_log_start_is_that_of_the_checkpoint_or_of_the_first_segment(tmp_path: Path) -> None:
+def test_the_log_start_comes_from_the_checkpoint_or_the_first_segment(tmp_path: Path) -> None:
     _crashed(tmp_path)
     assert open_log(tmp_path, clean=False, start=3).log_start_offset == 3
     assert open_log(tmp_path, clean=False).log_start_offset == 0
 
 
-def test_messages_of_an_old_format_are_refused_and_not_thrown_away(tmp_path: Path) -> None:
+def test_messages_of_an_old_format_are_refused_and_not_cut_off(tmp_path: Path) -> None:
     body = b"\1\0" + NOW_MS.to_bytes(8, "big") + b"\xff\xff\xff\xff" + b"\0\0\0\3old"
     message = zlib.crc32(body).to_bytes(4, "big") + body
     entry = bytes(8) + len(message).to_bytes(4, "big") + message + bytes(61)
@@ -267,8 +267,8 @@ def test_markers_in_the_log_end_transactions_when_replayed(tmp_path: Path) -> No
     assert log.producers.entries[2].current_txn_first_offset == 1
 
 
-def test_what_an_interrupted_compaction_left_is_completed(tmp_path: Path) -> None:
-    """Segments 0 and 2 were compacted into one; it has its name for the swap, and one of the old ones is gone."""
+def test_an_interrupted_compaction_is_completed(tmp_path: Path) -> None:
+    """Segments 0 and 2 were compacted into a .swap file, and one of the two is deleted already."""
     log = open_log(tmp_path, segment_bytes=200)
     for number in range(6):
         append(log, produced(1, value=b"%d" % number))
@@ -286,7 +286,7 @@ def test_what_an_interrupted_compaction_left_is_completed(tmp_path: Path) -> Non
     assert not [path for path in tmp_path.iterdir() if path.suffix in (".swap", ".cleaned", ".deleted")]
 
 
-def test_a_swap_that_was_not_complete_is_undone(tmp_path: Path) -> None:
+def test_an_incomplete_swap_is_undone(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, produced(3))
     log.close()

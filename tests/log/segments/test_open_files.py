@@ -18,7 +18,7 @@ def _files(tmp_path: Path, limit: int, count: int) -> tuple[OpenFiles, list[Lazy
 
 
 def _open_below(folder: Path) -> int:
-    """How many files of a folder this process has open."""
+    """Return how many files of a folder this process has open."""
     targets = []
     for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(OSError):
@@ -46,7 +46,7 @@ def test_no_more_files_are_open_than_the_limit_allows(tmp_path: Path) -> None:
     assert _open_below(tmp_path) == 3
 
 
-def test_the_file_unused_for_longest_is_closed_first(tmp_path: Path) -> None:
+def test_the_least_recently_used_file_is_closed_first(tmp_path: Path) -> None:
     pool, files = _files(tmp_path, 3, 3)
     descriptors = [file.open().fd for file in files]
     files[0].open()
@@ -69,7 +69,7 @@ def test_a_region_stays_readable_when_its_file_is_evicted_and_holds_no_descripto
     assert _open_below(tmp_path) == len(pool) == 1
 
 
-def test_a_region_of_a_file_that_is_deleted_while_it_is_open_stays_readable(tmp_path: Path) -> None:
+def test_a_region_of_a_file_deleted_while_open_stays_readable(tmp_path: Path) -> None:
     pool, files = _files(tmp_path, 1, 2)
     region, another = FileRegion(files[1], 0, 1, _not_told), FileRegion(files[1], 0, 1, _not_told)
     files[1].delete()
@@ -84,7 +84,7 @@ def test_a_region_of_a_file_that_is_deleted_while_it_is_open_stays_readable(tmp_
     assert len(pool) == 1
 
 
-def test_a_region_never_reads_from_what_takes_the_place_of_its_file(tmp_path: Path) -> None:
+def test_a_region_never_reads_from_the_successor_of_its_file(tmp_path: Path) -> None:
     pool, files = _files(tmp_path, 1, 2)
     # The second is open, the first is evicted.
     regions = [FileRegion(file, 0, 1, _not_told) for file in files]
@@ -98,7 +98,7 @@ def test_a_region_never_reads_from_what_takes_the_place_of_its_file(tmp_path: Pa
         regions[0].fileno()
 
 
-def test_what_a_worker_thread_reads_with_outlives_the_region(tmp_path: Path) -> None:
+def test_the_reader_of_a_region_outlives_the_region(tmp_path: Path) -> None:
     _, files = _files(tmp_path, 1, 2)
     read = FileRegion(files[0], 0, 1, _not_told).reader()
     files[0].delete()
@@ -106,12 +106,12 @@ def test_what_a_worker_thread_reads_with_outlives_the_region(tmp_path: Path) -> 
     assert read() == b"0"
 
 
-def test_a_region_of_a_file_that_cannot_be_opened_is_refused_where_it_is_made(tmp_path: Path) -> None:
+def test_a_region_of_a_file_that_cannot_be_opened_raises_when_it_is_made(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         FileRegion(LazyFile(OpenFiles(1), f"{tmp_path}/missing"), 0, 1, _not_told)
 
 
-def test_files_make_room_for_each_other_where_the_process_is_out_of_descriptors(tmp_path: Path) -> None:
+def test_files_are_closed_when_the_process_is_out_of_descriptors(tmp_path: Path) -> None:
     pool, files = _files(tmp_path, 200, 100)
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     highest = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208

@@ -1,4 +1,4 @@
-"""What following the headers of a segment finds, in batches and in indexes."""
+"""The check of a segment found on the disk: its batches and its indexes."""
 
 import logging
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.log.building import NOW_MS, append, open_log, produced, records_from,
 
 
 def _headers(*extents: tuple[int, int]) -> list[tuple[int, BatchHeader]]:
-    """Batches by their first and last offset."""
+    """Return headers with these first and last offsets."""
     found = []
     for position, (first, last) in enumerate(extents):
         records = [NewRecord(value=b"v", timestamp=NOW_MS)] * (last - first + 1)
@@ -38,14 +38,14 @@ def _headers(*extents: tuple[int, int]) -> list[tuple[int, BatchHeader]]:
         ([(10, 11), (14, 15)], 99, 2),
     ],
 )
-def test_a_batch_is_certain_where_what_follows_fits(
+def test_a_batch_is_certain_if_the_next_batch_fits(
     extents: list[tuple[int, int]], boundary: int | None, certain: int
 ) -> None:
     batches = _headers(*extents)
     assert list(certain_batches(batches, 10, 99, boundary)) == batches[:certain]
 
 
-def test_what_nobody_has_gone_through_is_not_read(tmp_path: Path) -> None:
+def test_an_unchecked_segment_is_not_read(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log)
     log.close()
@@ -63,7 +63,7 @@ def test_what_nobody_has_gone_through_is_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
 @pytest.mark.parametrize("is_active", [True, False])
-def test_an_index_that_leads_nowhere_in_its_middle_is_made_anew(
+def test_an_index_with_wrong_entries_in_its_middle_is_rebuilt(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, suffix: str, is_active: bool
 ) -> None:
     log = open_log(tmp_path, index_interval_bytes=100)
@@ -78,7 +78,7 @@ def test_an_index_that_leads_nowhere_in_its_middle_is_made_anew(
     middle = len(sound) // size // 2 * size
     path.write_bytes(sound[: middle - size] + b"\x40" * (2 * size) + sound[middle + size :])
     log = open_log(tmp_path, index_interval_bytes=100)
-    assert [each.levelno for each in caplog.records if "is made anew" in each.message] == [logging.WARNING]
+    assert [each.levelno for each in caplog.records if "contradicts its segment" in each.message] == [logging.WARNING]
     for number in range(60, 90):
         append(log, produced(2, value=b"%d" % number, timestamp=NOW_MS + number))
     assert values_from(log) == [b"%d" % (number // 2) for number in range(180)]
@@ -95,9 +95,7 @@ def test_an_index_that_leads_nowhere_in_its_middle_is_made_anew(
         assert path.read_bytes() == sound
 
 
-def test_records_that_were_flushed_and_are_gone_are_told_as_an_error(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_loss_of_flushed_records_is_logged_as_an_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log = open_log(tmp_path)
     for _ in range(3):
         append(log)
@@ -110,8 +108,8 @@ def test_records_that_were_flushed_and_are_gone_are_told_as_an_error(
 
 
 @pytest.mark.parametrize("swallowing", [1, 3])
-def test_a_batch_that_claims_the_one_behind_it_too_is_found(tmp_path: Path, swallowing: int) -> None:
-    """One bit of its length is enough where both are of 128 bytes; a segment's last two need what comes after them."""
+def test_a_batch_whose_length_spans_the_next_batch_is_found(tmp_path: Path, swallowing: int) -> None:
+    """One flipped bit of the length spans two batches of 128 bytes; at the end of a segment the next one tells."""
     log = open_log(tmp_path)
     for number in range(5):
         append(log, produced(1, value=b"%d" % number + bytes(55)))

@@ -1,4 +1,4 @@
-"""Who reads committed records sees them, and no others, whatever happened to the files."""
+"""Readers of committed records see exactly the committed records, even after damage to the files."""
 
 import random
 from collections.abc import Iterator
@@ -27,14 +27,14 @@ PRODUCERS: Final = range(4)
 
 
 class Written(NamedTuple):
-    """What a log is to hold: the values that are decided for good, by offset, and who has a transaction open."""
+    """The expected log: committed values by offset, and the producers with an open transaction."""
 
     committed: dict[int, bytes]
     open_since: dict[int, int]
 
 
 def batches(choose: random.Random, count: int) -> Iterator[tuple[int, bytes, int, ControlType | None]]:
-    """Producer, batch, offset and kind of a random history of transactions that overlap."""
+    """Yield producer, batch, offset and kind of a random history of overlapping transactions."""
     sequences = dict.fromkeys(PRODUCERS, 0)
     is_open: set[int] = set()
     offset = 0
@@ -67,7 +67,7 @@ def batches(choose: random.Random, count: int) -> Iterator[tuple[int, bytes, int
 
 
 def written(log: PartitionLog, choose: random.Random, count: int) -> Written:
-    """Fill a log as a follower does, and remember what it comes to."""
+    """Fill a log as a follower does, and note the expected records."""
     committed: dict[int, bytes] = {}
     pending: dict[int, dict[int, bytes]] = {each: {} for each in PRODUCERS}
     open_since: dict[int, int] = {}
@@ -85,7 +85,7 @@ def written(log: PartitionLog, choose: random.Random, count: int) -> Written:
 
 
 def read_committed(log: PartitionLog, offset: int, max_bytes: int) -> dict[int, bytes]:
-    """All committed records from an offset on, as a consumer sorts them out."""
+    """Return all committed records from an offset on, filtered as a consumer does."""
     unstable = log.producers.first_unstable_offset(log.log_end_offset)
     end = log.log_end_offset if unstable is None else unstable
     found: dict[int, bytes] = {}
@@ -121,7 +121,7 @@ def files(directory: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.trials(few=10, soak=50)
-def test_readers_of_committed_records_see_these_alone(tmp_path: Path, trials: int, seed: int) -> None:
+def test_readers_of_committed_records_see_all_of_them_and_no_others(tmp_path: Path, trials: int, seed: int) -> None:
     for trial in range(trials):
         choose = random.Random(f"{seed} {trial}")
         directory = tmp_path / str(trial)
@@ -144,7 +144,7 @@ def test_readers_of_committed_records_see_these_alone(tmp_path: Path, trials: in
         assert files(directory) == indexes
 
 
-def test_an_index_that_is_damaged_is_made_anew(tmp_path: Path, seed: int) -> None:
+def test_a_damaged_transaction_index_is_rebuilt(tmp_path: Path, seed: int) -> None:
     choose = random.Random(seed)
     log = open_log(tmp_path, **CONFIG)
     expected = written(log, choose, 120)
@@ -159,7 +159,7 @@ def test_an_index_that_is_damaged_is_made_anew(tmp_path: Path, seed: int) -> Non
 
 
 @pytest.mark.trials(few=10, soak=50)
-def test_what_is_truncated_is_aborted_no_more(tmp_path: Path, trials: int, seed: int) -> None:
+def test_truncating_the_marker_reopens_the_transaction(tmp_path: Path, trials: int, seed: int) -> None:
     for trial in range(trials):
         choose = random.Random(f"{seed} {trial}")
         whole, part = (open_log(tmp_path / f"{trial}-{name}", **CONFIG) for name in ("whole", "part"))
@@ -170,7 +170,7 @@ def test_what_is_truncated_is_aborted_no_more(tmp_path: Path, trials: int, seed:
             if number < kept:
                 part.append_as_follower(memoryview(batch), NOW_MS)
         whole.truncate_to(part.log_end_offset)
-        # A segment that begins where the log was cut stays, empty.
+        # A segment that begins at the truncation point stays, empty.
         assert [each.transactions.entries for each in whole.segments if each.size] == [
             each.transactions.entries for each in part.segments
         ]
@@ -208,7 +208,9 @@ def test_an_entry_is_as_kafka_writes_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("high_watermark", "stable"), [(2, 0), (3, 3)])
-def test_a_marker_that_may_be_lost_decides_nothing(tmp_path: Path, high_watermark: int, stable: int) -> None:
+def test_a_marker_above_the_high_watermark_closes_no_transaction(
+    tmp_path: Path, high_watermark: int, stable: int
+) -> None:
     log = open_log(tmp_path)
     for offset in (0, 1):
         log.append_as_follower(

@@ -47,7 +47,7 @@ def test_a_checkpoint_that_kafka_only_created_has_no_entries(tmp_path: Path, tex
     "data",
     [b"1\n0\n", b"0\n2\nt 0 1\n", b"0\n1\nt 0\n", b"0\n1\nt 0 x\n", b"0\nx\n", b"0\n1\n\xff\xfe\n", b"zero\n0\n"],
 )
-def test_a_damaged_checkpoint_is_told(tmp_path: Path, data: bytes) -> None:
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "checkpoint"
     path.write_bytes(data)
     with pytest.raises(CorruptCheckpointError):
@@ -68,14 +68,14 @@ def test_partition_metadata_is_written_as_kafka_writes_it(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "text", ["version: 1\ntopic_id: 8PHy8_T19vf4-fr7_P3-_w", "version: 0\n", "x", "version: 0\ntopic_id: AA"]
 )
-def test_damaged_partition_metadata_is_told(tmp_path: Path, text: str) -> None:
+def test_damaged_partition_metadata_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "partition.metadata"
     path.write_text(text)
     with pytest.raises(CorruptCheckpointError):
         read_partition_metadata(path)
 
 
-def test_the_clean_shutdown_marker_is_kafkas_and_is_taken_once(tmp_path: Path) -> None:
+def test_the_clean_shutdown_marker_has_kafkas_form_and_is_taken_once(tmp_path: Path) -> None:
     assert not take_clean_shutdown(tmp_path)
     write_clean_shutdown(tmp_path)
     assert (tmp_path / ".kafka_cleanshutdown").read_bytes() == b'{"version":0,"brokerEpoch":-1}'

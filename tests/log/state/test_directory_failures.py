@@ -36,7 +36,7 @@ def two(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "a", tmp_path / "b"
 
 
-def test_a_directory_is_told_of_once_and_what_the_process_lacks_is_no_fault_of_a_disk(two: tuple[Path, Path]) -> None:
+def test_the_listener_is_called_once_and_not_for_a_lack_of_descriptors(two: tuple[Path, Path]) -> None:
     told: list[Path] = []
     failures = DirectoryFailures()
     failures.listener = told.append
@@ -81,7 +81,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_a_directory_that_cannot_be_used_is_left_out_and_the_others_serve(
+def test_an_unusable_directory_is_offline_and_the_others_serve(
     two: tuple[Path, Path], how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     break_it, fault = BROKEN[how]
@@ -97,7 +97,7 @@ def test_a_directory_that_cannot_be_used_is_left_out_and_the_others_serve(
         DirectoryLocks([two[0]])
 
 
-def test_a_directory_whose_logs_cannot_be_loaded_is_left_out(two: tuple[Path, Path]) -> None:
+def test_a_directory_whose_logs_cannot_be_loaded_is_offline(two: tuple[Path, Path]) -> None:
     manager = manager_of(*two)
     assert [create(manager, index) for index in (0, 1)] == [*two]
     manager.shutdown()
@@ -111,7 +111,7 @@ def test_a_directory_whose_logs_cannot_be_loaded_is_left_out(two: tuple[Path, Pa
     manager.shutdown()
 
 
-def test_no_log_is_made_for_a_partition_whose_log_may_be_in_a_failed_directory(two: tuple[Path, Path]) -> None:
+def test_no_log_is_created_while_it_may_exist_in_a_failed_directory(two: tuple[Path, Path]) -> None:
     manager = manager_of(*two)
     assert create(manager, 0, is_new=False) == two[0]
     manager.failures.failed(two[0], EIO)
@@ -136,7 +136,7 @@ def test_a_failed_directory_gets_neither_checkpoints_nor_a_marker(two: tuple[Pat
     assert (two[1] / ".kafka_cleanshutdown").exists()
 
 
-def test_without_its_last_directory_or_its_vital_one_a_broker_ends(two: tuple[Path, Path]) -> None:
+def test_a_broker_ends_without_its_last_or_its_vital_directory(two: tuple[Path, Path]) -> None:
     manager = manager_of(*two)
     for directory in two:
         manager.failures.failed(directory, EIO)
@@ -155,7 +155,7 @@ def test_without_its_last_directory_or_its_vital_one_a_broker_ends(two: tuple[Pa
 
 @pytest.mark.parametrize("call", ["pwrite", "pread", "ftruncate", "fdatasync", "fsync", "open"])
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EROFS])
-def test_whatever_fails_on_a_disk_ends_its_directory(
+def test_any_error_of_the_disk_takes_its_directory_offline(
     two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, call: str, number: int
 ) -> None:
     manager = manager_of(*two)

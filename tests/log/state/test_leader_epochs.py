@@ -27,7 +27,7 @@ def _kept(tmp_path: Path) -> list[tuple[int, int]]:
         ([(1, 0), (5, 10), (3, 20)], [(1, 0), (3, 20)]),
     ],
 )
-def test_entries_that_contradict_a_new_one_go(
+def test_a_new_entry_drops_contradicting_entries(
     tmp_path: Path, assigned: list[tuple[int, int]], kept: list[tuple[int, int]]
 ) -> None:
     epochs = _epochs(tmp_path, *assigned)
@@ -45,7 +45,9 @@ def test_negative_epochs_and_offsets_are_refused(tmp_path: Path, epoch: int, off
     ("asked", "answer"),
     [(-1, (-1, -1)), (1, (1, 10)), (2, (2, 20)), (3, (2, 20)), (4, (2, 20)), (5, (5, 33)), (6, (-1, -1))],
 )
-def test_an_epoch_ends_where_the_next_known_one_starts(tmp_path: Path, asked: int, answer: tuple[int, int]) -> None:
+def test_an_epoch_ends_at_the_start_of_the_next_known_epoch(
+    tmp_path: Path, asked: int, answer: tuple[int, int]
+) -> None:
     epochs = _epochs(tmp_path, (2, 10), (5, 20))
     assert epochs.end_offset_for(asked, 33) == EpochEndOffset(*answer)
 
@@ -91,7 +93,7 @@ def test_truncating_from_the_start_moves_the_first_epoch(
     assert _kept(tmp_path) == kept
 
 
-def test_clearing_forgets_all(tmp_path: Path) -> None:
+def test_clearing_drops_all_epochs(tmp_path: Path) -> None:
     epochs = _epochs(tmp_path, (2, 10))
     epochs.clear()
     assert epochs.entries == ()

@@ -39,11 +39,11 @@ def _refusal(state: ProducerState, header: BatchHeader) -> ErrorCode:
 
 
 @pytest.mark.parametrize("sequence", [0, 1, 12345, MAX_SEQUENCE])
-def test_a_producer_that_is_not_known_may_start_at_any_sequence(tmp_path: Path, sequence: int) -> None:
+def test_an_unknown_producer_may_start_at_any_sequence(tmp_path: Path, sequence: int) -> None:
     assert _state(tmp_path).check(_header(3, sequence)) is None
 
 
-def test_a_producer_that_is_not_known_has_an_epoch_or_none_but_not_less(tmp_path: Path) -> None:
+def test_an_unknown_producer_needs_an_epoch_of_minus_one_or_more(tmp_path: Path) -> None:
     assert _state(tmp_path).check(_header(epoch=-1)) is None
     assert _refusal(_state(tmp_path), _header(epoch=-2)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
@@ -65,7 +65,7 @@ def test_sequences_wrap_to_zero(tmp_path: Path, last: int, following: int) -> No
     assert _refusal(state, _header(1, (following + 1) & MAX_SEQUENCE)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_batch_across_the_wrap_is_recognised_when_sent_again(tmp_path: Path) -> None:
+def test_a_duplicate_batch_across_the_wrap_is_recognised(tmp_path: Path) -> None:
     across = _header(10, MAX_SEQUENCE - 4)
     state = _state(tmp_path, across)
     assert across.last_sequence == 4
@@ -137,7 +137,7 @@ def test_a_marker_of_an_older_epoch_is_fenced(tmp_path: Path) -> None:
     assert _refusal(state, parse_header(marker)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_a_silent_producer_is_forgotten_in_time(tmp_path: Path) -> None:
+def test_a_silent_producer_expires(tmp_path: Path) -> None:
     state = ProducerState(tmp_path, expiration_ms=1000)
     _append(state, _header())
     state.remove_expired(NOW_MS + 999)
@@ -147,12 +147,12 @@ def test_a_silent_producer_is_forgotten_in_time(tmp_path: Path) -> None:
     assert state.check(_header(1, 50)) is None
 
 
-def test_restoring_undoes_updates(tmp_path: Path) -> None:
+def test_a_take_over_leaves_the_producers_of_the_other_log(tmp_path: Path) -> None:
+    other = _state(tmp_path, _header(2))
     state = _state(tmp_path, _header(2))
-    saved = state.saved([PRODUCER, 5])
     _append(state, _header(2, 2, transactional=True))
     state.update(produced(producer_id=5).header, 4, NOW_MS)
-    state.restore(saved)
+    state.take_over(other)
     assert set(state.entries) == {PRODUCER}
     assert state.entries[PRODUCER].last_sequence == 1
     assert state.first_unstable_offset(NOW_MS) is None
@@ -171,7 +171,7 @@ def test_a_snapshot_has_the_layout_of_kafka() -> None:
     assert decode_snapshot(encode_snapshot([])) == []
 
 
-def test_any_damage_of_a_snapshot_is_told() -> None:
+def test_a_damaged_snapshot_is_refused() -> None:
     data = encode_snapshot([SnapshotEntry(1, 2, 3, 4, 5, 6, 7, -1), SnapshotEntry(2, 0, 0, 0, 0, 0, -1, 9)])
     for length in range(len(data)):
         with pytest.raises(CorruptSnapshotError):
@@ -183,7 +183,7 @@ def test_any_damage_of_a_snapshot_is_told() -> None:
             decode_snapshot(bytes(flipped))
 
 
-def test_state_comes_back_from_its_snapshot(tmp_path: Path) -> None:
+def test_state_is_loaded_from_its_snapshot(tmp_path: Path) -> None:
     state = _state(tmp_path, _header(5), _header(5, 5, transactional=True))
     path = state.take_snapshot(sync=True)
     assert path == tmp_path / "00000000000000000010.snapshot"
@@ -199,7 +199,7 @@ def test_state_comes_back_from_its_snapshot(tmp_path: Path) -> None:
     assert _refusal(again, _header(5, 0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_damaged_snapshot_is_passed_over_for_an_older_one(tmp_path: Path) -> None:
+def test_an_older_snapshot_replaces_a_damaged_one(tmp_path: Path) -> None:
     state = _state(tmp_path, _header(5))
     state.take_snapshot(sync=False)
     _append(state, _header(5, 5))
@@ -239,7 +239,7 @@ def test_snapshots_outside_the_log_and_expired_producers_are_not_loaded(tmp_path
         ([], [0], ()),
     ],
 )
-def test_stray_snapshots_go_but_for_the_newest_behind_the_last_segment(
+def test_stray_snapshots_are_deleted_but_for_the_newest_behind_the_last_segment(
     tmp_path: Path, there: list[int], bases: list[int], kept: tuple[int, ...]
 ) -> None:
     for offset in there:

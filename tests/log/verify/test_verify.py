@@ -1,4 +1,4 @@
-"""What `ottla verify` finds in a directory, and mends."""
+"""The findings and repairs of `ottla verify`."""
 
 import random
 import shutil
@@ -25,7 +25,7 @@ from tests.log.building import NOW_MS, TOPIC_PARTITION, append, open_log, produc
 FIRST, MIDDLE, LAST = (f"{offset:020d}" for offset in (0, 40, 80))
 END = 120
 EVERY_BIT = 1_000_000
-"""More than there are."""
+"""More than there are bits."""
 
 
 @pytest.fixture
@@ -85,21 +85,21 @@ def _put(name: str, data: bytes) -> Callable[[Path], object]:
 
 
 SIZE = 95
-"""Of the first batches."""
+"""The size of each of the first batches."""
 
-MENDED = [
-    (_remove(_file(f"{FIRST}.index")), f"{FIRST}.index: is missing; made anew from the segment"),
-    (_remove(_file(f"{LAST}.timeindex")), f"{LAST}.timeindex: is missing; made anew"),
-    (_edit(_file(f"{FIRST}.index"), _flip(7)), f"{FIRST}.index:0: contradicts its segment; made anew"),
-    (_edit(_file(f"{MIDDLE}.index"), _flip(2)), f"{MIDDLE}.index:8: contradicts its segment; made anew"),
-    (_edit(_file(f"{MIDDLE}.timeindex"), _flip(20)), f"{MIDDLE}.timeindex:12: contradicts its segment; made anew"),
-    (_edit(_file(f"{MIDDLE}.index"), lambda data: data.extend(bytes(8))), "contradicts its segment; made anew"),
-    (_edit(_file(f"{MIDDLE}.index"), lambda data: data.pop()), "ends within an entry; made anew"),
-    (_edit(_file(f"{MIDDLE}.timeindex"), lambda data: data.clear()), "timeindex:0: contradicts its segment; made anew"),
-    (_edit(_file(f"{LAST}.snapshot"), _flip(20)), f"{LAST}.snapshot: its CRC is no longer valid; made anew"),
-    (_edit(_file(f"{LAST}.snapshot"), lambda data: data.clear()), f"{LAST}.snapshot: 0 bytes; made anew"),
-    (_put(_file(LEADER_EPOCH_FILE), b"nonsense\n1\n"), "expected 0; written anew from the batches"),
-    (_put(_file(LEADER_EPOCH_FILE), b""), "tells no leader epochs; the batches do; written anew"),
+REPAIRED = [
+    (_remove(_file(f"{FIRST}.index")), f"{FIRST}.index: is missing; rebuilt from the segment"),
+    (_remove(_file(f"{LAST}.timeindex")), f"{LAST}.timeindex: is missing; rebuilt"),
+    (_edit(_file(f"{FIRST}.index"), _flip(7)), f"{FIRST}.index:0: contradicts its segment; rebuilt"),
+    (_edit(_file(f"{MIDDLE}.index"), _flip(2)), f"{MIDDLE}.index:8: contradicts its segment; rebuilt"),
+    (_edit(_file(f"{MIDDLE}.timeindex"), _flip(20)), f"{MIDDLE}.timeindex:12: contradicts its segment; rebuilt"),
+    (_edit(_file(f"{MIDDLE}.index"), lambda data: data.extend(bytes(8))), "contradicts its segment; rebuilt"),
+    (_edit(_file(f"{MIDDLE}.index"), lambda data: data.pop()), "ends within an entry; rebuilt"),
+    (_edit(_file(f"{MIDDLE}.timeindex"), lambda data: data.clear()), "timeindex:0: contradicts its segment; rebuilt"),
+    (_edit(_file(f"{LAST}.snapshot"), _flip(20)), f"{LAST}.snapshot: its CRC is no longer valid; rebuilt"),
+    (_edit(_file(f"{LAST}.snapshot"), lambda data: data.clear()), f"{LAST}.snapshot: 0 bytes; rebuilt"),
+    (_put(_file(LEADER_EPOCH_FILE), b"nonsense\n1\n"), "expected 0; rebuilt from the batches"),
+    (_put(_file(LEADER_EPOCH_FILE), b""), "has no leader epochs, the batches have some; rebuilt"),
     (_put(_file(LEADER_EPOCH_FILE), b"0\n2\n1 0\n0 50\n"), "follows"),
     (_put(_file(f"{1:020d}.index"), b""), "is an index without a segment; removed"),
     (_put(RECOVERY_POINT_FILE, b"0\n2\norders 3 120\nx\n"), "Malformed line"),
@@ -107,8 +107,10 @@ MENDED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("damage", "said"), MENDED)
-def test_what_the_batches_tell_is_made_anew(directory: Path, damage: Callable[[Path], object], said: str) -> None:
+@pytest.mark.parametrize(("damage", "said"), REPAIRED)
+def test_a_file_that_the_batches_define_is_rebuilt(
+    directory: Path, damage: Callable[[Path], object], said: str
+) -> None:
     damage(directory)
     (line,) = _said(directory)
     assert said.split(";")[0] in line
@@ -131,16 +133,18 @@ LEFT = [
     (_edit(_file(f"{MIDDLE}.log"), _flip(16)), f"{MIDDLE}.log:0: no batch in"),
     (_edit(_file(f"{MIDDLE}.log"), _set(0, ">q", 39)), "begins with offset 39, which is less than 40"),
     (_edit(_file(f"{MIDDLE}.log"), _set(0, ">q", 41)), "begins with offset 42, which is less than 43"),
-    (_edit(_file(f"{MIDDLE}.log"), _set(12, ">i", 5)), f"{MIDDLE}.log:0: says leader epoch 5, leader-epoch-"),
+    (_edit(_file(f"{MIDDLE}.log"), _set(12, ">i", 5)), f"{MIDDLE}.log:0: has leader epoch 5, leader-epoch-"),
     (_put(_file(PARTITION_METADATA_FILE), b"version: 1"), "Cannot read"),
     (_put(_file("stranger"), b""), "is no file of a log"),
     (_put(_file(f"{FIRST}.txnindex"), bytes(40)), "ends within an entry"),
-    (_put("meta.properties", b"version=0\n"), "does not say whose directory this is"),
+    (_put("meta.properties", b"version=0\n"), "has no broker id or no cluster id"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("damage", "said"), LEFT)
-def test_what_nothing_tells_is_said_and_left(directory: Path, damage: Callable[[Path], object], said: str) -> None:
+def test_a_fault_that_the_batches_cannot_repair_is_reported_and_left(
+    directory: Path, damage: Callable[[Path], object], said: str
+) -> None:
     damage(directory)
     before = {path: path.read_bytes() for path in directory.rglob("*.log")}
     assert said in _said(directory)[0]
@@ -149,7 +153,7 @@ def test_what_nothing_tells_is_said_and_left(directory: Path, damage: Callable[[
     assert _said(directory)
 
 
-def test_a_tail_that_was_never_flushed_is_cut_where_it_is_damaged(directory: Path) -> None:
+def test_a_damaged_tail_that_was_never_flushed_is_cut(directory: Path) -> None:
     (directory / CLEAN_SHUTDOWN_FILE).unlink()
     write_offsets(directory / RECOVERY_POINT_FILE, {TOPIC_PARTITION: END - 2})
     path = directory / _file(f"{LAST}.log")
@@ -163,23 +167,23 @@ def test_a_tail_that_was_never_flushed_is_cut_where_it_is_damaged(directory: Pat
     assert _said(directory) == []
 
 
-def test_a_tail_that_was_flushed_is_not_cut(directory: Path) -> None:
+def test_a_flushed_tail_is_not_cut(directory: Path) -> None:
     path = directory / _file(f"{LAST}.log")
     path.write_bytes(path.read_bytes()[:-1])
     assert "left as it is" in _said(directory, repair=True)[0]
 
 
-def test_producers_whose_sequences_do_not_follow_are_told(directory: Path) -> None:
+def test_gaps_in_the_sequence_of_a_producer_are_reported(directory: Path) -> None:
     path = directory / _file(f"{LAST}.log")
     record = NewRecord(value=b"x", timestamp=NOW_MS)
     batch = build_batch([record], base_offset=END, producer_id=3, producer_epoch=0, base_sequence=7, leader_epoch=2)
     path.write_bytes(path.read_bytes() + batch)
-    assert any("producer 3 has sequence 7 where 120 follows" in line for line in _said(directory))
+    assert any("producer 3 has sequence 7 where 120 is expected" in line for line in _said(directory))
 
 
 @pytest.mark.trials(few=50, soak=EVERY_BIT)
-def test_every_bit_that_flips_is_found(directory: Path, seed: int, trials: int) -> None:
-    """But for those that say nothing: which the sealed bytes of a batch do not have, and the files beside it hardly."""
+def test_every_flipped_bit_is_found(directory: Path, seed: int, trials: int) -> None:
+    """A segment has no unused bits; the other files have a few."""
     path = directory / _file(f"{MIDDLE}.log")
     data = path.read_bytes()
     bits = range(len(data) * 8)
@@ -197,7 +201,7 @@ def test_a_segment_without_a_batch_needs_no_index(directory: Path) -> None:
     assert _said(directory) == []
 
 
-def test_one_partition_may_be_looked_at_alone(directory: Path) -> None:
+def test_one_partition_can_be_checked_alone(directory: Path) -> None:
     shutil.copytree(directory / str(TOPIC_PARTITION), directory / "other-0")
     (directory / "other-0" / f"{MIDDLE}.log").write_bytes(b"nonsense")
     lines: list[str] = []
@@ -215,13 +219,13 @@ def test_a_directory_that_a_broker_has_open_is_refused(directory: Path) -> None:
     assert verify([directory], print).is_sound
 
 
-def test_what_is_no_directory_of_logs_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_is_no_log_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     with pytest.raises(NotALogDirectoryError):
         verify([tmp_path / "photos"], print)
 
 
-def test_nothing_is_changed_without_being_asked_for(directory: Path) -> None:
+def test_without_repair_nothing_changes(directory: Path) -> None:
     _edit(_file(f"{MIDDLE}.index"), _flip(3))(directory)
     before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
     _said(directory)
@@ -229,13 +233,13 @@ def test_nothing_is_changed_without_being_asked_for(directory: Path) -> None:
     assert not (directory / ".lock").exists()
 
 
-def test_who_watches_is_told_of_all_bytes(directory: Path) -> None:
+def test_progress_is_called_for_all_bytes(directory: Path) -> None:
     told: list[int] = []
     verify([directory], print, progress=told.append)
     assert sum(told) == size_of([directory]) == sum(path.stat().st_size for path in directory.rglob("*.log"))
 
 
-def test_checkpoints_keep_what_can_be_read_of_them(directory: Path) -> None:
+def test_repaired_checkpoints_keep_all_readable_offsets(directory: Path) -> None:
     (directory / RECOVERY_POINT_FILE).write_text("0\n2\norders 3 120\nx\n")
     _said(directory, repair=True)
     assert read_offsets(directory / RECOVERY_POINT_FILE) == {TOPIC_PARTITION: 120}

@@ -1,4 +1,4 @@
-"""`ottla pipeline example`: examples that can be run where they were written."""
+"""`ottla pipeline example`: the examples run where the command wrote them."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_without_a_name_each_example_is_a_line_that_says_what_it_does() -> None:
+def test_without_a_name_each_example_is_a_line_with_its_summary() -> None:
     listed = example().stdout.splitlines()
     assert [line.split()[0] for line in listed] == example_jobs.names()
     assert listed[0] == (
@@ -45,7 +45,7 @@ def test_the_files_that_a_job_reads_are_written_with_it() -> None:
     assert [path.name for path in sorted(Path("examples/orders").iterdir())] == ["2026-01.csv", "2026-02.csv"]
 
 
-def test_what_its_user_changed_is_not_written_over() -> None:
+def test_a_changed_example_is_not_overwritten() -> None:
     example("mirror")
     assert example("mirror").exit_code == 0
     Path("examples/mirror.toml").write_text("mine")
@@ -54,7 +54,7 @@ def test_what_its_user_changed_is_not_written_over() -> None:
     assert again.stderr == "ottla: examples/mirror.toml exists and differs from the example; nothing is written\n"
 
 
-def test_a_name_that_is_no_example_is_one_line_with_those_that_are() -> None:
+def test_an_unknown_name_is_refused_in_one_line_with_the_known_names() -> None:
     refused = example("../mirror")
     assert refused.exit_code == 1
     assert refused.stderr == (

@@ -1,4 +1,4 @@
-"""`python -m ottla.commands.health_check`: what a container's health is known by."""
+"""`python -m ottla.commands.health_check`: the health check of a container."""
 
 import socket
 import subprocess
@@ -19,7 +19,7 @@ def checked(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 
 @pytest.fixture
 def stranger() -> Iterator[str]:
-    """The address of a server that answers whatever it is asked in another protocol."""
+    """Yield the address of a server that answers every request in another protocol."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -46,7 +46,7 @@ def test_a_broker_that_serves_is_healthy_and_one_that_was_killed_is_not() -> Non
     assert ill.stderr.startswith("ottla: no broker answers: ")
 
 
-def test_what_speaks_another_protocol_is_no_healthy_broker(stranger: str) -> None:
+def test_a_server_of_another_protocol_is_no_healthy_broker(stranger: str) -> None:
     done = checked(stranger)
     assert (done.returncode, done.stderr) == (1, "ottla: no broker answers: no reply of a broker\n")
 
@@ -61,12 +61,12 @@ def test_what_speaks_another_protocol_is_no_healthy_broker(stranger: str) -> Non
 )
 def test_the_address_is_that_of_the_first_listener(listeners: str, address: tuple[str, int]) -> None:
     names = {"KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,CLIENT:PLAINTEXT"}
-    # The host that clients are told is another matter.
+    # The advertised host does not count.
     names |= {"KAFKA_LISTENERS": listeners, "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:1"}
     assert configured_address(names) == address
 
 
-def test_a_bad_address_or_configuration_is_one_line() -> None:
+def test_a_bad_address_or_configuration_is_refused_in_one_line() -> None:
     assert checked("localhost").stderr == "ottla: no broker answers: 'localhost' is no HOST:PORT\n"
     refused = checked(KAFKA_LISTENERS="nonsense")
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)

@@ -1,4 +1,4 @@
-"""`ottla cluster up`: a ZooKeeper and brokers, each a process of its own, that start, are shown, and end together."""
+"""`ottla cluster up`: starts a ZooKeeper and brokers, each a process of its own, shows them, and stops them."""
 
 import contextlib
 import os
@@ -50,7 +50,7 @@ def test_partitions_are_counted_for_each_broker() -> None:
     assert count_partitions(found) == {0: Partitions(2, 1, 2), 1: Partitions(1, 1, 3), 2: Partitions(0, 0, 3)}
 
 
-def test_the_table_tells_who_is_controller_and_who_has_ended() -> None:
+def test_the_table_shows_the_controller_and_ended_brokers() -> None:
     brokers = {
         0: Process("broker 0", "h:1", 10),
         1: Process("broker 1", "h:2", 11),
@@ -79,7 +79,7 @@ def rows(printed: str) -> list[list[str]]:
     return [[cell.strip() for cell in row.split("│")] for row in ROW.findall(printed)]
 
 
-def test_what_is_fetched_is_kept_where_the_system_wants_it() -> None:
+def test_fetched_jars_are_kept_in_the_users_cache_folder() -> None:
     assert zookeeper_process.cache_folder({"XDG_CACHE_HOME": "/c"}) == Path("/c/ottla")
     assert zookeeper_process.cache_folder({"XDG_CACHE_HOME": ""}) == Path.home() / ".cache" / "ottla"
 
@@ -89,7 +89,7 @@ def command(*arguments: object) -> list[str]:
 
 
 def said_by_refused(*arguments: object, **environ: str) -> list[str]:
-    """Return what is said of a cluster that is not to be."""
+    """Run a command that fails; return its lines on stderr."""
     done = subprocess.run(
         command(*arguments), capture_output=True, text=True, timeout=PATIENCE_S, env={**os.environ, **environ}
     )
@@ -98,13 +98,13 @@ def said_by_refused(*arguments: object, **environ: str) -> list[str]:
 
 
 def refused(*arguments: object, **environ: str) -> str:
-    """Return the one line of a cluster that is not to be."""
+    """Run a command that fails; return its one line on stderr."""
     (line,) = said_by_refused(*arguments, **environ)
     return line
 
 
 @pytest.mark.slow
-def test_what_cannot_be_is_one_line(tmp_path: Path) -> None:
+def test_an_impossible_cluster_is_refused_in_one_line(tmp_path: Path) -> None:
     data = ("--data", tmp_path / "data")
     with reserved_port() as sock:
         sock.listen()
@@ -129,7 +129,7 @@ def test_what_cannot_be_is_one_line(tmp_path: Path) -> None:
 
 
 class Up:
-    """The command, and what it prints."""
+    """The command and its output."""
 
     def __init__(self, folder: Path, *arguments: object, is_terminal: bool = False, **environ: str) -> None:
         self.printed = ""
@@ -144,7 +144,7 @@ class Up:
         os.close(write)
 
     def until(self, condition: Callable[[], object]) -> None:
-        """Read on until it holds."""
+        """Read the output until the condition holds."""
         os.set_blocking(self._fd, False)
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
@@ -163,7 +163,7 @@ class Up:
 
     @property
     def pids(self) -> list[int]:
-        """Those of the brokers, as the table has them."""
+        """The pids of the brokers in the table."""
         return [int(pid) for _, _, pid, *_ in rows(self.printed)]
 
     def stop(self) -> None:
@@ -206,7 +206,7 @@ def consume(bootstrap: str, count: int) -> list[bytes]:
 
 
 def all_pids(folder: Path) -> list[int]:
-    """Those of ZooKeeper and the brokers."""
+    """Return the pids of ZooKeeper and the brokers."""
     return [int(pid) for pid in (folder / "data" / ".lock").read_text().split()]
 
 
@@ -221,7 +221,7 @@ def test_a_cluster_serves_outlives_a_broker_ends_and_comes_back(tmp_path: Path) 
         assert len(bootstrap.split(",")) == len(cluster.pids) == 3
         create_topic(bootstrap, "t", replicas=3)
         produce(bootstrap, b"a")
-        # Groups begin only while there are brokers for all replicas of their offsets.
+        # The first group needs brokers for all replicas of __consumer_offsets.
         assert consume(bootstrap, 1) == [b"a"]
         taken = f"ottla: a cluster runs on {tmp_path / 'data'} already, of processes "
         assert refused("--data", tmp_path / "data", "--port", 0).startswith(taken)
@@ -249,7 +249,7 @@ def test_a_terminal_sees_the_table_change(tmp_path: Path) -> None:
             victim, other = cluster.pids[-2:]
             os.kill(victim, signal.SIGKILL)
             cluster.until(lambda: "ended by SIGKILL" in cluster.printed)
-            # The other one is controller in the end, whoever was.
+            # In the end the other broker is the controller.
             cluster.until(lambda: [str(other), "controller"] in [row[2:4] for row in rows(cluster.printed)])
             os.kill(other, signal.SIGKILL)
             assert cluster.process.wait(PATIENCE_S) == 1
@@ -258,7 +258,7 @@ def test_a_terminal_sees_the_table_change(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_command_that_was_killed_leaves_behind_is_told_by_the_next(tmp_path: Path) -> None:
+def test_the_next_command_names_the_processes_that_a_killed_command_left(tmp_path: Path) -> None:
     with running(tmp_path / "zookeeper") as zookeeper:
         arguments = ("--brokers", 1, "--zookeeper", zookeeper.connect)
         with up(tmp_path, *arguments) as cluster:
@@ -277,7 +277,7 @@ def test_what_a_command_that_was_killed_leaves_behind_is_told_by_the_next(tmp_pa
 
 
 @pytest.mark.slow
-def test_a_broker_that_does_not_start_is_one_line_and_leaves_no_process(tmp_path: Path) -> None:
+def test_a_failed_start_of_a_broker_prints_one_line_and_leaves_no_process(tmp_path: Path) -> None:
     with running(tmp_path / "zookeeper") as zookeeper:
         arguments = ("--data", tmp_path / "data", "--port", 0, "--zookeeper", zookeeper.connect)
         line = refused(*arguments, "--override", "no.such.thing=1", "--override", "num.partitions=none")

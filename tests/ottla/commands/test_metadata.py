@@ -1,4 +1,4 @@
-"""`ottla metadata`: what it brings where, and the one line that it says where it cannot."""
+"""`ottla metadata`: exports and imports, and the one line of each refusal."""
 
 import json
 import shutil
@@ -61,7 +61,7 @@ def exported(store: Path, path: Path) -> ClusterMetadata:
 
 
 def kafkas(directory: Path, *partitions: TopicPartition, topic_id: bytes = ID) -> Path:
-    """A log directory as a broker in ZooKeeper mode leaves it."""
+    """Write a log directory as a broker in ZooKeeper mode leaves it; return it."""
     logs = LogManager([directory], broker_id=3, cluster_id="c")
     for each in partitions:
         log = logs.get_or_create(each, topic_id, LogConfig(), NOW_MS)
@@ -83,12 +83,12 @@ def test_a_document_goes_in_and_comes_out(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out.json").read_bytes())["version"] == 1
 
 
-def test_a_directory_in_zookeeper_mode_tells_all_but_configs(tmp_path: Path) -> None:
+def test_a_directory_in_zookeeper_mode_has_all_metadata_but_configs(tmp_path: Path) -> None:
     own = ("__consumer_offsets", "__transaction_state")
     names = ("plain", *own)
     directory = kafkas(tmp_path / "log", *(TopicPartition(name, index) for name in names for index in (0, 1)))
     remark = run("import", directory, *into(directory)).stderr
-    assert remark == "ottla: a directory does not tell the configs of topics: 1 have none unless they are there\n"
+    assert remark == "ottla: a directory has no configs of topics: 1 topics keep those of the store, if any\n"
     found = exported(directory, tmp_path / "out.json")
     assert set(found.topics) == set(names)
     assert found.topics["plain"].topic_id == ID
@@ -96,7 +96,7 @@ def test_a_directory_in_zookeeper_mode_tells_all_but_configs(tmp_path: Path) -> 
     assert found.topics["plain"].partitions == {0: led, 1: led}
     assert found.topics["plain"].configs == {}
     assert all((found.topics[name].configs or {})["cleanup.policy"] == "compact" for name in own)
-    # Not only the ids that were seen: all of their block.
+    # The next id is behind the whole block of the ids in the logs.
     assert found.next_producer_id == 1000
 
 
@@ -111,7 +111,7 @@ def test_the_directories_of_a_broker_count_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"\0" * 100, cluster().encode()[:-20]])
-def test_what_is_no_metadata_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_without_metadata_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "in.json").write_bytes(content)
     assert f"{tmp_path / 'in.json'}: " in refused("import", tmp_path / "in.json", *into(tmp_path / "a"))
     assert not (tmp_path / "a").exists()
@@ -144,26 +144,26 @@ def test_another_clusters_directory_is_refused(tmp_path: Path) -> None:
 def test_another_clusters_store_is_refused(tmp_path: Path) -> None:
     done("import", document(tmp_path / "in.json"), *into(tmp_path / "a"))
     other = document(tmp_path / "other.json", cluster_id="another")
-    assert "this is metadata of cluster another, there is cluster c" in refused("import", other, *into(tmp_path / "a"))
+    assert "this is metadata of cluster another, but the store has c" in refused("import", other, *into(tmp_path / "a"))
 
 
-def test_a_topic_with_another_id_is_refused_whatever_is_wanted(tmp_path: Path) -> None:
+def test_a_topic_with_another_id_is_refused_even_with_overwrite(tmp_path: Path) -> None:
     done("import", document(tmp_path / "in.json"), *into(tmp_path / "a"))
     other = document(tmp_path / "other.json", topics={"t": topic(topic_id=ID), "new": topic()})
     line = refused("import", other, *into(tmp_path / "a"), "--overwrite")
-    assert "topic t is there with the id AAAAAAAAAAAAAAAAAAAAAA, not MTExMTExMTExMTExMTExMQ" in line
+    assert "topic t exists with the id AAAAAAAAAAAAAAAAAAAAAA, not MTExMTExMTExMTExMTExMQ" in line
     assert set(exported(tmp_path / "a", tmp_path / "out.json").topics) == {"t"}
 
 
 def test_configs_that_differ_are_overwritten_on_demand(tmp_path: Path) -> None:
     done("import", document(tmp_path / "in.json"), *into(tmp_path / "a"))
     other = document(tmp_path / "other.json", topics={"t": topic(configs={"retention.ms": "1"})})
-    assert "topic t is there with other configs: retention.ms" in refused("import", other, *into(tmp_path / "a"))
+    assert "topic t exists with other configs: retention.ms" in refused("import", other, *into(tmp_path / "a"))
     assert "0 topics new, 1 changed" in done("import", other, *into(tmp_path / "a"), "--overwrite")
     assert exported(tmp_path / "a", tmp_path / "out.json").topics["t"].configs == {"retention.ms": "1"}
 
 
-def test_a_directory_that_somebody_has_open_is_refused(tmp_path: Path) -> None:
+def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
     source = document(tmp_path / "in.json")
     locks = DirectoryLocks([tmp_path / "a"])
     try:
@@ -176,7 +176,7 @@ def test_a_directory_that_somebody_has_open_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_zookeeper_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+def test_an_unreachable_zookeeper_is_refused_in_one_line(tmp_path: Path) -> None:
     arguments = ("export", tmp_path / "out.json", "--zookeeper", "127.0.0.1:1")
     command = [sys.executable, "-P", "-m", "ottla", "metadata", *map(str, arguments)]
     command += ["--override", "zookeeper.connection.timeout.ms=1000"]
@@ -185,18 +185,18 @@ def test_a_zookeeper_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     assert said.stderr == "ottla: Timed out waiting for connection to 127.0.0.1:1, of zookeeper.connect\n"
 
 
-def test_where_there_is_no_store_nothing_is_exported(tmp_path: Path) -> None:
+def test_an_export_without_a_store_is_refused(tmp_path: Path) -> None:
     assert "there is no cluster in " in refused("export", tmp_path / "out.json", *into(tmp_path / "a"))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_with_a_store_is_to_be_exported(tmp_path: Path) -> None:
+def test_an_import_from_a_directory_with_a_store_is_refused(tmp_path: Path) -> None:
     directory = kafkas(tmp_path / "log", TopicPartition("t", 0))
     done("import", directory, *into(directory))
-    assert "export what it has" in refused("import", directory, *into(tmp_path / "a"))
+    assert "export its metadata" in refused("import", directory, *into(tmp_path / "a"))
 
 
-def test_configs_that_nobody_here_knows_stay_behind_alone(tmp_path: Path) -> None:
+def test_unknown_configs_are_left_out_and_known_configs_imported(tmp_path: Path) -> None:
     folder = tmp_path / "log" / "__cluster_metadata-0"
     folder.mkdir(parents=True)
     (folder.parent / "meta.properties").write_text(KRAFT)
@@ -228,7 +228,7 @@ def test_a_copy_in_kraft_mode_is_only_read(tmp_path: Path) -> None:
     assert (found["version"], found["broker.id"], found["cluster.id"]) == ("0", "3", "c")
 
 
-def test_the_directories_of_a_store_are_taken_over_wherever_the_metadata_is_from(tmp_path: Path) -> None:
+def test_an_import_from_a_file_takes_the_stores_directories_over_from_kraft(tmp_path: Path) -> None:
     directory = tmp_path / "log"
     directory.mkdir()
     (directory / "meta.properties").write_text(KRAFT)
@@ -236,11 +236,9 @@ def test_the_directories_of_a_store_are_taken_over_wherever_the_metadata_is_from
     assert (read_meta_properties(directory) or {})["version"] == "0"
 
 
-def test_an_import_whose_target_is_not_said_is_refused(tmp_path: Path) -> None:
+def test_an_import_without_a_target_is_refused(tmp_path: Path) -> None:
     source = document(tmp_path / "in.json")
-    reason = (
-        "ottla: nothing says into which store to import: say --data DIR, --zookeeper HOST:PORT, or the broker's file"
-    )
+    reason = "ottla: no store to import into is named: give --data DIR, --zookeeper HOST:PORT, or the broker's file"
     for arguments in (
         (),
         ("--override", "num.partitions=3"),
@@ -256,7 +254,7 @@ def test_an_import_whose_target_is_not_said_is_refused(tmp_path: Path) -> None:
     assert [exported(tmp_path / each, tmp_path / "out.json").cluster_id for each in "abc"] == ["c"] * 3
 
 
-def test_an_export_is_of_the_broker_that_serves_without_a_file_unless_another_is_said(tmp_path: Path) -> None:
+def test_an_export_without_a_source_is_of_the_broker_without_a_file(tmp_path: Path) -> None:
     done("import", document(tmp_path / "in.json"), "--data", tmp_path / "ottla")
     environ = {"XDG_DATA_HOME": str(tmp_path)}
     result = CliRunner().invoke(main, ["metadata", "export", str(tmp_path / "out.json")], env=environ)

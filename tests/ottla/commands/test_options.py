@@ -1,4 +1,4 @@
-"""What the texts of options mean."""
+"""The parsers of options."""
 
 from pathlib import Path
 
@@ -34,10 +34,10 @@ def test_an_address_is_a_host_a_port_or_both(
         ("::1", None, "--listen takes HOST or HOST:PORT, not '::1'"),
         ("", None, "--listen takes HOST or HOST:PORT, not ''"),
         ("a:65536", None, "--listen takes HOST or HOST:PORT, not 'a:65536'"),
-        ("a:1", 1, "--listen and --port both say a port"),
+        ("a:1", 1, "--listen and --port both name a port"),
     ],
 )
-def test_an_address_that_is_none_is_one_line(
+def test_a_malformed_address_is_refused_in_one_line(
     listen: str, port: int | None, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -45,12 +45,12 @@ def test_an_address_that_is_none_is_one_line(
     assert (ended.value.code, capsys.readouterr().err) == (1, f"ottla: {line}\n")
 
 
-def test_options_of_their_own_count_before_overrides() -> None:
+def test_data_and_zookeeper_come_before_overrides() -> None:
     overrides = ["log.dirs=a", "zookeeper.connect=b", "num.partitions=1", "num.partitions=2"]
     assert settings(overrides, Path("c"), "d") == {"log.dirs": "c", "zookeeper.connect": "d", "num.partitions": "2"}
 
 
-def test_without_a_file_the_data_is_where_the_user_keeps_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_file_the_data_is_in_the_users_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     home = str(tmp_path / ".local/share/ottla")
     for environ, folder in {"": home, "relative": home, "/there": "/there/ottla"}.items():

@@ -40,7 +40,7 @@ def said(*arguments: object) -> Result:
     return CliRunner().invoke(main, ["pipeline", *map(str, arguments)])
 
 
-def test_a_job_that_can_be_run_is_said_to_be(job: Path) -> None:
+def test_validate_confirms_a_valid_job(job: Path) -> None:
     result = said("validate", job)
     assert (result.exit_code, result.output) == (0, f"{job}: orders can be run\n")
 
@@ -69,7 +69,7 @@ def test_every_example_can_be_run(example: Path) -> None:
         ('sink.type = "bucket"', "Cannot"),
     ],
 )
-def test_what_is_wrong_with_a_job_is_one_line_that_names_file_and_key(job: Path, text: str, line: str) -> None:
+def test_an_error_in_a_job_is_one_line_that_names_file_and_key(job: Path, text: str, line: str) -> None:
     if not text.startswith("["):
         key, _, value = text.partition(" = ")
         result = said("validate", job, "--override", f"{key}={value.strip(chr(34))}")
@@ -106,7 +106,9 @@ def test_a_checkpoint_that_is_not_on_a_disk_is_refused_and_makes_no_folder(
     assert here.output == "orders: has not run\n"
 
 
-def test_without_the_extra_each_command_says_so_in_one_line(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_each_command_prints_one_line_that_names_it(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in [each for each in sys.modules if each.startswith("ottla.pipeline.server")]:
         monkeypatch.delitem(sys.modules, name)
     extra = ("kafka", "pyspark", "confluent_kafka", "pyarrow", "pandas", "py4j")
@@ -128,7 +130,7 @@ def test_without_the_extra_each_command_says_so_in_one_line(job: Path, monkeypat
     assert said("status", job).output == "orders: has not run\n"
 
 
-def test_a_broker_that_is_not_there_is_said_before_spark_starts(job: Path) -> None:
+def test_an_unreachable_broker_is_reported_before_spark_starts(job: Path) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         bootstrap = f"127.0.0.1:{nobody.getsockname()[1]}"
@@ -137,7 +139,7 @@ def test_a_broker_that_is_not_there_is_said_before_spark_starts(job: Path) -> No
     assert result.output.startswith(f"ottla: {bootstrap} does not answer: ")
 
 
-def test_a_job_that_has_not_run_says_so_and_one_that_was_moved_too(job: Path) -> None:
+def test_status_names_a_job_that_has_not_run_and_a_job_that_was_moved(job: Path) -> None:
     assert said("status", job).output == "orders: has not run\n"
     (wrong := job.with_name("wrong.toml")).write_text("name = ")
     both = said("status", wrong, job)

@@ -16,7 +16,7 @@ from ottla import Broker, Cluster
 from ottla.embedded.broker import BrokerError
 
 pytestmark = pytest.mark.slow
-# A program that starts a broker, tells about it, does something and then waits to be killed.
+# A program that starts a broker, runs `then`, prints the broker's pid and folder, and runs `last`.
 PROGRAM = """
 import os, signal, sys
 from ottla import Broker
@@ -47,7 +47,7 @@ def outlived(then: str, last: str) -> tuple[int, Path, subprocess.Popen[str]]:
 
 
 def ends(pid: int, timeout_s: float = 120) -> bool:
-    """Wait for the end of a process that is nobody's child here."""
+    """Wait for the end of a process that is no child of this one; return whether it ended."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -59,7 +59,7 @@ def ends(pid: int, timeout_s: float = 120) -> bool:
 
 
 def seconds_until_ready(make: Callable[[], Broker | Cluster]) -> float:
-    """Measure a start; waiting for a processor that somebody else has does not count."""
+    """Return the seconds of a start, without the time for which the child waited for a processor."""
     began = time.perf_counter()
     with make() as child:
         passed = time.perf_counter() - began
@@ -100,7 +100,7 @@ def test_overrides_are_kafkas_keys_with_underscores() -> None:
 
 
 @pytest.mark.parametrize("kind", [Broker, Cluster])
-def test_an_unknown_keyword_is_refused_with_the_key_that_was_meant(kind: type[Broker | Cluster]) -> None:
+def test_an_unknown_keyword_is_refused_with_the_nearest_key(kind: type[Broker | Cluster]) -> None:
     for keyword, guess in {
         "num_partition": "; did you mean num_partitions?",
         "num.partition": "; did you mean num.partitions?",
@@ -111,7 +111,7 @@ def test_an_unknown_keyword_is_refused_with_the_key_that_was_meant(kind: type[Br
         assert str(refused.value) == f"unknown keyword {keyword}{guess}"
 
 
-def test_known_keywords_are_those_of_kafka_and_of_single_listeners() -> None:
+def test_known_keywords_are_kafkas_keys_and_keys_of_single_listeners() -> None:
     Broker(num_network_threads=3, **{"listener.name.plaintext.max.connections": 10, "num.partitions": 3})
 
 
@@ -121,7 +121,7 @@ def test_an_empty_group_waits_for_no_further_members_unless_asked_to(given: dict
         assert f"group.initial.rebalance.delay.ms={expected}, " in broker.output
 
 
-def test_a_topic_that_cannot_be_created_says_why() -> None:
+def test_a_refused_topic_raises_the_brokers_reason() -> None:
     with Broker() as broker:
         broker.create_topic("t", partitions=2)
         for name, reason in {"t": "Topic 't' already exists.", "a b": "Topic name is invalid: 'a b' contains "}.items():
@@ -132,7 +132,7 @@ def test_a_topic_that_cannot_be_created_says_why() -> None:
             broker.create_topic("u")
 
 
-def test_a_broker_that_cannot_start_says_why() -> None:
+def test_a_failed_start_raises_the_brokers_reason() -> None:
     broker = Broker(num_partitions=0)
     reason = "Invalid value 0 for configuration num.partitions: Value must be at least 1"
     with pytest.raises(BrokerError, match=f"^the broker did not start: {reason}$"):
@@ -160,7 +160,7 @@ def test_folders_of_the_caller_named_like_ours_do_no_harm(tmp_path: Path, monkey
     "last",
     ["os.kill(os.getpid(), signal.SIGKILL)", "os._exit(0)", "sys.exit(0)", "raise RuntimeError('a test that fails')"],
 )
-def test_a_broker_ends_with_its_parent_however_that_ends(last: str) -> None:
+def test_a_broker_ends_with_its_parent_however_the_parent_ends(last: str) -> None:
     pid, folder, process = outlived("", last)
     process.communicate(timeout=120)
     assert ends(pid)
@@ -182,7 +182,7 @@ def test_a_broker_whose_parent_ends_while_it_is_imported_leaves_nothing(
     assert not folder.exists()
 
 
-def test_a_broker_ends_with_its_parent_though_a_fork_of_it_lives_on() -> None:
+def test_a_broker_ends_with_its_parent_even_if_a_fork_of_the_parent_lives() -> None:
     fork = "child = os.fork()\nif not child:\n    os.close(1)\n    signal.pause()\nprint(child, end=' ')"
     program = PROGRAM.format(then=fork, last="os.kill(os.getpid(), signal.SIGKILL)")
     with subprocess.Popen([sys.executable, "-P", "-c", program], stdout=subprocess.PIPE, text=True) as process:
@@ -195,6 +195,6 @@ def test_a_broker_ends_with_its_parent_though_a_fork_of_it_lives_on() -> None:
             os.kill(int(forked), signal.SIGKILL)
 
 
-def test_an_interrupt_from_the_terminal_is_for_the_caller_alone() -> None:
+def test_an_interrupt_from_the_terminal_reaches_the_caller_alone() -> None:
     with Broker() as broker:
         assert os.getpgid(broker.pid) == broker.pid

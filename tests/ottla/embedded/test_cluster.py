@@ -99,7 +99,7 @@ def test_committed_offsets_outlive_each_broker(how: object) -> None:
 
 
 class Producer:
-    """A producer that begins at one broker, and what was confirmed of what it was given."""
+    """A producer with one bootstrap broker, and the values that were acknowledged."""
 
     def __init__(self, cluster: Cluster, broker_id: int, timeout_ms: int) -> None:
         self.confirmed: list[bytes] = []
@@ -122,7 +122,7 @@ def place(cluster: Cluster, broker_id: int) -> str:
 
 
 def state(cluster: Cluster, seen_by: int) -> tuple[int, list[int]]:
-    """Who leads the partition and who is in sync, as a broker says: nobody until it was told of the partition."""
+    """Return leader and in-sync replicas of the partition in a broker's metadata; (-1, []) before it knows them."""
     admin = AdminClient({"bootstrap.servers": place(cluster, seen_by), "log_level": 0})
     partition = admin.list_topics(TOPIC, PATIENCE_S).topics[TOPIC].partitions.get(0)
     return (partition.leader, sorted(partition.isrs)) if partition else (-1, [])
@@ -150,7 +150,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def until_in_sync(cluster: Cluster) -> None:
-    """Return when any one broker may go."""
+    """Return when all partitions have all replicas in sync, so that any one broker may end."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
 
     def all_are() -> bool:
@@ -198,7 +198,7 @@ def test_a_follower_that_is_cut_off_leaves_the_in_sync_replicas_and_comes_back(f
         create_led_by(cluster, leader)
         producer = Producer(cluster, leader, timeout_ms=30_000)
         cluster.partition(follower, from_store=from_store)
-        # One that has all that there is does not lag.
+        # A follower that has all records does not lag.
         assert producer.send(b"without")
         until(lambda: state(cluster, leader) == (leader, sorted({0, 1, 2} - {follower})))
         assert b"without" not in log_of(cluster, follower)
@@ -219,7 +219,7 @@ def test_a_cut_that_heals_before_the_session_is_over_changes_no_leader() -> None
             assert state(cluster, each)[0] == leader
 
 
-def test_brokers_that_are_cut_off_end_and_stay_away_until_they_are_healed() -> None:
+def test_cut_brokers_can_end_and_cannot_start_until_they_are_healed() -> None:
     with Cluster(3) as cluster:
         controller = controller_of(cluster, 0)
         others = [each for each in range(3) if each != controller]
@@ -235,7 +235,7 @@ def test_brokers_that_are_cut_off_end_and_stay_away_until_they_are_healed() -> N
         cluster.partition(controller_of(cluster, others[1]))
 
 
-def test_a_broker_that_runs_does_not_start_and_one_that_is_gone_does_not_end() -> None:
+def test_a_running_broker_cannot_start_and_a_stopped_broker_cannot_end() -> None:
     with Cluster(2) as cluster:
         with pytest.raises(BrokerError, match="start 0: no: cannot start broker 0"):
             cluster.start(0)
@@ -248,7 +248,7 @@ def test_a_broker_that_runs_does_not_start_and_one_that_is_gone_does_not_end() -
         produce(cluster, b"a")
 
 
-def test_a_topic_is_created_by_whoever_becomes_the_controller() -> None:
+def test_the_next_controller_creates_the_topic() -> None:
     with Cluster(3) as cluster:
         for number in range(3):
             ended = controller_of(cluster, number)

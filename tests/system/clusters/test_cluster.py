@@ -1,4 +1,4 @@
-"""Three brokers on one loop: records are on all of them, and a broker's end loses nothing that was acknowledged."""
+"""Three brokers on one loop: records are on all of them, and no acknowledged record is lost when a broker ends."""
 
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -27,7 +27,7 @@ from tests.broker.test_node import values
 TOPIC = "t"
 IDS = (0, 1, 2)
 PATIENCE_S = 120.0
-# What an operator would never set, but a test cannot wait for.
+# Values for tests, because tests cannot wait for the defaults.
 QUICK = {
     "replica.lag.time.max.ms": "5000",
     "replica.fetch.wait.max.ms": "200",
@@ -37,7 +37,7 @@ QUICK = {
 
 
 class Cluster:
-    """Three brokers and what can be asked of them."""
+    """Three brokers, with checks of their state."""
 
     def __init__(self, brokers: Brokers) -> None:
         self.brokers = brokers
@@ -57,12 +57,12 @@ class Cluster:
         return response
 
     async def partition(self, by: int, index: int = 0) -> MetadataResponsePartition:
-        """What a broker says of a partition."""
+        """Return the metadata of a partition from one broker."""
         (topic,) = (await self.metadata(by)).topics
         return next(each for each in topic.partitions if each.partition_index == index)
 
     async def wait_for(self, by: int, what: Callable[[MetadataResponsePartition], bool]) -> MetadataResponsePartition:
-        """Wait until a broker says something of the partition."""
+        """Wait until the metadata of one broker fits."""
         with trio.fail_after(PATIENCE_S):
             while True:
                 (topic,) = (await self.metadata(by)).topics
@@ -72,7 +72,7 @@ class Cluster:
                 await trio.sleep(0.02)
 
     async def create(self, partitions: int = 1, replicas: int = 3) -> None:
-        """Create the topic, and wait until every broker knows of it."""
+        """Create the topic, and wait until every broker knows it."""
         wanted = CreatableTopic(
             name=TOPIC, num_partitions=partitions, replication_factor=replicas, assignments=(), configs=()
         )
@@ -102,7 +102,7 @@ class Cluster:
 
 @asynccontextmanager
 async def running(folder: Path, **overrides: str) -> AsyncIterator[Cluster]:
-    """A cluster, for as long as the block lasts."""
+    """Run a cluster during a `with` block."""
     given = QUICK | {name.replace("_", "."): value for name, value in overrides.items()}
     brokers = Brokers(len(IDS), folder, given)
     is_ready = trio.Event()
@@ -115,7 +115,7 @@ async def running(folder: Path, **overrides: str) -> AsyncIterator[Cluster]:
 
 
 def logs(folder: Path, index: int = 0) -> list[bytes]:
-    """What each broker has of a partition."""
+    """Return the log of a partition on each broker."""
     return [
         b"".join(file.read_bytes() for file in sorted(folder.glob(f"broker-{each}/{TOPIC}-{index}/*.log")))
         for each in IDS
@@ -139,7 +139,7 @@ async def test_all_brokers_know_each_other_and_one_controller(tmp_path: Path) ->
 
 
 @pytest.mark.once
-async def test_what_all_have_acknowledged_is_on_every_broker(tmp_path: Path) -> None:
+async def test_acknowledged_records_are_on_every_broker(tmp_path: Path) -> None:
     async with running(tmp_path) as cluster:
         await cluster.create()
         leader = (await cluster.partition(0)).leader_id
@@ -187,7 +187,7 @@ async def test_a_broker_whose_only_disk_fails_ends_and_another_leads(
         with trio.fail_after(PATIENCE_S):
             while "Shutdown broker because all log dirs in" not in caplog.text:
                 await trio.sleep(0.02)
-        # Another disk in its place.
+        # A new disk.
         await cluster.brokers.start_broker(first)
         await cluster.wait_for(witness, lambda it: len(it.isr_nodes) == 3)
     assert logs(tmp_path)[first] == logs(tmp_path)[second] != b""
@@ -209,7 +209,7 @@ async def test_a_killed_controller_is_replaced(tmp_path: Path) -> None:
         await cluster.wait_for(first, lambda it: len(it.isr_nodes) == 3)
 
 
-async def test_a_follower_that_is_gone_leaves_the_in_sync_set_and_comes_back(tmp_path: Path) -> None:
+async def test_a_stopped_follower_leaves_the_isr_and_comes_back(tmp_path: Path) -> None:
     async with running(tmp_path, min_insync_replicas="2") as cluster:
         await cluster.create()
         leader = (await cluster.partition(0)).leader_id
@@ -228,7 +228,7 @@ async def test_a_follower_that_is_gone_leaves_the_in_sync_set_and_comes_back(tmp
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-async def test_every_broker_in_turn_may_end_and_come_back(tmp_path: Path, how: str) -> None:
+async def test_every_broker_can_restart_in_turn(tmp_path: Path, how: str) -> None:
     async with running(tmp_path) as cluster:
         await cluster.create()
         expected = []

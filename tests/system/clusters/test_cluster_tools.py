@@ -1,4 +1,4 @@
-"""Kafka's own tools against a cluster: they see who leads, who is in sync and who is missing, and have others lead."""
+"""Kafka's own tools against a cluster: they list leaders, in-sync and missing replicas, and elect leaders."""
 
 import json
 import re
@@ -14,13 +14,13 @@ pytestmark = pytest.mark.slow
 TOPIC = "t"
 PATIENCE_S = 120.0
 
-# Of each partition: leader, replicas, in-sync replicas.
+# By partition: leader, replicas, in-sync replicas.
 Described = dict[int, tuple[int, list[int], list[int]]]
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    # Else the controller may have the preferred leaders lead by itself.
+    # Otherwise the controller may elect the preferred leaders by itself.
     with Cluster(3, auto_leader_rebalance_enable=False) as cluster:
         yield cluster
 
@@ -45,7 +45,7 @@ def wait_for(what: Callable[[], bool]) -> None:
         assert time.monotonic() < deadline
 
 
-def test_tools_see_a_broker_go_and_come_back_and_have_the_preferred_leaders_lead(cluster: Cluster) -> None:
+def test_tools_see_a_broker_leave_and_return_and_elect_preferred_leaders(cluster: Cluster) -> None:
     topics(cluster, "--create", "--topic", TOPIC, "--partitions", "3", "--replication-factor", "3")
     before = described(cluster, "--topic", TOPIC)
     assert sorted(leader for leader, _, _ in before.values()) == [0, 1, 2]
@@ -77,7 +77,7 @@ def test_tools_see_a_broker_go_and_come_back_and_have_the_preferred_leaders_lead
     wait_for(lambda: TOPIC not in topics(cluster, "--list").split())
 
 
-def test_what_kafkas_own_producer_sent_its_own_consumer_gets(cluster: Cluster) -> None:
+def test_kafkas_consumer_gets_the_records_of_kafkas_producer(cluster: Cluster) -> None:
     topics(cluster, "--create", "--topic", TOPIC, "--partitions", "3", "--replication-factor", "3")
     printed = run_tool(
         "org.apache.kafka.tools.VerifiableProducer",

@@ -1,4 +1,4 @@
-"""A broker towards a ZooKeeper that asks who it is: what its configuration says holds for its connection and znodes."""
+"""A broker and a ZooKeeper with authentication: the configuration holds for the connection and the znodes."""
 
 import subprocess
 import sys
@@ -63,7 +63,7 @@ def expected(path: str, owner: ACL) -> set[ACL]:
 
 
 def work(broker: Broker) -> None:
-    """Have znodes of all kinds made that a broker makes by itself, and those of topics with a config."""
+    """Create znodes of all kinds: those of a broker, and those of a topic with a config."""
     create_topic(broker.bootstrap, "t", config={"retention.ms": "1000000"})
 
 
@@ -71,7 +71,7 @@ def settings(connect: str, *more: str) -> Sequence[str]:
     return [f"zookeeper.connect={connect}", "broker.id=1", "zookeeper.set.acl=true", *more]
 
 
-def test_znodes_are_the_brokers_as_with_apache_kafka(
+def test_znodes_have_the_acls_of_apache_kafka(
     server: ZooKeeper, login: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class WithLogin(QuickKafka):
@@ -96,7 +96,9 @@ def test_znodes_are_the_brokers_as_with_apache_kafka(
     assert {path: ours[path] for path in common} == {path: theirs[path] for path in common}
 
 
-def test_a_certificate_says_who_a_broker_is(tls_connect: str, certificates: Certificates, tmp_path: Path) -> None:
+def test_a_broker_authenticates_by_its_certificate(
+    tls_connect: str, certificates: Certificates, tmp_path: Path
+) -> None:
     more = [
         "zookeeper.ssl.client.enable=true",
         "zookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty",
@@ -119,7 +121,7 @@ def test_a_certificate_says_who_a_broker_is(tls_connect: str, certificates: Cert
 
 
 def refused(overrides: Sequence[str]) -> str:
-    """Return the one line of a broker that does not start."""
+    """Return the only line of a broker that does not start."""
     command = [sys.executable, "-P", "-m", "ottla", "serve", "--log-level", "FATAL"]
     command += [part for each in overrides for part in ("--override", each)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -128,7 +130,7 @@ def refused(overrides: Sequence[str]) -> str:
     return line
 
 
-def test_what_cannot_be_is_one_line(
+def test_a_failed_authentication_is_reported_in_one_line(
     server: ZooKeeper, login: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = f"log.dirs={tmp_path / 'data'}"

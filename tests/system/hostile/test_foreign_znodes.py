@@ -1,6 +1,6 @@
-"""A cluster on a real ZooKeeper does what others write there, as old tools do, and outlives what they should not write.
+"""A cluster on a real ZooKeeper obeys znodes of others, such as old tools, and survives nonsense in znodes.
 
-The writer is kazoo alone: nothing of ours decides what a znode looks like.
+The writer is kazoo alone, so that no code of ours decides the form of a znode.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.support.raw import RawClient
 
-# Their types do not tell what they export.
+# The packages have no explicit exports.
 ConfigResource: Any = vars(librdkafka_admin)["ConfigResource"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 SESSION_TIMEOUT_MS = 2_000
-# Of brokers that need not live long: whose id is taken, waits for twice as long, and some.
+# Session timeout of short-lived brokers: a broker whose id is taken waits for twice as long, and some seconds.
 BRIEF_SESSION_MS = 500
 PATIENCE_S = 120.0
 IDS = (0, 1, 2)
@@ -43,7 +43,7 @@ SETTINGS: Mapping[str, Any] = {
 
 
 class Cluster:
-    """Three brokers, each a process of its own, and a stranger who writes into their ZooKeeper."""
+    """Three brokers, each a process of its own, and a stranger that writes into their ZooKeeper."""
 
     def __init__(self, brokers: list[Broker], stranger: KazooClient) -> None:
         self.brokers = brokers
@@ -60,7 +60,7 @@ class Cluster:
         return json.loads(self.stranger.get(path)[0])
 
     def create(self, topic: str, *replicas: list[int]) -> None:
-        """As a tool of Kafka before 2.8 did it."""
+        """Create a topic as a tool of Kafka before 2.8 did."""
         partitions = {str(index): each for index, each in enumerate(replicas)}
         self.write(f"/brokers/topics/{topic}", {"version": 1, "partitions": partitions})
         self.wait_for(topic, {index: each[0] for index, each in enumerate(replicas)})
@@ -76,7 +76,7 @@ class Cluster:
         return list(self.partitions(topic, broker)[0].isrs)
 
     def wait_for(self, topic: str, leaders: dict[int, int]) -> None:
-        """Wait until every broker knows that these lead."""
+        """Wait until every broker knows these leaders."""
         for broker in self.brokers:
             until_is(leaders, self.leaders, topic, broker)
 
@@ -87,11 +87,11 @@ class Cluster:
         return found[key].value  # type: ignore[no-any-return]
 
     def replicas(self, topic: str) -> set[int]:
-        """Which brokers have a directory of the first partition."""
+        """Return the brokers with a directory of the first partition."""
         return {index for index, each in enumerate(self.brokers) if (each.folder / "data" / f"{topic}-0").exists()}
 
     def check(self, topic: str) -> None:
-        """All is well: a topic may be created, written and read."""
+        """Check that a topic can be created, written and read."""
         self.create(topic, [0, 1, 2], [1, 2, 0], [2, 0, 1])
         servers = ",".join(each.bootstrap for each in self.brokers)
         producer = confluent_kafka.Producer({"bootstrap.servers": servers, "acks": "all", "log_level": 0})
@@ -141,7 +141,7 @@ def cluster(zookeeper: ZooKeeper) -> Iterator[Cluster]:
             assert "Traceback" not in each.output
 
 
-def test_a_topic_gets_leaders_an_id_and_more_partitions_and_goes(cluster: Cluster) -> None:
+def test_a_foreign_topic_gets_leaders_an_id_and_more_partitions_and_is_deleted(cluster: Cluster) -> None:
     cluster.create("t", [0, 1], [1, 2])
     found = cluster.read("/brokers/topics/t")
     assert found["topic_id"]
@@ -183,7 +183,7 @@ def test_brokers_are_configured_one_and_all(cluster: Cluster) -> None:
         until_is(wanted, cluster.config, cluster.brokers[broker_id], kind, str(broker_id), key)
 
 
-def test_partitions_come_to_other_replicas(cluster: Cluster) -> None:
+def test_a_foreign_reassignment_moves_a_partition(cluster: Cluster) -> None:
     cluster.create("moved", [0, 1])
     wanted = [{"topic": "moved", "partition": 0, "replicas": [2, 1]}]
     cluster.write("/admin/reassign_partitions", {"version": 1, "partitions": wanted})
@@ -193,7 +193,7 @@ def test_partitions_come_to_other_replicas(cluster: Cluster) -> None:
     cluster.wait_for("moved", {0: cluster.read("/brokers/topics/moved/partitions/0/state")["leader"]})
 
 
-def test_preferred_replicas_lead_again(cluster: Cluster) -> None:
+def test_a_foreign_election_makes_the_preferred_replica_lead(cluster: Cluster) -> None:
     cluster.create("preferred", [0, 1])
     state = "/brokers/topics/preferred/partitions/0/state"
     wanted = [{"topic": "preferred", "partition": 0, "replicas": [1, 0]}]
@@ -214,7 +214,7 @@ def test_the_controller_moves_when_its_znode_is_deleted(cluster: Cluster) -> Non
         cluster.check(f"controller-{turn}")
 
 
-def test_in_sync_replicas_that_a_leader_wrote_by_itself_are_known_to_all(cluster: Cluster) -> None:
+def test_an_isr_written_by_a_leader_reaches_all_brokers(cluster: Cluster) -> None:
     cluster.create("synced", [0, 1])
     path = "/brokers/topics/synced/partitions/0/state"
     until(lambda: cluster.read(path)["isr"] == [0, 1])
@@ -226,10 +226,10 @@ def test_in_sync_replicas_that_a_leader_wrote_by_itself_are_known_to_all(cluster
         until_is([0], cluster.in_sync, "synced", each)
 
 
-def test_what_a_broker_led_whose_only_disk_fails_is_led_by_others(cluster: Cluster) -> None:
+def test_other_brokers_lead_the_partitions_of_a_broker_whose_only_disk_fails(cluster: Cluster) -> None:
     broker = cluster.brokers[1]
     before = resource.prlimit(broker.pid, resource.RLIMIT_FSIZE)
-    # An index is allocated whole when its log is made.
+    # Creating a log allocates its whole index.
     resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (MIB, before[1]))
     partitions = {"version": 1, "partitions": {"0": [1, 2], "1": [2, 1]}}
     cluster.write("/brokers/topics/refused", partitions)
@@ -254,7 +254,7 @@ NONSENSE = [
 ]
 
 
-def test_no_broker_ends_or_stalls_over_nonsense_while_it_runs_or_when_it_starts(cluster: Cluster) -> None:
+def test_nonsense_in_znodes_neither_ends_nor_stalls_a_broker(cluster: Cluster) -> None:
     cluster.create("mangled", [0, 1, 2])
     paths = [
         "/brokers/ids/77",
@@ -281,7 +281,7 @@ def test_no_broker_ends_or_stalls_over_nonsense_while_it_runs_or_when_it_starts(
         for path in sequences:
             cluster.write(path, data, sequence=True)
         cluster.check(f"beside-nonsense-{turn}")
-    # Whoever begins finds all of it.
+    # A starting broker finds all nonsense.
     cluster.stranger.delete("/controller")
     cluster.check("after-nonsense")
     for each in cluster.brokers:
@@ -296,7 +296,7 @@ def test_no_broker_ends_or_stalls_over_nonsense_while_it_runs_or_when_it_starts(
         cluster.stranger.delete(path, recursive=True)
 
 
-def test_producer_ids_are_given_again_when_their_znode_can_be_read_again(cluster: Cluster) -> None:
+def test_producer_ids_are_allocated_again_once_their_znode_is_readable(cluster: Cluster) -> None:
     path = "/latest_producer_id_block"
     sound = cluster.stranger.get(path)[0]
     cluster.write(path, b"nonsense")
@@ -316,13 +316,13 @@ def test_producer_ids_are_given_again_when_their_znode_can_be_read_again(cluster
     assert answer.producer_id == (int(json.loads(sound)["block_end"]) + 1 if sound else 0)
 
 
-# Who may be a broker of the cluster
+# Which brokers may join the cluster
 
 
 def refused(
     zookeeper: ZooKeeper, broker_id: int, prepare: Callable[[Path], None] = lambda folder: None, chroot: str = "ottla"
 ) -> str:
-    """Return the one line that says why a broker does not start."""
+    """Return the only line of a broker that does not start."""
 
     class Prepared(Broker):
         def _arguments(self, folder: Path) -> Any:
@@ -337,9 +337,9 @@ def refused(
     return line.removeprefix("the broker did not start: ")
 
 
-def test_a_broker_id_is_taken_once(cluster: Cluster, zookeeper: ZooKeeper) -> None:
+def test_a_broker_id_in_use_is_refused(cluster: Cluster, zookeeper: ZooKeeper) -> None:
     before = cluster.stranger.get("/brokers/ids/1")
-    assert refused(zookeeper, 1) == "broker id 1 is in use: /brokers/ids/1 is another's"
+    assert refused(zookeeper, 1) == "broker id 1 is in use: another session owns /brokers/ids/1"
     assert cluster.stranger.get("/brokers/ids/1") == before
     cluster.check("taken-once")
 
@@ -351,7 +351,7 @@ def test_a_killed_broker_waits_for_the_end_of_its_session_and_starts(cluster: Cl
     assert cluster.stranger.get("/brokers/ids/2")[1].ephemeralOwner == owner
     broker.start()
     assert cluster.stranger.get("/brokers/ids/2")[1].ephemeralOwner != owner
-    assert "/brokers/ids/2 is of another session, whose end is waited for" in broker.output
+    assert "Another session owns /brokers/ids/2" in broker.output
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,7 @@ def test_a_directory_of_another_broker_or_cluster_is_refused(
     assert not cluster.stranger.exists("/brokers/ids/9")
 
 
-def test_a_zookeeper_without_a_cluster_is_none_for_a_broker_that_has_one(zookeeper: ZooKeeper) -> None:
+def test_a_broker_of_a_cluster_refuses_a_zookeeper_without_one(zookeeper: ZooKeeper) -> None:
     def prepare(data: Path) -> None:
         data.mkdir(exist_ok=True)
         (data / "meta.properties").write_text("version=0\nbroker.id=9\ncluster.id=mine\n")

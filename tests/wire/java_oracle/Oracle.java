@@ -7,7 +7,6 @@ import java.lang.reflect.InvocationTargetException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
-import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Errors;
@@ -19,7 +18,7 @@ import org.apache.kafka.common.protocol.ObjectSerializationCache;
  * <pre>
  *   read NAME VERSION HEX    ->  HEX JSON    decoded by Kafka, encoded again, and as JSON
  *   build NAME VERSION JSON  ->  HEX         built by Kafka from JSON, and encoded
- *   error CODE               ->  NAME RETRIABLE
+ *   error CODE               ->  NAME
  * </pre>
  *
  * with "= " before an answer, and "! " before the exception by which Kafka refuses.
@@ -82,8 +81,7 @@ public final class Oracle {
     }
 
     private static String error(short code) {
-        Errors error = Errors.forCode(code);
-        return error.name() + " " + (error.exception() instanceof RetriableException);
+        return Errors.forCode(code).name();
     }
 
     private static Class<?> data(String name, String suffix) throws ClassNotFoundException {

@@ -25,10 +25,9 @@ class JavaOracle(JavaProgram):
         """Let Kafka build a message from JSON; return it encoded."""
         return bytes.fromhex(self._ask(f"build {name} {version} {json.dumps(message)}"))
 
-    def error(self, code: int) -> tuple[str, bool]:
-        """Return an error's name, and whether it is retriable; Kafka calls a code that it does not know unknown."""
-        name, retriable = self._ask(f"error {code}").split(" ")
-        return name, retriable == "true"
+    def error(self, code: int) -> str:
+        """Return an error's name; Kafka calls a code that it does not know UNKNOWN_SERVER_ERROR."""
+        return self._ask(f"error {code}")
 
     def _ask(self, line: str) -> str:
         answer = self.answer(line)

@@ -45,7 +45,7 @@ function headersOf(record) {
   const made = {};
   for (const [name, value] of record.headers || []) {
     if (name in made) throw new Lacks("its headers are an object, which has no order of repeated names");
-    if (value === null) throw new Lacks("its headers have values");
+    if (value === null) throw new Lacks("its headers must have values");
     made[name] = value;
   }
   return made;
@@ -53,7 +53,7 @@ function headersOf(record) {
 
 async function produce(given) {
   const codec = { none: CompressionTypes.None, gzip: CompressionTypes.GZIP }[given.codec || "none"];
-  if (codec === undefined) throw new Lacks("it has no codec but gzip; the others are packages of other people");
+  if (codec === undefined) throw new Lacks("its only codec is gzip; others are third-party packages");
   const { transaction } = given;
   const messages = given.records.map((each) => ({
     key: each.key,
@@ -146,7 +146,7 @@ async function offsets({ topic, at, partition, ...given }) {
 const members = {};
 
 async function join(given) {
-  if (given.protocol === "consumer") throw new Lacks("it speaks the classic protocol of groups alone");
+  if (given.protocol === "consumer") throw new Lacks("it has only the classic group protocol");
   if (given.instance) throw new Lacks("it has no static membership");
   if (![undefined, "roundrobin"].includes(given.strategy)) throw new Lacks(`it has no assignor \`${given.strategy}\``);
   const consumer = client(given).consumer({

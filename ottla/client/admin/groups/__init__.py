@@ -1,1 +1,1 @@
-"""Groups of every type: finding their coordinators, describing them, and their offsets and lag."""
+"""Groups of all types: their coordinators, descriptions, offsets and lag."""

@@ -35,12 +35,12 @@ from ottla.wire.messages.offset_fetch import (
 from ottla.wire.types import TopicPartition
 
 _NAMES_UP_TO: Final = 9
-"""Later versions of OffsetFetch and OffsetCommit have ids of topics in place of names."""
+"""Later versions of OffsetFetch and OffsetCommit have topic ids in place of names."""
 _MANY_GROUPS_FROM: Final = 8
 
 
 class Committed(NamedTuple):
-    """The offset at which a group reads on. The leader epoch is -1 if the committer knew none."""
+    """A committed offset. The leader epoch is -1 if the committer knew none."""
 
     offset: int
     leader_epoch: int = -1
@@ -51,7 +51,7 @@ Offsets = Mapping[TopicPartition, Committed]
 
 
 async def committed_offsets(client: Client, groups: Iterable[str]) -> dict[str, Offsets | KafkaError]:
-    """Return all offsets that groups have committed; of a group that does not exist there are none."""
+    """Return all committed offsets of groups; a group that does not exist has none."""
     return await ask_coordinators(client, groups, partial(_fetch_offsets, client))
 
 
@@ -85,7 +85,7 @@ def _offsets(topics: Sequence[OffsetFetchResponseTopic | OffsetFetchResponseTopi
 
 
 async def commit_offsets(client: Client, group: str, offsets: Offsets) -> dict[TopicPartition, KafkaError | None]:
-    """Commit offsets for a group that has no members."""
+    """Commit offsets for a group without members."""
     topics = [
         OffsetCommitRequestTopic(
             name=name, partitions=[_commit(each, offsets[TopicPartition(name, each)]) for each in partitions]
@@ -114,7 +114,7 @@ def _commit(partition: int, committed: Committed) -> OffsetCommitRequestPartitio
 async def delete_offsets(
     client: Client, group: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Delete offsets of topics that no member is subscribed to. KafkaError if the group refuses altogether."""
+    """Delete offsets of topics without a subscribed member. KafkaError if the group refuses the whole request."""
     topics = [
         OffsetDeleteRequestTopic(
             name=name, partitions=[OffsetDeleteRequestPartition(partition_index=each) for each in numbers]

@@ -1,4 +1,4 @@
-"""Requests about many groups at once: each coordinator is asked once, and all are asked at the same time.
+"""Requests about many groups: one request for each coordinator, all at the same time.
 
 Counterpart in Kafka: CoordinatorStrategy.
 """
@@ -17,9 +17,9 @@ Exchange = Callable[[Target, Sequence[str]], Awaitable[Mapping[str, T | KafkaErr
 
 
 async def ask_coordinators(client: Client, groups: Iterable[str], exchange: Exchange[T]) -> dict[str, T | KafkaError]:
-    """Return a result for each group. `exchange(target, groups)` asks one broker.
+    """Return a result for each group. `exchange(target, groups)` sends the request to one broker.
 
-    A group whose coordinator moved is asked for alone, because then the client looks for the new one.
+    A group whose coordinator moved gets a request of its own, because then the client looks up the new coordinator.
     """
     wanted = list(dict.fromkeys(groups))
     results: dict[str, T | KafkaError] = {}
@@ -34,7 +34,7 @@ async def ask_coordinators(client: Client, groups: Iterable[str], exchange: Exch
         try:
             await ask(broker_id, mine)
         except ConnectionFailedError:
-            return  # the next coordinator of these groups is asked below
+            return  # these groups get requests of their own below
 
     if len(wanted) == 1:
         await ask(Coordinator(GROUP, wanted[0]), wanted)
@@ -50,7 +50,7 @@ async def ask_coordinators(client: Client, groups: Iterable[str], exchange: Exch
 async def _coordinators(
     client: Client, groups: Sequence[str], refusals: dict[str, T | KafkaError]
 ) -> dict[int, list[str]]:
-    """Return the coordinators; a group that has none, or that the client may not see, gets its refusal instead."""
+    """Return groups by coordinator; put the error of a group without a visible one into `refusals`."""
     try:
         return await client.find_coordinators(GROUP, groups)
     except KafkaError:

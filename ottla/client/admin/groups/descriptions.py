@@ -1,4 +1,4 @@
-"""Groups of every type are listed and deleted; classic and consumer groups are described with their members.
+"""Listing and deleting groups of all types; describing classic and consumer groups with their members.
 
 Must not know offsets. Counterparts in Kafka: KafkaAdminClient's group methods, GroupListing,
 DescribeConsumerGroupsHandler, DeleteConsumerGroupsHandler.
@@ -39,7 +39,7 @@ _ANOTHER_PROTOCOL: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UN
 
 
 class GroupListing(NamedTuple):
-    """A group. State and type are None where the broker is too old to tell."""
+    """A group. State and type are None if the broker is too old to return them."""
 
     group_id: str
     protocol_type: str
@@ -76,7 +76,7 @@ async def list_groups(client: Client, *, states: Sequence[str] = (), types: Sequ
 
 
 class GroupMember(NamedTuple):
-    """A member. The target, the epoch and the protocol are None where the group is a classic one."""
+    """A member. The target, the epoch and the protocol are None in a classic group."""
 
     member_id: str
     instance_id: str | None
@@ -105,7 +105,7 @@ class GroupDescription(NamedTuple):
 async def describe_groups(client: Client, groups: Iterable[str]) -> dict[str, GroupDescription | KafkaError]:
     """Return classic and consumer groups, or an error for a group that cannot be described.
 
-    A group that does not exist is GROUP_ID_NOT_FOUND, or a dead one where the broker is older than Kafka 4.
+    For a group that does not exist, brokers return GROUP_ID_NOT_FOUND, and brokers before Kafka 4 a dead group.
     """
     wanted = list(dict.fromkeys(groups))
     found: dict[str, GroupDescription | KafkaError] = {}
@@ -193,12 +193,12 @@ def _classic_member(member: DescribedGroupMember, has_assignment: bool) -> Group
     try:
         assignment = assigned_partitions(bytes(member.member_assignment)) if has_assignment else []
     except DecodeError:
-        assignment = []  # the leader of the group wrote bytes of its own
+        assignment = []  # the group's leader used another format
     return GroupMember(member.member_id, member.group_instance_id, member.client_id, member.client_host, assignment)
 
 
 async def _node(client: Client, target: Target) -> Node:
-    """Return the broker that has just answered."""
+    """Return the node of a coordinator that has just answered."""
     if isinstance(target, Coordinator):
         ((target, _),) = (await client.find_coordinators(target.kind, [target.key])).items()
     assert isinstance(target, int)

@@ -1,6 +1,6 @@
-"""Positions of groups: committed offsets beside the logs, and the lag.
+"""Positions of groups: committed offsets, the ends of the logs, and the lag.
 
-Must not know how it is shown. Counterpart in Kafka: ConsumerGroupCommand's collectGroupsOffsets.
+Must not know how they are shown. Counterpart in Kafka: ConsumerGroupCommand's collectGroupsOffsets.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from ottla.wire.types import TopicPartition
 
 
 class Position(NamedTuple):
-    """The position of a group in a partition. `error` says why the log is not known."""
+    """The position of a group in a partition. `error` is set if the log's end is unknown."""
 
     partition: TopicPartition
     committed: Committed | None
@@ -31,7 +31,7 @@ async def group_positions(
     assigned: Mapping[str, Iterable[TopicPartition]],
     now_ms: int,
 ) -> dict[str, list[Position]]:
-    """Return the positions of groups in their partitions, both those with a commit and those of a member."""
+    """Return the positions of groups in all partitions with a commit or a member."""
     wanted = {group: sorted({*found, *assigned.get(group, ())}) for group, found in offsets.items()}
     ranges = await log_ranges(client, {each for partitions in wanted.values() for each in partitions})
     places = [
@@ -48,7 +48,7 @@ async def group_positions(
 
 
 def _is_unread(found: LogRange | KafkaError, committed: Committed) -> bool:
-    """Whether the first unread record may still be there."""
+    """Whether the log may still have the first unread record."""
     return not isinstance(found, KafkaError) and found.start <= committed.offset < found.end
 
 

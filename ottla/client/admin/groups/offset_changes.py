@@ -1,6 +1,6 @@
-"""Changes of committed offsets: from one commit, or none, to another one, or none.
+"""Changes of committed offsets, and how to undo them.
 
-Must not know who wants a change. Counterpart in Kafka: none; its tool forgets what a reset overwrites.
+Must not know who requests a change. Counterpart in Kafka: none; its tool forgets the offsets that a reset overwrites.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from ottla.wire.types import TopicPartition
 
 
 class Change(NamedTuple):
-    """The commit of a partition before and after; None is no commit."""
+    """The commit of a partition before and after; None: no commit."""
 
     before: Committed | None
     after: Committed | None
@@ -23,7 +23,7 @@ Changes = Mapping[TopicPartition, Change]
 
 
 async def change_offsets(client: Client, group: str, changes: Changes) -> dict[TopicPartition, KafkaError | None]:
-    """Commit or delete offsets; return None for each partition that was changed, and an error for each other."""
+    """Commit or delete offsets; return None for each changed partition, and an error for each other one."""
     commits = {partition: change.after for partition, change in changes.items() if change.after is not None}
     deletions = [partition for partition, change in changes.items() if change.after is None]
     results: dict[TopicPartition, KafkaError | None] = {}
@@ -36,14 +36,14 @@ async def change_offsets(client: Client, group: str, changes: Changes) -> dict[T
 
 
 class Undo(NamedTuple):
-    """The way back: changes to make, and conflicts, which are partitions with a commit since."""
+    """The changes that undo earlier ones, and conflicts: partitions with another commit since."""
 
     changes: Changes
     conflicts: Changes
 
 
 def undo_of(changes: Changes, current: Callable[[TopicPartition], Committed | None]) -> Undo:
-    """Return the way back from changes; a partition that is as it was before needs none."""
+    """Return the undo of changes; a partition that already has its earlier commit is left out."""
     found: dict[TopicPartition, Change] = {}
     conflicts: dict[TopicPartition, Change] = {}
     for partition, change in changes.items():

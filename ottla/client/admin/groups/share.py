@@ -1,4 +1,4 @@
-"""Share groups: describing them, and the offsets from which on they deliver records.
+"""Share groups: describing them, and their start offsets.
 
 Listing and deleting is the same for groups of every type. Counterparts in Kafka: DescribeShareGroupsHandler,
 ListShareGroupOffsetsHandler, AlterShareGroupOffsetsHandler, DeleteShareGroupOffsetsHandler.
@@ -40,7 +40,7 @@ SHARE: Final = "Share"
 
 
 class ShareMember(NamedTuple):
-    """A member of a share group; others may fetch from the same partitions."""
+    """A member of a share group; other members may fetch from the same partitions."""
 
     member_id: str
     client_id: str
@@ -69,11 +69,11 @@ class ShareOffset(NamedTuple):
 
 
 ShareOffsets = Mapping[TopicPartition, ShareOffset | None]
-"""Offsets of a group; None for a partition whose start is not decided yet."""
+"""Offsets of a group; None for a partition without a start offset yet."""
 
 
 async def describe_share_groups(client: Client, groups: Iterable[str]) -> dict[str, ShareGroup | KafkaError]:
-    """Return share groups, or why a group cannot be described."""
+    """Return share groups, or the error for each."""
     found = await ask_coordinators(client, groups, partial(_describe, client))
     results: dict[str, ShareGroup | KafkaError] = {}
     for name, result in found.items():
@@ -113,7 +113,7 @@ async def _share_group(client: Client, group: DescribedGroup) -> ShareGroup:
 
 
 async def coordinator_of(client: Client, group: str) -> Node:
-    """Return the broker that coordinates a group, which has just answered."""
+    """Return the node of a group's coordinator, which has just answered."""
     ((broker_id, _),) = (await client.find_coordinators(GROUP, [group])).items()
     return client.nodes[broker_id]
 
@@ -149,7 +149,7 @@ def _offsets(topic: DescribeShareGroupOffsetsResponseTopic) -> dict[TopicPartiti
 async def alter_share_group_offsets(
     client: Client, group: str, offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Set the first offsets that a group without members is to deliver. A group that is not there is created."""
+    """Set the start offsets of a group without members. A group that does not exist is created."""
     topics = [
         AlterShareGroupOffsetsRequestTopic(
             topic_name=name,
@@ -174,7 +174,7 @@ async def alter_share_group_offsets(
 
 
 async def delete_share_group_offsets(client: Client, group: str, topics: Iterable[str]) -> dict[str, KafkaError | None]:
-    """Make a group without members forget topics. KafkaError if the group refuses altogether."""
+    """Delete the offsets of topics, in a group without members. KafkaError if it refuses the whole request."""
     request = DeleteShareGroupOffsetsRequest(
         group_id=group, topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=each) for each in topics]
     )

@@ -26,7 +26,7 @@ STREAMS: Final = "Streams"
 
 
 class StreamsGroup(NamedTuple):
-    """A streams group; the epoch of its topology is None while no member has told it."""
+    """A streams group; the epoch of its topology is None until a member has sent one."""
 
     group_id: str
     state: str
@@ -38,14 +38,14 @@ class StreamsGroup(NamedTuple):
     members: Sequence[Member]
 
     def source_topics(self, *, with_repartition: bool) -> set[str]:
-        """Return the topics that tasks read, those that the group makes for itself included or not."""
+        """Return the topics that tasks read, with or without the group's own repartition topics."""
         found = {topic for each in self.subtopologies for topic in each.source_topics}
         if with_repartition:
             found |= {topic.name for each in self.subtopologies for topic in each.repartition_source_topics}
         return found
 
     def internal_topics(self) -> list[str]:
-        """Return the topics that the group makes for itself."""
+        """Return the repartition and changelog topics, which the group creates."""
         sources = self.source_topics(with_repartition=False)
         return [
             topic.name
@@ -69,7 +69,7 @@ class StreamsGroup(NamedTuple):
 
 
 async def describe_streams_groups(client: Client, groups: Iterable[str]) -> dict[str, StreamsGroup | KafkaError]:
-    """Return streams groups, or why a group cannot be described."""
+    """Return streams groups, or the error for each."""
     found = await ask_coordinators(client, groups, partial(_describe, client))
     results: dict[str, StreamsGroup | KafkaError] = {}
     for name, result in found.items():

@@ -135,7 +135,7 @@ func end(producer *kgo.Client, given Given) {
 		how = kgo.TryCommit
 	}
 	if given.Transaction.Offsets != nil {
-		panic(Lacks("it commits offsets in a transaction for members of the group alone"))
+		panic(Lacks("it commits offsets in a transaction only for members of the group"))
 	}
 	Check(producer.EndTransaction(soon(), how))
 }

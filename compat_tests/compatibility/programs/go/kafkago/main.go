@@ -173,7 +173,7 @@ func join(given Given) *Member {
 	balancer, ok := balancers[given.Strategy]
 	switch {
 	case given.Protocol == "consumer":
-		panic(Lacks("it speaks the classic protocol of groups alone"))
+		panic(Lacks("it has only the classic group protocol"))
 	case given.Instance != "":
 		panic(Lacks("it has no static membership"))
 	case !ok:

@@ -234,7 +234,7 @@ func (h *handler) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama
 
 func join(given Given) *Member {
 	if given.Protocol == "consumer" {
-		panic(Lacks("it speaks the classic protocol of groups alone"))
+		panic(Lacks("it has only the classic group protocol"))
 	}
 	made := config(given.Connection)
 	made.Consumer.Offsets.Initial = sarama.OffsetOldest

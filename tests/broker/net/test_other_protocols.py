@@ -1,4 +1,4 @@
-"""Who speaks another protocol than Kafka's on a listener of Kafka's."""
+"""Clients of another protocol at a listener of Kafka's."""
 
 import contextlib
 import logging
@@ -11,7 +11,7 @@ from tests.broker.net.test_server import RunningServer
 
 
 def client_hello() -> bytes:
-    """How a client of TLS begins."""
+    """The first bytes of a TLS client."""
     sent = ssl.MemoryBIO()
     client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), sent, server_hostname="localhost")
     with contextlib.suppress(ssl.SSLWantReadError):
@@ -29,7 +29,7 @@ def client_hello() -> bytes:
         (b"\xff\xff\xff\xff", "it does not speak Kafka's protocol (Invalid receive, size = -1)"),
     ],
 )
-async def test_who_speaks_another_protocol_is_warned_of_once_with_its_address_and_a_guess(
+async def test_a_client_of_another_protocol_has_one_warning_with_its_address_and_a_guess(
     nursery: trio.Nursery, begins_with: bytes, guess: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     running = RunningServer(nursery)

@@ -1,4 +1,4 @@
-"""What the group coordinator writes is one committed batch; of a partition that it leads it is told all records."""
+"""Appends of a coordinator become committed batches; a partition that this broker leads is loaded whole."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -8,7 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.groups.offsets_log import GroupPartitions, OffsetsLog
+from ottla.broker.groups.internal_topic_log import InternalTopicLog
+from ottla.broker.groups.loader import PartitionLoader
 from ottla.broker.replicas.partition import Partition
 from ottla.wire.compression import Compression
 from ottla.wire.errors import ErrorCode
@@ -33,16 +34,16 @@ TIMEOUT_MS = 5_000
 Pairs = list[tuple[bytes, bytes | None]]
 
 
-class Shelf:
-    """Groups that keep what they are told, as they were told it."""
+class Recorder:
+    """A coordinator that records the calls of a loader."""
 
     def __init__(self) -> None:
         self.loading: dict[int, int] = {}
         self.records: Pairs = []
-        self.told: list[tuple[str, int, int | None]] = []
+        self.calls: list[tuple[str, int, int]] = []
 
     def begin_loading(self, partition: int, leader_epoch: int) -> bool:
-        if ("loaded", partition, leader_epoch) in self.told:
+        if ("loaded", partition, leader_epoch) in self.calls:
             return False
         self.loading[partition] = leader_epoch
         return True
@@ -57,40 +58,40 @@ class Shelf:
 
     def loaded(self, partition: int, leader_epoch: int) -> None:
         del self.loading[partition]
-        self.told.append(("loaded", partition, leader_epoch))
+        self.calls.append(("loaded", partition, leader_epoch))
 
-    def unload(self, partition: int, leader_epoch: int | None = None) -> None:
+    def unload(self, partition: int, leader_epoch: int) -> None:
         self.loading.pop(partition, None)
-        self.told.append(("unload", partition, leader_epoch))
+        self.calls.append(("unload", partition, leader_epoch))
 
 
 @pytest.fixture
-def shelf() -> Shelf:
-    return Shelf()
+def recorder() -> Recorder:
+    return Recorder()
 
 
 @pytest.fixture
-def house(tmp_path: Path, shelf: Shelf) -> Iterator[House]:
+def house(tmp_path: Path, recorder: Recorder) -> Iterator[House]:
     house = House(tmp_path)
-    listen(house, shelf)
+    listen(house, recorder)
     yield house
     house.close()
 
 
-def listen(house: House, shelf: Shelf, buffer_size: int = 5 << 20, **clock: Callable[[], float]) -> None:
-    partitions = GroupPartitions(house.parts, shelf, load_buffer_size=buffer_size, **clock)
-    house.parts.events.leading.subscribe(partitions.load)
-    house.parts.events.following.subscribe(partitions.unload)
-    house.parts.events.stopped.subscribe(partitions.unload)
+def listen(house: House, recorder: Recorder, buffer_size: int = 5 << 20, **clock: Callable[[], float]) -> None:
+    loader = PartitionLoader(house.parts, TOPIC, recorder, load_buffer_size=buffer_size, **clock)
+    house.parts.events.leading.subscribe(loader.load)
+    house.parts.events.following.subscribe(loader.unload)
+    house.parts.events.stopped.subscribe(loader.unload)
 
 
-def offsets_log(house: House, compression: Compression = Compression.NONE) -> OffsetsLog:
-    return OffsetsLog(house.replicas, house.parts, commit_timeout_ms=TIMEOUT_MS, compression=compression)
+def log_of(house: House, compression: Compression = Compression.NONE) -> InternalTopicLog:
+    return InternalTopicLog(house.replicas, house.parts, TOPIC, commit_timeout_ms=TIMEOUT_MS, compression=compression)
 
 
 def append(house: House, *records: tuple[bytes, bytes | None], partition: int = 0) -> list[ErrorCode]:
     codes: list[ErrorCode] = []
-    offsets_log(house).append(partition, records, codes.append)
+    log_of(house).append(partition, records, codes.append)
     return codes
 
 
@@ -102,15 +103,15 @@ def stored(partition: Partition) -> list[tuple[BatchHeader, list[Record]]]:
 
 
 def write(house: House, data: bytearray | memoryview) -> None:
-    """Append a batch as it is."""
+    """Append these bytes as one batch."""
     partition = house.replicas.partition(TOPIC, 0)
     house.replicas.append(partition, ProducedBatch(parse_header(data), memoryview(data), NOW_MS), -1, NOW_MS)
 
 
-def restart(house: House, shelf: Shelf, buffer_size: int = 5 << 20, **clock: Callable[[], float]) -> None:
+def restart(house: House, recorder: Recorder, buffer_size: int = 5 << 20, **clock: Callable[[], float]) -> None:
     house.close()
     house.open()
-    listen(house, shelf, buffer_size, **clock)
+    listen(house, recorder, buffer_size, **clock)
 
 
 def stop(house: House, *, delete: bool, epoch: int = 0) -> None:
@@ -121,10 +122,10 @@ def stop(house: House, *, delete: bool, epoch: int = 0) -> None:
     )
 
 
-# Writing
+# Appending
 
 
-def test_records_are_one_batch_of_the_brokers_time(house: House) -> None:
+def test_an_append_is_one_batch_with_the_brokers_time(house: House) -> None:
     house.lead(TOPIC)
     assert append(house, (b"a", b"1"), (b"b", None)) == [ErrorCode.NONE]
     ((header, records),) = stored(house.replicas.partition(TOPIC, 0))
@@ -132,31 +133,31 @@ def test_records_are_one_batch_of_the_brokers_time(house: House) -> None:
     assert [(each.key, each.value, each.timestamp) for each in records] == [(b"a", b"1", NOW_MS), (b"b", None, NOW_MS)]
 
 
-def test_records_are_compressed_if_that_is_wanted(house: House) -> None:
+def test_records_are_compressed_with_the_given_codec(house: House) -> None:
     house.lead(TOPIC)
     codes: list[ErrorCode] = []
-    offsets_log(house, Compression.GZIP).append(0, [(b"a", b"1")], codes.append)
+    log_of(house, Compression.GZIP).append(0, [(b"a", b"1")], codes.append)
     ((header, records),) = stored(house.replicas.partition(TOPIC, 0))
     assert (codes, header.compression, records[0].key) == ([0], Compression.GZIP, b"a")
 
 
-def test_a_partition_that_is_not_led_here_takes_nothing(house: House) -> None:
+def test_an_append_to_a_partition_that_is_not_led_here_fails(house: House) -> None:
     assert append(house, (b"a", b"1")) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     house.lead(TOPIC, leader=1, replicas=(0, 1), isr=(0, 1))
     assert append(house, (b"a", b"1")) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert append(house, (b"a", b"1"), partition=1) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_a_batch_beyond_what_the_topic_takes_is_refused(house: House) -> None:
+def test_a_batch_larger_than_max_message_bytes_is_refused(house: House) -> None:
     house.configs[TOPIC] = {"max.message.bytes": "200"}
     house.lead(TOPIC)
     assert append(house, (b"a", bytes(200))) == [ErrorCode.MESSAGE_TOO_LARGE]
     assert house.replicas.partition(TOPIC, 0).log.log_end_offset == 0
 
 
-def test_what_is_appended_in_a_turn_is_one_batch_of_each_partition(house: House) -> None:
+def test_the_appends_of_a_turn_are_one_batch_in_each_partition(house: House) -> None:
     house.lead(TOPIC, [0, 1])
-    log = offsets_log(house)
+    log = log_of(house)
     done: list[tuple[str, ErrorCode]] = []
     turn = house.parts.turn
     turn.begin()
@@ -169,10 +170,10 @@ def test_what_is_appended_in_a_turn_is_one_batch_of_each_partition(house: House)
     assert [[each.key for each in records] for ((_, records),) in batches] == [[b"a", b"c"], [b"b"]]
 
 
-def test_what_is_too_large_together_is_appended_one_by_one(house: House) -> None:
+def test_appends_that_are_too_large_together_are_appended_one_by_one(house: House) -> None:
     house.configs[TOPIC] = {"max.message.bytes": "200"}
     house.lead(TOPIC)
-    log = offsets_log(house)
+    log = log_of(house)
     codes: list[ErrorCode] = []
     house.parts.turn.begin()
     for size in (100, 200, 100):
@@ -182,7 +183,7 @@ def test_what_is_too_large_together_is_appended_one_by_one(house: House) -> None
     assert [len(records) for _, records in stored(house.replicas.partition(TOPIC, 0))] == [1, 1]
 
 
-async def test_it_is_done_when_the_replicas_have_it_or_time_runs_out(
+async def test_an_append_ends_when_the_replicas_have_it_or_its_timeout_is_over(
     house: House, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     nursery.start_soon(house.clock.run)
@@ -198,46 +199,48 @@ async def test_it_is_done_when_the_replicas_have_it_or_time_runs_out(
     assert codes == [ErrorCode.NONE]
 
 
-# Reading
+# Loading
 
 
-def test_a_partition_without_records_is_loaded_at_once(house: House, shelf: Shelf) -> None:
+def test_a_partition_without_records_is_loaded_at_once(house: House, recorder: Recorder) -> None:
     house.lead(TOPIC, [0, 1])
-    assert shelf.told == [("loaded", 0, 0), ("loaded", 1, 0)]
+    assert recorder.calls == [("loaded", 0, 0), ("loaded", 1, 0)]
     assert not house.tasks
 
 
 @pytest.mark.parametrize("buffer_size", [1, 300, 5 << 20])
-async def test_all_that_a_partition_holds_is_replayed_in_order(house: House, shelf: Shelf, buffer_size: int) -> None:
+async def test_all_records_of_a_partition_are_replayed_in_order(
+    house: House, recorder: Recorder, buffer_size: int
+) -> None:
     house.lead(TOPIC)
     written: Pairs = [(b"%d" % number, None if number % 3 == 0 else bytes(number)) for number in range(50)]
     for first in range(0, 50, 5):
         append(house, *written[first : first + 5])
-    restart(house, shelf, buffer_size)
-    shelf.told.clear()
+    restart(house, recorder, buffer_size)
+    recorder.calls.clear()
     house.lead(TOPIC, epoch=1)
-    assert (shelf.told, shelf.records) == ([], [])
+    assert (recorder.calls, recorder.records) == ([], [])
     await house.run_tasks()
-    assert shelf.records == written
-    assert shelf.told == [("loaded", 0, 1)]
+    assert recorder.records == written
+    assert recorder.calls == [("loaded", 0, 1)]
 
 
-async def test_of_many_records_of_a_key_the_last_one_counts(house: House, shelf: Shelf) -> None:
+async def test_only_the_last_record_of_a_key_is_replayed(house: House, recorder: Recorder) -> None:
     house.lead(TOPIC)
     append(house, (b"a", b"1"), (b"b", b"1"), (b"a", b"2"))
     append(house, (b"c", b"1"), (b"b", None))
-    restart(house, shelf)
+    restart(house, recorder)
     house.lead(TOPIC, epoch=1)
     await house.run_tasks()
-    assert shelf.records == [(b"a", b"2"), (b"c", b"1"), (b"b", None)]
+    assert recorder.records == [(b"a", b"2"), (b"c", b"1"), (b"b", None)]
 
 
-async def test_what_was_read_already_is_not_read_again(house: House, shelf: Shelf) -> None:
+async def test_a_loaded_partition_is_not_loaded_again(house: House, recorder: Recorder) -> None:
     house.lead(TOPIC)
     append(house, (b"a", b"1"))
     house.lead(TOPIC, epoch=0)
     await house.run_tasks()
-    assert shelf.records == []
+    assert recorder.records == []
 
 
 def in_transaction(key: bytes, value: bytes, producer_id: int) -> bytearray:
@@ -250,8 +253,8 @@ def marker(kind: ControlType, producer_id: int) -> bytearray:
 
 
 @pytest.mark.parametrize("buffer_size", [1, 5 << 20])
-async def test_records_of_a_transaction_count_from_the_marker_that_commits_it(
-    house: House, shelf: Shelf, buffer_size: int
+async def test_records_of_a_transaction_are_replayed_at_its_commit_marker(
+    house: House, recorder: Recorder, buffer_size: int
 ) -> None:
     house.lead(TOPIC)
     for producer_id, key in enumerate((b"committed", b"aborted", b"open", b"outdone")):
@@ -259,72 +262,72 @@ async def test_records_of_a_transaction_count_from_the_marker_that_commits_it(
     append(house, (b"plain", b"2"), (b"outdone", b"2"))
     for producer_id, kind in ((0, ControlType.COMMIT), (1, ControlType.ABORT), (3, ControlType.COMMIT)):
         write(house, marker(kind, producer_id))
-    restart(house, shelf, buffer_size)
+    restart(house, recorder, buffer_size)
     house.lead(TOPIC, epoch=1)
     await house.run_tasks()
-    assert shelf.records == [(b"plain", b"2"), (b"outdone", b"2"), (b"committed", b"1")]
+    assert recorder.records == [(b"plain", b"2"), (b"outdone", b"2"), (b"committed", b"1")]
 
 
-async def test_who_leads_no_more_stops_reading(house: House, shelf: Shelf) -> None:
+async def test_a_broker_that_leads_no_more_stops_loading(house: House, recorder: Recorder) -> None:
     house.lead(TOPIC)
     append(house, (b"a", b"1"))
-    restart(house, shelf)
-    shelf.told.clear()
+    restart(house, recorder)
+    recorder.calls.clear()
     house.lead(TOPIC, epoch=1, replicas=(0, 1))
     house.lead(TOPIC, epoch=2, leader=1, replicas=(0, 1))
     await house.run_tasks()
-    assert shelf.records == []
-    assert shelf.told == [("unload", 0, 2)]
+    assert recorder.records == []
+    assert recorder.calls == [("unload", 0, 2)]
 
 
 @pytest.mark.parametrize("delete", [False, True])
-async def test_a_replica_that_stops_is_let_go_of(house: House, shelf: Shelf, delete: bool) -> None:
+async def test_a_stopped_replica_is_unloaded(house: House, recorder: Recorder, delete: bool) -> None:
     house.lead(TOPIC)
     stop(house, delete=delete)
-    assert shelf.told == [("loaded", 0, 0), ("unload", 0, 0)]
+    assert recorder.calls == [("loaded", 0, 0), ("unload", 0, 0)]
 
 
-async def test_a_partition_that_was_deleted_and_made_again_is_not_given_the_old_records(
-    house: House, shelf: Shelf
+async def test_a_partition_that_was_deleted_and_created_again_gets_no_old_records(
+    house: House, recorder: Recorder
 ) -> None:
     house.lead(TOPIC)
     append(house, (b"a", b"1"))
-    restart(house, shelf)
-    shelf.told.clear()
+    restart(house, recorder)
+    recorder.calls.clear()
     house.lead(TOPIC, epoch=1)
     stop(house, delete=True, epoch=1)
     house.lead(TOPIC, epoch=1, topic_id=b"\2" * 16)
     await house.run_tasks()
-    assert shelf.records == []
-    assert shelf.told == [("unload", 0, 1), ("loaded", 0, 1)]
+    assert recorder.records == []
+    assert recorder.calls == [("unload", 0, 1), ("loaded", 0, 1)]
 
 
-async def test_a_partition_that_cannot_be_read_is_let_go_of(house: House, shelf: Shelf) -> None:
+async def test_a_partition_that_cannot_be_loaded_is_unloaded(house: House, recorder: Recorder) -> None:
     house.lead(TOPIC)
     append(house, (b"broken", b"1"))
-    restart(house, shelf)
-    shelf.told.clear()
+    restart(house, recorder)
+    recorder.calls.clear()
     house.lead(TOPIC, epoch=1)
     await house.run_tasks()
-    assert shelf.told == [("unload", 0, 1)]
+    assert recorder.calls == [("unload", 0, 1)]
 
 
-async def test_others_have_the_loop_while_much_is_replayed(house: House, shelf: Shelf) -> None:
+async def test_other_tasks_run_while_many_records_are_replayed(house: House, recorder: Recorder) -> None:
     house.lead(TOPIC)
     for first in range(0, 2_000, 100):
         append(house, *((b"%d" % number, b"v") for number in range(first, first + 100)))
     ticks = iter(range(10**9))
-    restart(house, shelf, slice_clock=lambda: next(ticks) / 100_000)
+    restart(house, recorder, slice_clock=lambda: next(ticks) / 100_000)
     house.lead(TOPIC, epoch=1)
     seen: list[int] = []
 
     async def look() -> None:
-        while len(shelf.records) < 2_000:
-            seen.append(len(shelf.records))
+        while len(recorder.records) < 2_000:
+            seen.append(len(recorder.records))
             await trio.lowlevel.checkpoint()
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(look)
         await house.run_tasks()
-    # A slice is 100 ticks long, every record takes one, and who comes first in a pass is a matter of chance.
+    # A slice is 100 ticks long, and every record takes one. Trio runs the two tasks of a pass in random order.
     assert max(after - before for before, after in pairwise(seen)) <= 202
