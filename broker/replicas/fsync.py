@@ -16,7 +16,7 @@ from ottla.wire.types import TopicPartition
 
 
 class GroupCommit:
-    """The fsyncs of all partitions."""
+    """Fsyncs the logs of partitions whose configs ask for it, in a worker thread; one serves all appends that wait."""
 
     def __init__(
         self, hosted: HostedPartitions, clock: Clock, offload: Offload, start_soon: StartSoon, signal: OffsetSignal

@@ -145,7 +145,11 @@ class ReplicaManager:
         timeout_ms: int,
         respond: Callable[[list[ErrorCode]], R],
     ) -> Deferred[R]:
-        """Complete with `respond(errors)` once all partitions are acknowledged up to their offset (exclusive)."""
+        """Return a Deferred that completes with `respond(errors)`, one error code for each partition.
+
+        It completes when each partition is acknowledged up to its offset (exclusive) or never will be, or after
+        `timeout_ms` with REQUEST_TIMED_OUT.
+        """
 
         def outcome(partition: Partition, end: int) -> ErrorCode | None:
             return self.acks_error(partition, end, required_acks)

@@ -18,7 +18,10 @@ from ottla.log.manager import LogManager
 
 
 class ReplicaParts:
-    """The parts of one broker. Constructors take it, and keep only the parts that they need."""
+    """What a broker's replica manager works with: logs, clock, threads, events, fsyncs, slow appends.
+
+    A constructor that gets this object keeps only the parts that it needs.
+    """
 
     def __init__(
         self,

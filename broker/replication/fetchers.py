@@ -262,7 +262,11 @@ class _Fetcher:
     def _failed(self, partition: Partition, followed: Followed, error: Exception) -> None:
         """Fetch damaged records again; any other error ends the fetching for this partition."""
         if not isinstance(error, KafkaError):
-            logger.error("A bug: %s is not fetched until its next role", followed.topic_partition, exc_info=error)
+            logger.error(
+                "A bug: this broker stops fetching %s until the controller sends the partition's leader again",
+                followed.topic_partition,
+                exc_info=error,
+            )
         elif error.code in _BROKEN_ON_THE_WAY:
             followed.hindrance.met(f"what it fetched from offset {partition.log.log_end_offset} on is broken: {error}")
             self._fetch.rest(followed, trio.current_time())
