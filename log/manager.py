@@ -458,7 +458,7 @@ class LogManager:
             try:
                 log.close()
             except KafkaError as error:
-                logger.error("Cannot close %s, the next start recovers its directory: %s", log, error)
+                logger.error("Cannot close %s, the next start recovers the logs of its log directory: %s", log, error)
                 unclean.add(log.directory.parent)
         try:
             self.not_written(write_checkpoints(self.recovery_points()))

@@ -111,7 +111,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str | None:
-    """Return the traceback of a record, or the stack of another thread, or None."""
+    """Return the traceback of a record, else the stack that its `stack_info` holds, else None."""
     if record.exc_info:
         return formatter.formatException(record.exc_info)
     return record.stack_info.rstrip("\n") if record.stack_info else None

@@ -282,7 +282,7 @@ def _known(number: int) -> int | None:
 
 
 def _whole(session: Session, path: Path) -> Iterator[Batch]:
-    """Yield the batches of a segment, and print an error for bytes after them."""
+    """Yield the batches of a segment. If bytes follow that are no whole batch, print an error for them."""
     data = content(path)
     end = 0
     for batch in batches(path, data):

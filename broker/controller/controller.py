@@ -217,7 +217,10 @@ class Controller:
     # The task
 
     async def run(self, session: Session, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Be a candidate, and the controller when elected. Started when this broker has its roles, if it is elected."""
+        """Be a candidate, and the controller when elected.
+
+        If this broker is elected at once, it reports started after it got its roles.
+        """
         self._store = ClusterStore(session)
         async with trio.open_nursery() as nursery:
             self._queues = BrokerQueues(nursery, self._peers, self._received)

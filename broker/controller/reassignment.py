@@ -247,7 +247,11 @@ def _renewals(
     for partition in partitions:
         state = found.get(partition)
         if state is None or state.controller_epoch > context.epoch:
-            logger.error("[Controller epoch=%d] %s has no state, or a later controller's", context.epoch, partition)
+            logger.error(
+                "[Controller epoch=%d] %s is left as it is: its state is missing, or from a later controller",
+                context.epoch,
+                partition,
+            )
         else:
             writes.append(StateWrite(partition, reassignment_rules.with_next_epoch(context, state), False, ()))
     return writes

@@ -203,7 +203,11 @@ def shrink_isr(
         partition, broker_id = replica
         state = found.get(partition)
         if state is None or state.controller_epoch > context.epoch:
-            logger.error("[Controller epoch=%d] %s has no state, or a later controller's", context.epoch, partition)
+            logger.error(
+                "[Controller epoch=%d] %s is left as it is: its state is missing, or from a later controller",
+                context.epoch,
+                partition,
+            )
         elif broker_id in state.isr:
             recipients = tuple(each for each in context.assignment(partition).replicas if each != broker_id)
             writes.append(StateWrite(partition, without_replica(context, state, broker_id), False, recipients))

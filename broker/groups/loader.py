@@ -110,7 +110,7 @@ class PartitionLoader:
             except Exception as error:
                 bug = None if isinstance(error, OSError | KafkaError) else error
                 logger.error(
-                    "Loading %s failed: %s. This broker refuses requests for what it keeps, until it leads it anew",
+                    "Loading %s failed: %s. Requests for its groups are refused until this broker becomes leader again",
                     topic_partition, error, exc_info=bug,
                 )  # fmt: skip
                 # No coordinator is better than a coordinator without all committed records.

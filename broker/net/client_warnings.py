@@ -27,5 +27,6 @@ class ClientWarnings:
         self._logger.warning(message, *arguments)
         if len(self._warned) == self._most:
             self._logger.warning(
-                "%d clients got a warning as the last one: further clients get none until the next start", self._most
+                "%d clients have caused this warning: it is logged for no further client until the next start",
+                self._most,
             )

@@ -65,7 +65,7 @@ class Node(NamedTuple):
 
 
 class Coordinator(NamedTuple):
-    """The coordinator of a group (`GROUP`), a transactional id (`TRANSACTION`) or a share partition (`SHARE`)."""
+    """As a target of a request: the coordinator of a group, a transactional id or a share partition, by kind and key."""
 
     kind: int
     key: str

@@ -31,9 +31,9 @@ _WITH_GROUP: Final = _Schema("CsvRecordWithGroup", (("group", "", str), *_COLUMN
 
 
 def plan_of(text: str, groups: Sequence[str]) -> tuple[Plan, JavaError | None]:
-    """Return the offsets of each group, and the exception of a first line that begins with a group.
+    """Return the offsets of each group, and an exception if the first line names a group: Kafka's tool prints it later.
 
-    Only lines for a single `--group` may leave the group out.
+    Lines may leave the group out if there is a single `--group`.
     """
     lines = text.split("\n")
     while len(lines) > 1 and not lines[-1]:
