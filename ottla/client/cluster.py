@@ -65,7 +65,7 @@ class Node(NamedTuple):
 
 
 class Coordinator(NamedTuple):
-    """As a target of a request: the coordinator of a group, a transactional id or a share partition, by kind and key."""
+    """As a target of a request: the coordinator of a group, transactional id or share partition, by kind and key."""
 
     kind: int
     key: str
