@@ -38,7 +38,7 @@ class Sample(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """A median, and bounds that contain the true median with at least the given confidence."""
+    """A median, and bounds that contain the true median with `CONFIDENCE`."""
 
     median: float
     low: float
@@ -121,10 +121,10 @@ def warm_up(measure: Callable[[Broker], Sample], broker: Broker) -> None:
         measure(broker)
 
 
-def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+def median_interval(values: Sequence[float]) -> Interval:
     """Return the median and its interval by order statistics, which assume no distribution of values.
 
-    With too few values for the confidence, the bounds are the least and the greatest value.
+    With too few values for `CONFIDENCE`, the bounds are the least and the greatest value.
     """
     ordered = sorted(values)
     count = len(ordered)
@@ -132,7 +132,7 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
     def is_held(left_out: int) -> bool:
         # The probability that at most so many values are below the true median is binomial, as for a fair coin.
         outside: float = 2 * sum(math.comb(count, heads) for heads in range(left_out + 1)) / 2**count
-        return 1 - outside >= confidence
+        return 1 - outside >= CONFIDENCE
 
     left_out = max(filter(is_held, range((count + 1) // 2)), default=0)
     return Interval(statistics.median(ordered), ordered[left_out], ordered[count - 1 - left_out])

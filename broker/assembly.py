@@ -1,7 +1,7 @@
-"""The parts of a broker with a loaded log, wired to each other.
+"""The parts of a broker with loaded logs, wired to each other.
 
-Owns who is given what, the registration, and the ways to other brokers. Must not know how a broker starts and stops
-as a whole. Counterpart in Kafka: the members of KafkaServer.
+Owns which object gets which others, all subscriptions, the registration, and the connections to other brokers. Must not
+know how a broker starts and stops as a whole. Counterpart in Kafka: the members of KafkaServer.
 """
 
 import logging
@@ -32,10 +32,9 @@ from ottla.broker.groups.coordinator import group_coordinator, group_loader
 from ottla.broker.loop.clock import Clock, Offload
 from ottla.broker.net.broker_client import Connect, Peer
 from ottla.broker.net.server import Server, resolve_overrides
-from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.log_dir_failures import LogDirFailures
 from ottla.broker.replicas.manager import ReplicaManager
-from ottla.broker.replicas.parts import replica_parts
+from ottla.broker.replicas.parts import ReplicaParts
 from ottla.broker.replication.fetchers import ReplicaFetchers
 from ottla.broker.replication.isr_proposals import IsrChanges
 from ottla.broker.replication.log_dir_moves import LogDirMoves
@@ -43,7 +42,6 @@ from ottla.broker.requests.authorizer import Access
 from ottla.broker.requests.dispatch import build_apis
 from ottla.broker.requests.large_requests import LargeRequests
 from ottla.broker.upkeep.compaction import CLEANER_KEYS, Cleaning
-from ottla.broker.upkeep.retention import OldSegments
 from ottla.broker.upkeep.schedule import Housekeeping
 from ottla.log.config import BROKER_LOG_CONFIG
 from ottla.log.manager import LogManager
@@ -55,23 +53,23 @@ from ottla.zk.znodes import BrokerInfo, Endpoint
 
 logger = logging.getLogger("kafka.server.KafkaServer")
 
-# How long an earlier life of this broker may take to end: its session, which a server may end late, and this.
+# Added to the session timeout, because a server may end the session of an earlier life of this broker late.
 _SPARE_PATIENCE_SECONDS: Final = 5.0
-# The largest answer that a fetch of a replica may get.
+# The largest response to a fetch of a follower.
 MAX_REPLY: Final = 0x7FFFFFFF
 
 BeginSession = Callable[[OnEvent], Awaitable[Session]]
 
 
 class Identity(NamedTuple):
-    """Which broker of which cluster this is."""
+    """The ids of the broker and of its cluster."""
 
     broker_id: int
     cluster_id: str
 
 
 class Assembly:
-    """The parts of a broker with a loaded log, wired to each other."""
+    """The parts of one broker."""
 
     def __init__(
         self,
@@ -88,7 +86,7 @@ class Assembly:
         nursery: trio.Nursery,
         connect: Connect,
     ) -> None:
-        # What no key changes while the broker runs is read once, from here.
+        # For keys that do not change while the broker runs.
         self._config = config = dynamic.static
         self._dynamic = dynamic
         self._clock = clock
@@ -106,15 +104,20 @@ class Assembly:
         self._move_quota = _quota(config, "alter.log.dirs.")
         self.session = LastingSession(begin, self._on_store_event)
         self._topic_configs = TopicConfigs(self.session, self._start_soon)
-        self._parts = replica_parts(logs, clock, offload, append_offload, self._start_soon)
-        self._fence = ControllerFence(lambda: self._epoch)
+        self._parts = ReplicaParts(
+            logs, clock, offload, append_offload, self._start_soon, identity.broker_id, lambda: self._epoch
+        )
         self.replicas = self._replica_manager()
         self.groups = group_coordinator(config.values, self.replicas, self._parts, self._metadata)
         broker_configs = BrokerConfigs(self.session, identity.broker_id, dynamic)
         self._config_changes = ConfigChanges(
             self.session, clock, self._topic_configs, broker_configs, self.replicas.reconfigure
         )
-        self._housekeeping = self._housekeeping_of(logs)
+        self._housekeeping = Housekeeping(
+            self._parts,
+            high_watermarks=self.replicas.high_watermarks,
+            config=lambda: dynamic.current.values,
+        )
         self._moves = LogDirMoves(self.replicas, self._parts, self._move_quota, self._housekeeping.checkpoint)
         parts = self._handler_parts(access, validate)
         self._own_peer = LocalPeer(control_handlers(parts))
@@ -122,15 +125,15 @@ class Assembly:
         self._to_controller = ControllerChannel(
             identity.broker_id, self._metadata, LocalPeer(controller_handlers(parts)), self._peer_to_controller
         )
-        self._isr_changes = self._isr_changes_of(self._to_controller)
+        self._isr_changes = IsrChanges(self._parts, self._to_controller.ask, max_lag_ms=config.replica_lag_time_max_ms)
         self._offline_notice = OfflineNotice(self.session, identity.broker_id)
         self._cleaning = Cleaning(self._parts, lambda: dynamic.current.values)
         self.server = self._server(parts, limits)
         self._subscribe()
 
     def _subscribe(self) -> None:
-        """Connect whoever reports a change with those who act on it. Nothing is subscribed elsewhere."""
-        self._parts.logs.failures.listener = LogDirFailures(self._parts, self._identity.broker_id).failed
+        """Make all subscriptions to changes, in the order in which the listeners are called."""
+        self._parts.logs.failures.listener = LogDirFailures(self._parts).failed
         group_partitions = group_loader(self._config.values, self._parts, self.groups)
         events = self._parts.events
         for event in (events.leading, events.following):
@@ -151,7 +154,7 @@ class Assembly:
         self._dynamic.subscribe(CLEANER_KEYS, self._cleaning.reconfigured)
 
     async def start(self, endpoints: tuple[Endpoint, ...]) -> None:
-        """Register, and return when the controller has told this broker its partitions."""
+        """Register, and return when the controller has sent this broker its partitions."""
         await self._throttle(self._dynamic.current)
         self._endpoints = endpoints
         await self._nursery.start(self.session.run)
@@ -165,14 +168,14 @@ class Assembly:
         self._nursery.start_soon(self._cleaning.run)
 
     async def leave(self) -> None:
-        """Have others lead what is led here, if there are any."""
+        """Move leadership to other brokers, if there are any, and resign from the rest."""
         if len(self._metadata.brokers) > 1:
             await hand_over(self._to_controller.ask, self._identity.broker_id, self._epoch, self._config.values)
         self.replicas.step_down()
         self.groups.runtime.shut_down()
 
     async def advertise(self, endpoints: tuple[Endpoint, ...]) -> None:
-        """Be found elsewhere from now on; the controller tells all brokers."""
+        """Register other endpoints; the controller sends them to all brokers."""
         self._endpoints = endpoints
         await update_registration(self.session, self._info(), self._clock.now_ms())
 
@@ -180,37 +183,14 @@ class Assembly:
         patience_s = 2 * self._config.values["zookeeper.session.timeout.ms"] / 1000 + _SPARE_PATIENCE_SECONDS
         self._epoch = await register_broker(self.session, self._info(), self._clock.now_ms(), patience_s)
 
-    def _isr_changes_of(self, channel: ControllerChannel) -> IsrChanges:
-        return IsrChanges(
-            self._parts,
-            channel.ask,
-            broker_id=self._identity.broker_id,
-            broker_epoch=lambda: self._epoch,
-            max_lag_ms=self._config.replica_lag_time_max_ms,
-        )
-
     def _replica_manager(self) -> ReplicaManager:
         return ReplicaManager(
             self._parts,
-            self._fence,
-            broker_id=self._identity.broker_id,
             metadata=self._metadata,
             topic_config=self._topic_configs.get,
             log_defaults=self._dynamic.log_defaults,
             replica_lag_time_max_ms=self._config.replica_lag_time_max_ms,
             leader_quota=self._leader_quota,
-        )
-
-    def _housekeeping_of(self, logs: LogManager) -> Housekeeping:
-        return Housekeeping(
-            logs,
-            self._clock,
-            self._offload,
-            self._start_soon,
-            flush=self._parts.group_commit.flush,
-            delete_old_segments=OldSegments(self._parts).delete,
-            high_watermarks=self.replicas.high_watermarks,
-            config=lambda: self._dynamic.current.values,
         )
 
     # Other brokers
@@ -227,9 +207,7 @@ class Assembly:
             self._parts,
             self._peer_for_fetching,
             self._config,
-            broker_id=self._identity.broker_id,
             quota=self._follower_quota,
-            broker_epoch=lambda: self._epoch,
             fetch_version=versions[ApiKey.FETCH],
             list_offsets_version=versions[ApiKey.LIST_OFFSETS],
         )
@@ -255,14 +233,12 @@ class Assembly:
         )
 
     def _address(self, broker_id: int) -> tuple[str, int] | None:
-        """Where other brokers reach a broker, as the controller has told."""
-        broker = self._metadata.brokers.get(broker_id)
-        node = None if broker is None else broker.nodes.get(self._config.inter_broker_listener_name)
+        """Return the address of a broker for other brokers, from the metadata."""
+        node = self._metadata.node(broker_id, self._config.inter_broker_listener_name)
         return None if node is None else (node.host, node.port)
 
     def _handler_parts(self, access: Access, validate: Offload) -> Parts:
         return Parts(
-            broker_id=self._identity.broker_id,
             cluster_id=self._identity.cluster_id,
             dynamic=self._dynamic,
             access=access,
@@ -272,12 +248,10 @@ class Assembly:
             topic_configs=self._topic_configs,
             config_changes=self._config_changes,
             replicas=self.replicas,
-            fence=self._fence,
             replica_parts=self._parts,
             groups=self.groups,
             moves=self._moves,
             validate=validate,
-            start_soon=self._start_soon,
         )
 
     def _server(self, parts: Parts, limits: ConnectionLimits) -> Server:
@@ -319,12 +293,13 @@ class Assembly:
         self._controller.on_store_event(event)
 
     async def _return(self, event: WatchEvent) -> None:
-        """Be a broker of the cluster again, in a new session, before anything else is done in that."""
+        """Register again in a new session, before anything else is done in it."""
         try:
             await self._register()
         except SessionExpiredError as error:
-            # The next session does it.
-            logger.warning("[KafkaServer id=%d] not registered: %s", self._identity.broker_id, error)
+            logger.warning(
+                "[KafkaServer id=%d] not registered, the next session retries: %s", self._identity.broker_id, error
+            )
         else:
             self._pass_on(event)
 

@@ -1,4 +1,4 @@
-"""Which handler works on what: every API of this broker, bound to the parts that it needs.
+"""Every API of this broker with its handler, bound to the parts that it needs.
 
 Owns the list. Must not know what a handler does, nor how the parts are made, started and stopped.
 Counterpart in Kafka: the constructor of KafkaApis.
@@ -61,10 +61,9 @@ from ottla.broker.handlers import (
     sync_group,
     update_metadata,
 )
-from ottla.broker.loop.clock import Offload, StartSoon
+from ottla.broker.loop.clock import Offload
 from ottla.broker.net.client_warnings import ClientWarnings
 from ottla.broker.net.session import RequestContext
-from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.parts import ReplicaParts
 from ottla.broker.replication.log_dir_moves import LogDirMoves
@@ -83,9 +82,8 @@ from ottla.zk.store import Session
 
 
 class Parts(NamedTuple):
-    """What handlers work on. `validate` is for validating batches alone: it leaves threads to others."""
+    """The parts that handlers get. The threads of `validate` validate batches, and do nothing else."""
 
-    broker_id: int
     cluster_id: str
     dynamic: DynamicConfig
     access: Access
@@ -95,55 +93,46 @@ class Parts(NamedTuple):
     topic_configs: TopicConfigs
     config_changes: ConfigChanges
     replicas: ReplicaManager
-    fence: ControllerFence
     replica_parts: ReplicaParts
     groups: GroupCoordinator
     moves: LogDirMoves
     validate: Offload
-    start_soon: StartSoon
 
 
 def client_handlers(parts: Parts) -> dict[ApiKey, Bound]:
-    """The handlers that are reached by network, also by the controllers of other brokers."""
+    """Return the handlers of requests from the network, those of other brokers among them."""
     of_clients = _of_data(parts) | _of_groups(parts) | _of_configs(parts) | _describing(parts) | _controlling(parts)
     return with_api_versions(of_clients | _controlled(parts))
 
 
 def with_api_versions(handlers: Mapping[ApiKey, Bound]) -> dict[ApiKey, Bound]:
-    """Return these handlers, and that of ApiVersions, which offers them all."""
+    """Return these handlers and the one of ApiVersions, which lists them all."""
     offered = advertised([*handlers, ApiKey.API_VERSIONS])
     own = (partial(api_versions.handle, offered=offered), partial(api_versions.error_response, offered=offered))
     return {**handlers, ApiKey.API_VERSIONS: own}
 
 
 def _of_data(parts: Parts) -> dict[ApiKey, Bound]:
-    config, replicas, access = parts.dynamic.static, parts.replicas, parts.access
-    clock, signal, start_soon = parts.replica_parts.clock, parts.replica_parts.signal, parts.start_soon
-    sessions = FetchSessionCache(
-        config.max_incremental_fetch_session_cache_slots, signal, lambda: random.randrange(1, 1 << 31)
-    )
+    config, replicas, access, of_replicas = parts.dynamic.static, parts.replicas, parts.access, parts.replica_parts
+    slots = config.max_incremental_fetch_session_cache_slots
+    sessions = FetchSessionCache(slots, of_replicas.signal, lambda: random.randrange(1, 1 << 31))
+    common = {"replicas": replicas, "clock": of_replicas.clock, "start_soon": of_replicas.start_soon}
     return {
-        ApiKey.PRODUCE: _bind(
-            produce,
-            replicas=replicas,
-            clock=clock,
-            offload=parts.validate,
-            start_soon=start_soon,
-            slow_appends=parts.replica_parts.slow_appends,
-        ),
+        ApiKey.PRODUCE: _bind(produce, **common, offload=parts.validate, slow_appends=of_replicas.slow_appends),
         ApiKey.FETCH: _bind(
             fetch,
-            replicas=replicas,
+            **common,
             sessions=sessions,
             metadata=parts.metadata,
-            clock=clock,
-            start_soon=start_soon,
             fetch_max_bytes=config.fetch_max_bytes,
             access=access if access.authorizer else None,
             rack_aware=config.replica_selector_class == RACK_AWARE,
         ),
         ApiKey.LIST_OFFSETS: _bind(
-            list_offsets, replicas=replicas, segment_checks=parts.replica_parts.segment_checks, start_soon=start_soon
+            list_offsets,
+            replicas=replicas,
+            segment_checks=of_replicas.segment_checks,
+            start_soon=of_replicas.start_soon,
         ),
         ApiKey.METADATA: _bind(
             metadata,
@@ -156,7 +145,7 @@ def _of_data(parts: Parts) -> dict[ApiKey, Bound]:
         ApiKey.DELETE_RECORDS: _bind(delete_records, replicas=replicas, metadata=parts.metadata),
         ApiKey.INIT_PRODUCER_ID: _bind(
             init_producer_id,
-            producer_ids=ProducerIds(parts.session, parts.broker_id, parts.start_soon),
+            producer_ids=ProducerIds(parts.session, of_replicas.broker_id, of_replicas.start_soon),
             transaction_max_timeout_ms=config.transaction_max_timeout_ms,
         ),
         ApiKey.OFFSET_FOR_LEADER_EPOCH: _bind(offset_for_leader_epoch, replicas=replicas),
@@ -189,11 +178,11 @@ def _of_groups(parts: Parts) -> dict[ApiKey, Bound]:
 def _of_configs(parts: Parts) -> dict[ApiKey, Bound]:
     config_admin = ConfigAdmin(
         parts.session,
-        parts.start_soon,
+        parts.replica_parts.start_soon,
         parts.config_changes,
         metadata=parts.metadata,
         dynamic=parts.dynamic,
-        broker_id=parts.broker_id,
+        broker_id=parts.replica_parts.broker_id,
     )
     return {
         ApiKey.ALTER_CONFIGS: _bind(alter_configs, config_admin=config_admin),
@@ -203,13 +192,13 @@ def _of_configs(parts: Parts) -> dict[ApiKey, Bound]:
             metadata=parts.metadata,
             topic_configs=parts.topic_configs,
             dynamic=parts.dynamic,
-            broker_id=parts.broker_id,
+            broker_id=parts.replica_parts.broker_id,
         ),
     }
 
 
 def _describing(parts: Parts) -> dict[ApiKey, Bound]:
-    """The handlers that only tell what there is."""
+    """Return the handlers that only describe."""
     config = parts.dynamic.static
     return {
         ApiKey.DESCRIBE_LOG_DIRS: _bind(describe_log_dirs, logs=parts.replica_parts.logs, replicas=parts.replicas),
@@ -228,7 +217,7 @@ def _describing(parts: Parts) -> dict[ApiKey, Bound]:
 
 
 def _controlling(parts: Parts) -> dict[ApiKey, Bound]:
-    """The handlers that have the controller do something."""
+    """Return the handlers that call the controller."""
     controller, config = parts.controller, parts.dynamic.static
     return {
         ApiKey.ALLOCATE_PRODUCER_IDS: _bind(allocate_producer_ids, controller=controller),
@@ -249,7 +238,7 @@ def _controlling(parts: Parts) -> dict[ApiKey, Bound]:
 
 
 def _controlled(parts: Parts) -> dict[ApiKey, Bound]:
-    """The handlers by which the controller, wherever it is, has this broker do something."""
+    """Return the handlers of the controller's requests to this broker."""
 
     def metadata_changed(topics: Collection[str]) -> None:
         parts.controller.metadata_changed(topics)
@@ -257,13 +246,13 @@ def _controlled(parts: Parts) -> dict[ApiKey, Bound]:
         if deleted:
             parts.groups.topics_deleted(deleted)
 
-    own = {"replicas": parts.replicas, "fence": parts.fence}
+    own = {"replicas": parts.replicas, "fence": parts.replica_parts.fence}
     return {
         ApiKey.LEADER_AND_ISR: _bind(leader_and_isr, **own, topic_configs=parts.topic_configs),
         ApiKey.STOP_REPLICA: _bind(stop_replica, **own),
         ApiKey.UPDATE_METADATA: _bind(
             update_metadata,
-            fence=parts.fence,
+            fence=parts.replica_parts.fence,
             topic_configs=parts.topic_configs,
             metadata=parts.metadata,
             changed=metadata_changed,
@@ -272,21 +261,21 @@ def _controlled(parts: Parts) -> dict[ApiKey, Bound]:
 
 
 def controller_handlers(parts: Parts) -> dict[type[Request], Callable[[Any], Any]]:
-    """What this broker asks of the controller, where that is the one of this process."""
-    bound = _controlling(parts)
-    kinds: tuple[type[Request], ...] = (AllocateProducerIdsRequest, AlterPartitionRequest, ControlledShutdownRequest)
-    return {kind: partial(_call_locally, bound[kind.api_key][0]) for kind in kinds}
+    """Return the handlers for this broker's own requests to the controller of this process."""
+    return _local(_controlling(parts), AllocateProducerIdsRequest, AlterPartitionRequest, ControlledShutdownRequest)
 
 
 def control_handlers(parts: Parts) -> dict[type[Request], Callable[[Any], Any]]:
-    """Those for the controller of this process, which needs no network."""
-    bound = _controlled(parts)
-    kinds: tuple[type[Request], ...] = (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
+    """Return the handlers for requests of the controller of this process, which needs no network."""
+    return _local(_controlled(parts), LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
+
+
+def _local(bound: Mapping[ApiKey, Bound], *kinds: type[Request]) -> dict[type[Request], Callable[[Any], Any]]:
     return {kind: partial(_call_locally, bound[kind.api_key][0]) for kind in kinds}
 
 
 def _bind(module: ModuleType, **collaborators: object) -> Bound:
-    """A handler with what it works on. Checked where it is first called: by its own tests, and by the node's."""
+    """Bind a handler to its parts. A wrong part fails at the first call: in the handler's tests, and in the node's."""
     return partial(module.handle, **collaborators), module.error_response
 
 

@@ -1,12 +1,12 @@
-"""One broker: builds everything, starts it in order, and takes it down in order.
+"""One broker: starts all parts in order, and stops them in order.
 
-Owns the order, the identity of the broker and of its cluster, and the signals of the process. Must not know what its
-parts do. Counterpart in Kafka: KafkaServer.
+Owns the order, and the ids of the broker and of its cluster. Must not know what the parts do.
+Counterpart in Kafka: KafkaServer.
 
-Start: the sockets listen and the directories are locked before anything is changed; the store opens, the logs are
-loaded and recovered, the broker registers and is told its partitions, and only then are connections accepted.
-Stop: no new connections, owed replies leave, the controller ends, logs are flushed and marked as cleanly closed, and
-with the store's session the broker's ephemeral znodes go.
+Start: the sockets listen and the directories are locked before anything is changed. Then the store opens, the logs are
+loaded and recovered, the broker registers and gets its partitions, and only then connections are accepted.
+Stop: leadership moves away, no connection is accepted any more, deferred responses are sent, the controller ends, logs
+are flushed and marked as cleanly closed, and with the store's session the broker's ephemeral znodes go.
 """
 
 import errno
@@ -50,12 +50,11 @@ logger = logging.getLogger("kafka.server.KafkaServer")
 
 STORE_FILE: Final = "ottla-metadata.db"
 MAX_THREADS: Final = 8
-# How many batches are validated off the loop at a time: the loop needs a processor too, and each may take 128 MiB, a
-# window of zstd.
+# Threads that validate batches: the loop needs a processor too, and each batch may take 128 MiB, a window of zstd.
 VALIDATIONS: Final = max(1, min(MAX_THREADS, os.cpu_count() or 1) // 2)
-# How many logs in slow directories are written to at a time; nothing else waits for these threads.
+# Threads that write to logs in slow directories, and do nothing else.
 SLOW_WRITES: Final = 16
-# What replies that are owed may take to leave when the broker stops.
+# The time for deferred responses to be sent when the broker stops.
 GRACE_SECONDS: Final = 2.0
 
 
@@ -74,9 +73,9 @@ class Node:
         begin: BeginSession | None = None,
         connect: Connect = open_socket,
     ) -> None:
-        """Without an authorizer everybody may do everything.
+        """Without an authorizer every request is allowed.
 
-        Brokers of one cluster can be given the sessions of a store that they share, and a way to each other.
+        `begin` begins sessions of a store that brokers of one cluster share, `connect` connects them to each other.
         """
         self._config = config
         self._begin_session = begin
@@ -92,16 +91,16 @@ class Node:
 
     @property
     def _has_own_store(self) -> bool:
-        """Whether what the cluster knows is kept in a log directory of this broker."""
+        """Whether the cluster's metadata is kept in a log directory of this broker."""
         return self._begin_session is None and not self._config.values["zookeeper.connect"]
 
     def stop(self) -> None:
-        """Have `run` end, cleanly: at once while it waits for the store, which may not be there for long."""
+        """End `run` cleanly, and at once while it waits for a store that cannot be reached."""
         self._stopping.set()
         self._asking_store.cancel()
 
     async def run(self, ready: Callable[[str], None]) -> None:
-        """Serve; `ready` is told where clients find the broker."""
+        """Serve until `stop`; `ready(bootstrap)` is called with the broker's address."""
         config = self._config
         logger.info("starting")
         async with AsyncExitStack() as stack:
@@ -114,7 +113,7 @@ class Node:
             with self._asking_store:
                 found = await self._ask_store(locks.directories, stack)
             if found is None:
-                logger.info("stopped before it knew its cluster")
+                logger.info("stopped before the store was reached")
                 return
             begin, identity, dynamic, limits = found
             logs = await self._load_logs(identity, locks, dynamic)
@@ -123,7 +122,7 @@ class Node:
                     await self._find_strays(begin, logs)
                 await self._run_broker(identity, begin, logs, dynamic, sockets, limits, ready, stack)
             except BaseException:
-                # As after a kill: the next start looks through what was not flushed.
+                # As after a kill: the next start recovers the segments that were not flushed.
                 logs.abandon()
                 raise
 
@@ -136,17 +135,17 @@ class Node:
     async def _ask_store(
         self, directories: Sequence[Path], stack: AsyncExitStack
     ) -> tuple[BeginSession, Identity, DynamicConfig, ConnectionLimits]:
-        """Open the store, and find out from it who this is and how it is configured."""
+        """Open the store, and read the ids and the dynamic configs of this broker from it."""
         begin = self._begin_session or await self._open_store(stack)
         identity = await self._identify(directories, begin)
         dynamic = await self._read_dynamic_configs(identity, begin)
         return begin, identity, dynamic, await self._offload(resolve_overrides, dynamic.current.connection_limits)
 
     async def _identify(self, directories: Sequence[Path], begin: BeginSession) -> Identity:
-        """Find out who this is: from the configuration, the directories, or the store, which may have to decide."""
+        """Return the ids of broker and cluster: from the configuration, the directories, or the store."""
         config = self._config
         found = next(filter(None, map(read_meta_properties, directories)), {})
-        # A ZooKeeper that knows of no cluster is not the one that this broker's cluster is kept in.
+        # A ZooKeeper without a cluster id is not the one that this broker's cluster is kept in.
         own_cluster_id = None if config.values["zookeeper.connect"] else found.get("cluster.id")
         session = await begin(lambda event: None)
         cluster_id = await prepare_tree(session, own_cluster_id or uuid_text(uuid.uuid4().bytes))
@@ -219,7 +218,7 @@ class Node:
                 nursery,
                 self._connect,
             )
-            # However this ends: what is ephemeral of a broker in a store that it shares must not outlive it.
+            # However this ends, the broker's ephemeral znodes in a shared store must not outlive it.
             stack.push_async_callback(broker.session.close)
             nursery.start_soon(self._clock.run)
             if self._own_store is not None:
@@ -248,7 +247,7 @@ class Node:
 async def open_store(
     config: BrokerConfig, offload: Offload, now_ms: Callable[[], int], stack: AsyncExitStack
 ) -> BeginSession:
-    """Open the store that a configuration asks for, until the stack ends."""
+    """Open the store of a configuration, until the stack ends."""
     if config.values["zookeeper.connect"]:
         return await open_ensemble(config, offload, stack)
     return (await open_own_store(config, offload, now_ms, stack)).begin
@@ -256,7 +255,7 @@ async def open_store(
 
 async def open_ensemble(config: BrokerConfig, offload: Offload, stack: AsyncExitStack) -> BeginSession:
     """Connect to the ZooKeeper that a configuration names, until the stack ends."""
-    from ottla.zk.ensemble import EnsembleStore  # which who has no ZooKeeper need not wait for
+    from ottla.zk.ensemble import EnsembleStore  # slow to import, and not needed without a ZooKeeper
     from ottla.zk.security import read_security
 
     values = config.values
@@ -289,7 +288,7 @@ async def open_own_store(
 
 
 async def run_store(store: EmbeddedStore, directory: Path) -> None:
-    """Run a store for as long as its disk is well; NoLogDirectoryError after that."""
+    """Run a store; NoLogDirectoryError once its disk has failed."""
     try:
         await store.run()
     except JournalFailedError as error:
@@ -321,7 +320,7 @@ def _endpoints(config: BrokerConfig, sockets: Sockets) -> tuple[Endpoint, ...]:
 
 
 def _advertised(listener: Listener, sockets: Sockets) -> tuple[str, int]:
-    """Where clients find a listener: a host that was left out is this machine, a port 0 the one that was free."""
+    """Return the address of a listener: an empty host means this machine, port 0 the port that was bound."""
     return listener.host or socket.getfqdn(), listener.port or sockets[listener.name].getsockname()[1]
 
 
@@ -331,7 +330,7 @@ def _bootstrap(config: BrokerConfig, sockets: Sockets) -> str:
 
 
 def _check_metadata_directory(config: BrokerConfig, directories: Sequence[Path]) -> None:
-    """Nothing can go on without the directory in which the embedded store is."""
+    """Raise NoLogDirectoryError if the directory of the embedded store cannot be used."""
     first = config.log_dirs[0]
     if first not in directories:
         raise NoLogDirectoryError(f"Shutdown broker because the metadata log dir {first} cannot be used")

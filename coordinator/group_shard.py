@@ -37,9 +37,9 @@ from ottla.wire.types import TopicPartition
 
 
 class GroupShard:
-    """The groups of one partition.
+    """The groups of one partition of `__consumer_offsets`.
 
-    A method that takes a decision decides one event. `offset_fetch`, `describe` and `list_groups` change nothing.
+    A method with a parameter `decision` adds the effects of one event to it. All other public methods only read.
     """
 
     def __init__(self, config: GroupConfig, new_member_id: Callable[[str], str]) -> None:

@@ -49,7 +49,7 @@ class PartitionFound(NamedTuple):
 
 
 def identify(directory: Path) -> DirectoryIdentity:
-    """Return the broker and the cluster in meta.properties; UnreadableDirectoryError if the file does not tell them."""
+    """Return the broker and the cluster in meta.properties; UnreadableDirectoryError if one is missing."""
     path = directory / META_PROPERTIES_FILE
     found = read_meta_properties(directory)
     if found is None:

@@ -8,14 +8,14 @@ Files get the suffix `.deleted` first; the next start removes the files with thi
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 from ottla.log.log import PartitionLog
 from ottla.log.retention import old_segments
-from ottla.log.segments.segment import Segment, set_aside
+from ottla.log.segments.segment import set_aside
 from ottla.log.state.checkpoint import sync_directory
 
 # Renaming the files of one segment takes a tenth of a millisecond.
@@ -33,7 +33,15 @@ def delete_old_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> 
     """
     log.require_idle()
     with log.storage():
-        old = list(islice(_old_segments(log, high_watermark, now_ms), _SEGMENTS_AT_ONCE))
+        found = old_segments(
+            log.segments,
+            log.config,
+            log_start_offset=log.log_start_offset,
+            high_watermark=high_watermark,
+            log_end_offset=log.log_end_offset,
+            now_ms=now_ms,
+        )
+        old = list(islice(found, _SEGMENTS_AT_ONCE))
         for _, reason in old:
             _log(log, reason)
         if len(old) == len(log.segments):
@@ -43,17 +51,6 @@ def delete_old_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> 
         log.increment_log_start_offset(log.segments.first_base_offset)
         _log(log, f"Incremented log start offset to {log.log_start_offset} due to segment deletion")
     return removed + log.segments.take_set_aside()
-
-
-def _old_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> Iterator[tuple[Segment, str]]:
-    return old_segments(
-        log.segments,
-        log.config,
-        log_start_offset=log.log_start_offset,
-        high_watermark=high_watermark,
-        log_end_offset=log.log_end_offset,
-        now_ms=now_ms,
-    )
 
 
 def _log(log: PartitionLog, message: str) -> None:

@@ -29,6 +29,7 @@ FOLDER: Final = PACKAGE / "_native" / SUFFIX.split(".")[1]
 # The modules on the way of a record in and out, on the way of a commit into a group, and of recovery and the check of
 # segments. Not the declarations of messages, because a compiled class does not keep its annotations.
 MODULES: Final = (
+    "broker.fetch.long_poll",
     "broker.fetch.responses",
     "broker.fetch.sessions",
     "broker.groups.group_requests",

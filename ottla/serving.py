@@ -102,7 +102,7 @@ def log_config(config: BrokerConfig, warnings: Iterable[str]) -> None:
     texts = {name: render(config.values[name]) for name in names}
     config_logger.info("configured: %s", ", ".join(f"{name}={text}" for name, text in texts.items()))
     if config.without_effect:
-        config_logger.info("without effect in Ottla: %s", ", ".join(config.without_effect))
+        config_logger.info("Configuration keys without effect in Ottla: %s", ", ".join(config.without_effect))
     plain = "in plain Python, slower; to compile it: pip install 'ottla[native]' && python -m ottla.build_native"
     form = "compiled" if native.is_used() else plain
     config_logger.info("the hot path runs %s", form)

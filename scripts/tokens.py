@@ -172,6 +172,6 @@ def _principal(text: str) -> Principal:
 
 def _bytes(hmac: str) -> bytes:
     try:
-        return base64.b64decode(hmac, validate=True)
+        return base64.b64decode(hmac.strip(), validate=True)
     except binascii.Error:
         raise click.UsageError("the HMAC must be in base64, as `ottla tokens create` prints it") from None

@@ -1,12 +1,9 @@
 """`ottla users`: list, add and delete the SCRAM credentials of users.
 
-Owns the sources of a password: a prompt, a file or the environment. Counterpart in Kafka: kafka-configs.sh.
+Counterpart in Kafka: kafka-configs.sh.
 """
 
-import os
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 import click
@@ -22,10 +19,10 @@ from ottla.client.admin.users import (
     describe_users,
 )
 from ottla.client.cluster import Client
-from ottla.scripts.terminal.files import read_text
 from ottla.scripts.terminal.options import DRY_RUN, YES, asks_cluster
 from ottla.scripts.terminal.output import ERROR
 from ottla.scripts.terminal.patterns import chosen, is_pattern
+from ottla.scripts.terminal.secrets import takes_secret
 from ottla.scripts.terminal.session import Session
 from ottla.wire.errors import ErrorCode, KafkaError
 
@@ -85,48 +82,19 @@ async def _matching(client: Client, patterns: Sequence[str]) -> dict[str, list[C
     metavar="COUNT",
     help="The number of hash iterations.",
 )
-@click.option(
-    "--password-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Read the password from this file. The default, without --password-env, is a prompt.",
-)
-@click.option("--password-env", metavar="NAME", help="Read the password from this environment variable.")
+@takes_secret("password", "the password", is_new=True)
 @asks_cluster
-def add(
-    session: Session,
-    user: str,
-    mechanisms: tuple[str, ...],
-    iterations: int,
-    password_file: Path | None,
-    password_env: str | None,
-) -> None:
+def add(session: Session, user: str, mechanisms: tuple[str, ...], iterations: int, password: str) -> None:
     """Add credentials for USER, or replace existing ones.
 
     The password does not leave this machine: the broker gets a salted hash.
     """
-    password = _password(user, password_file, password_env)
     if not password:
         raise click.UsageError("the password is empty")
     upsertions = [
         Upsertion(user, MECHANISMS[each], password.encode(), iterations) for each in dict.fromkeys(mechanisms)
     ]
     session.run(_add, upsertions)
-
-
-def _password(user: str, file: Path | None, variable: str | None) -> str:
-    if file is not None and variable is not None:
-        raise click.UsageError("--password-file and --password-env exclude each other")
-    if file is not None:
-        return read_text(file).rstrip("\r\n")
-    if variable is not None:
-        if variable not in os.environ:
-            raise click.UsageError(f"the environment has no {variable}")
-        return os.environ[variable]
-    if not sys.stdin.isatty():
-        raise click.UsageError("there is no terminal to prompt for a password: give --password-file or --password-env")
-    found: str = click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True, err=True)
-    return found
 
 
 async def _add(client: Client, session: Session, upsertions: Sequence[Upsertion]) -> None:

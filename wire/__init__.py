@@ -1,1 +1,1 @@
-"""The Kafka protocol: bytes in, values out. Pure; knows nobody."""
+"""The Kafka protocol: bytes in, values out. Pure; imports no other room."""

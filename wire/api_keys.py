@@ -1,6 +1,6 @@
 """The number of every API that Kafka 3.9 or 4.4 knows.
 
-Owns names and numbers only: which versions a broker offers, and to whom, is not known here.
+Owns names and numbers. Must not know the versions that a broker offers.
 Counterpart in Kafka: org.apache.kafka.common.protocol.ApiKeys.
 """
 
@@ -8,7 +8,7 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """The first number of a request: what it asks for."""
+    """The first number of a request."""
 
     PRODUCE = 0
     FETCH = 1

@@ -1,7 +1,7 @@
-"""The header of a record batch (magic 2): reading it, walking from batch to batch, writing what the leader assigns.
+"""The header of a record batch (magic 2): reading it, iterating over batches, writing the fields that a leader assigns.
 
-Owns: the 61 bytes in front of the records, and the checksum over what follows it. Must not know: what the records say,
-nor what a broker accepts. Counterpart in Kafka: `DefaultRecordBatch`, `ByteBufferLogInputStream`.
+Owns the 61 bytes in front of the records, and the checksum. Must not know the records, nor a broker's rules for them.
+Counterpart in Kafka: `DefaultRecordBatch`, `ByteBufferLogInputStream`.
 """
 
 from collections.abc import Iterator
@@ -15,14 +15,14 @@ from ottla.wire.compression import Compression
 from ottla.wire.errors import ErrorCode, KafkaError
 
 LOG_OVERHEAD = 12
-"""Base offset and length: what stands in front of the bytes that `batch_length` counts."""
+"""Base offset and length, which `batch_length` does not count."""
 HEADER_SIZE = 61
 LENGTH_POSITION = 8
 MAGIC = 2
 MAGIC_POSITION = 16
 CRC_POSITION = 17
 ATTRIBUTES_POSITION = 21
-"""The checksum covers everything from here on."""
+"""The checksum covers everything from here to the end of the batch."""
 MAX_TIMESTAMP_POSITION = 35
 
 NO_TIMESTAMP = -1
@@ -46,21 +46,21 @@ Buffer = bytes | bytearray | memoryview
 
 
 class TimestampType(IntEnum):
-    """Who set the timestamps of a batch: its producer or the broker that appended it."""
+    """The source of a batch's timestamps: its producer, or the broker that appended it."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
 
 class CorruptBatch(KafkaError):  # noqa: N818
-    """Bytes that are no record batch, or no longer the one that was written."""
+    """Bytes that are no record batch, or a corrupt one."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(ErrorCode.CORRUPT_MESSAGE, detail)
 
 
 class BatchHeader(NamedTuple):
-    """The fields of a batch's header in their order on the wire. A tuple, since one is made for every batch."""
+    """The fields of a batch's header in their order on the wire. A tuple, because each batch needs one."""
 
     base_offset: int
     batch_length: int
@@ -78,12 +78,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """All bytes of the batch."""
+        """The size of the whole batch in bytes."""
         return LOG_OVERHEAD + self.batch_length
 
     @property
     def last_offset(self) -> int:
-        """Inclusive; a compacted batch may hold no record at it."""
+        """The last offset, inclusive; a compacted batch may have no record at it."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -93,7 +93,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> Compression:
-        """The codec of the records. KafkaError for an id that no codec has."""
+        """The codec of the records. KafkaError: no codec has this id."""
         codec = self.attributes & CODEC_MASK
         if codec > Compression.ZSTD:
             raise KafkaError(ErrorCode.INVALID_RECORD, f"Unknown compression type id: {codec}")
@@ -101,27 +101,27 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Who set `max_timestamp`, and with LOG_APPEND_TIME the timestamp of every record."""
+        """The source of `max_timestamp`. With LOG_APPEND_TIME it is the timestamp of every record."""
         return TimestampType.LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_FLAG else TimestampType.CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:
-        """Part of a transaction."""
+        """Whether the batch is part of a transaction."""
         return self.attributes & TRANSACTIONAL_FLAG != 0
 
     @property
     def is_control(self) -> bool:
-        """Holds a marker of the broker's, not data."""
+        """Whether the batch is a broker's marker."""
         return self.attributes & CONTROL_FLAG != 0
 
     @property
     def has_delete_horizon(self) -> bool:
-        """`base_timestamp` is the time from which compaction may drop tombstones and markers."""
+        """Whether `base_timestamp` is the time from which compaction may drop tombstones and markers."""
         return self.attributes & DELETE_HORIZON_FLAG != 0
 
     @property
     def has_producer_id(self) -> bool:
-        """Of an idempotent producer (or a transaction's marker)."""
+        """Whether the batch is of an idempotent producer, or a transaction's marker."""
         return self.producer_id > NO_PRODUCER_ID
 
     @property
@@ -133,12 +133,12 @@ class BatchHeader(NamedTuple):
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """`sequence + increment`, wrapping to 0 behind 2^31 - 1."""
+    """Return `sequence + increment`, wrapping to 0 behind 2^31 - 1."""
     return (sequence + increment) & _MAX_SEQUENCE
 
 
 def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`; the records need not be there. CorruptBatch if this is no batch of magic 2."""
+    """Return the header at `position`, even without records behind it. CorruptBatch: no batch of magic 2."""
     if len(buffer) - position < HEADER_SIZE:
         raise CorruptBatch(f"{len(buffer) - position} bytes hold no batch header")
     header = BatchHeader(*HEADER.unpack_from(buffer, position))
@@ -150,7 +150,7 @@ def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def iter_batches(buffer: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The whole batches in `buffer` with their bytes; an incomplete last one is left out, as reads cut it off."""
+    """Return the whole batches in `buffer` with their bytes, without an incomplete last one."""
     position = 0
     end = len(buffer)
     while end - position >= HEADER_SIZE:
@@ -163,17 +163,17 @@ def iter_batches(buffer: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]
 
 
 def checksum(batch: Buffer) -> int:
-    """CRC-32C of a whole batch, as its header should have it."""
+    """Return the CRC-32C that the header of a whole batch should have."""
     return crc32c(memoryview(batch)[ATTRIBUTES_POSITION:])
 
 
 def crc_is_valid(batch: Buffer) -> bool:
-    """Whether a whole batch (and nothing behind it) is as its writer wrote it."""
+    """Return whether the checksum of a whole batch, with nothing behind it, is right."""
     view = memoryview(batch)
     return bool(_UINT32.unpack_from(view, CRC_POSITION)[0] == crc32c(view[ATTRIBUTES_POSITION:]))
 
 
 def place(batch: memoryview | bytearray, base_offset: int, leader_epoch: int) -> None:
-    """Write what the leader assigns into the header; the checksum does not cover it."""
+    """Write base offset and leader epoch into the header; the checksum does not cover them."""
     _INT64.pack_into(batch, 0, base_offset)
     _INT32.pack_into(batch, LOG_OVERHEAD, leader_epoch)

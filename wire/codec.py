@@ -1,6 +1,6 @@
-"""Frames to headers and messages and back, for a server and for a peer that asks one.
+"""Headers and messages to frames and back, for a server and for its clients.
 
-Owns the headers and their versions, and the size prefix of what is sent. Knows no handler and no socket.
+Owns the headers and their versions, and the size prefix of sent frames. Must not know a handler or a socket.
 Counterpart in Kafka: org.apache.kafka.common.requests.{RequestHeader, RequestContext, ResponseHeader}.
 """
 
@@ -28,7 +28,7 @@ _RESPONSE_HEAD_FLEXIBLE = struct.Struct(">iix")
 
 
 class RequestHeader:
-    """What stands before every request."""
+    """The header of a request."""
 
     __slots__ = ("api_key", "api_version", "client_id", "correlation_id")
 
@@ -43,7 +43,7 @@ class RequestHeader:
 
 
 class UnsupportedVersion(DecodeError):  # noqa: N818
-    """A request that is known, in a version that is not; `header` is what can be read of it."""
+    """A request of a known API in an unknown version; `header` is the readable part of its header."""
 
     def __init__(self, header: RequestHeader) -> None:
         super().__init__(f"version {header.api_version} of {ApiKey(header.api_key).name}")
@@ -51,7 +51,7 @@ class UnsupportedVersion(DecodeError):  # noqa: N818
 
 
 class _RequestRoute(NamedTuple):
-    """How requests of one key and version are read."""
+    """The decoding of requests of one key and version."""
 
     flexible: bool
     has_client_id: bool
@@ -59,7 +59,7 @@ class _RequestRoute(NamedTuple):
 
 
 class _ResponseRoute(NamedTuple):
-    """How responses of one type and version are written: `head_size` is that of the header behind the size."""
+    """The encoding of responses of one type and version; `head_size` is the header's, without the size prefix."""
 
     encode: Encoder
     pack_head: Callable[[int, int], bytes]
@@ -71,19 +71,19 @@ _response_routes: dict[tuple[type[Response], int], _ResponseRoute] = {}
 
 
 def decode_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
-    """The header and the position of the body. UnsupportedVersion if the key is known, but not the version."""
+    """Return the header and the position of the body. UnsupportedVersion: the key is known, but not the version."""
     header, pos, _ = _decode_header(frame)
     return header, pos
 
 
 def decode_request(frame: memoryview) -> tuple[RequestHeader, Request]:
-    """The header and the body of a request. ManyElements if there are many in it."""
+    """Return the header and the body of a request. ManyElements: use `decode_large_request`."""
     header, pos, route = _decode_header(frame)
     return header, route.decode(frame, pos)[0]
 
 
 def decode_large_request(frame: memoryview) -> tuple[RequestHeader, Request]:
-    """As `decode_request`, for one of many elements: its arrays may be views of the frame. This takes its time."""
+    """Return header and body of a request of many elements, slowly; its arrays may be views of the frame."""
     header, pos, _ = _decode_header(frame)
     request_type = messages.request_type(header.api_key)
     if request_type is None:
@@ -109,7 +109,7 @@ def _decode_header(frame: memoryview) -> tuple[RequestHeader, int, _RequestRoute
 
 
 def _client_id(frame: memoryview, length: int) -> tuple[str | None, int]:
-    # Of fixed-width length in every version of the header, flexible or not.
+    # The length is of fixed width in every version of the header, flexible or not.
     if length < 0:
         return None, 10
     end = 10 + length
@@ -142,7 +142,7 @@ def _has_client_id(key: int, version: int) -> bool:
 
 
 def encode_response(correlation_id: int, response: Response, version: int) -> list[Chunk]:
-    """The response with size and header: adjacent bytes joined, regions left as they are."""
+    """Return the response with size and header; adjacent bytes are joined, regions stay as they are."""
     route = _response_routes.get((type(response), version)) or _find_response_route(type(response), version)
     chunks: list[Any] = [b""]
     route.encode(response, chunks)
@@ -162,7 +162,7 @@ def _find_response_route(response_type: type[Response], version: int) -> _Respon
 
 
 def _has_flexible_header(response_type: type[Response], version: int) -> bool:
-    """ApiVersions never has one: a client that speaks too new a version must be able to read the answer."""
+    """Return whether the header is flexible; ApiVersions' never is, because a newer client must be able to read it."""
     return version in response_type.flexible and response_type.api_key != ApiKey.API_VERSIONS
 
 
@@ -177,7 +177,7 @@ def _join_between_regions(chunks: list[Any]) -> list[Chunk]:
 
 
 def encode_request(api_version: int, correlation_id: int, client_id: str | None, request: Request) -> bytes:
-    """The request with size and header."""
+    """Return the request with size and header."""
     request_type = type(request)
     key = request_type.api_key
     if _has_client_id(key, api_version):
@@ -195,7 +195,7 @@ def encode_request(api_version: int, correlation_id: int, client_id: str | None,
 
 
 def decode_response(frame: memoryview, request_type: type[Request], version: int) -> tuple[int, Response]:
-    """The correlation id and the body of the response to such a request of this version."""
+    """Return the correlation id and the body of a response to a request of this type and version."""
     response_type = messages.response_type(request_type.api_key)
     if response_type is None:
         raise DecodeError(f"no response is known to {request_type.__name__}")

@@ -1,7 +1,7 @@
-"""The functions that encode and decode a message in one version: written and compiled at first use, then kept.
+"""The functions that encode and decode a message in one version: generated and compiled at first use, then cached.
 
-Knows how to find them; the writing is done by `encoder_source` and `decoder_source`. A message that fits its
-declaration round-trips; bytes that do not fit end in DecodeError, values that do not fit in EncodeError.
+Owns the caches; `encoder_source` and `decoder_source` write the functions. Bytes that do not fit the declaration raise
+DecodeError, values that do not fit raise EncodeError.
 Counterpart in Kafka: org.apache.kafka.message.MessageGenerator.
 """
 
@@ -23,7 +23,7 @@ _decoders: dict[tuple[type[Message], int], Decoder] = {}
 
 
 def encoder(message: type[Message], version: int) -> Encoder:
-    """`encode(message, chunks)`: appends the wire form in pieces; regions are appended as they are."""
+    """Return `encode(message, chunks)`, which appends the wire form in pieces, and regions as they are."""
     found = _encoders.get((message, version))
     if found is None:
         _check(message, version)
@@ -33,7 +33,7 @@ def encoder(message: type[Message], version: int) -> Encoder:
 
 
 def decoder(message: type[Message], version: int) -> Decoder:
-    """`decode(buf, pos)`: the message at `pos` and the position behind it. ManyElements if it is a request of many."""
+    """Return `decode(buf, pos)`, which returns a message and its end. ManyElements: a request exceeds `few()`."""
     found = _decoders.get((message, version))
     if found is None:
         _check(message, version)
@@ -44,7 +44,7 @@ def decoder(message: type[Message], version: int) -> Decoder:
 
 @cache
 def large_decoder(message: type[Message], version: int) -> LargeDecoder:
-    """`decode(buf, pos, budget)`: as `decoder`; what the budget does not let it keep stays in `buf`."""
+    """Return `decode(buf, pos, budget)`: arrays beyond the budget are views of `buf`."""
     _check(message, version)
     decode: LargeDecoder = DecoderSource(message, version).compile(
         f"<decode large {message.__name__} v{version}>", "decode"

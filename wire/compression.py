@@ -1,7 +1,7 @@
 """The codecs of record batches: gzip, snappy in the framing of snappy-java, lz4 frames, zstd.
 
-Owns: compressing a batch's records as Kafka's clients do, and decompressing them in pieces of bounded size, whatever
-sizes the data announces. Must not know: what the records are. Counterpart in Kafka: `org.apache.kafka.common.compress`.
+Owns compressing a batch's records as Kafka's clients do, and decompressing them in pieces of bounded size, whatever
+sizes the data announces. Must not know the records. Counterpart in Kafka: `org.apache.kafka.common.compress`.
 """
 
 import zlib
@@ -28,11 +28,11 @@ _GZIP_INPUT = 1 << 16
 _SNAPPY_MAGIC = b"\x82SNAPPY\0"
 _SNAPPY_HEADER = _SNAPPY_MAGIC + b"\0\0\0\1\0\0\0\1"
 _SNAPPY_BLOCK = 1 << 15
-# Snappy's densest element is a copy of 64 bytes in 3: a block that announces more is a lie.
+# Snappy's densest element is a copy of 64 bytes in 3, so no valid block announces more.
 _SNAPPY_MAX_RATIO = 22
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
-# Version 1 and independent blocks, without a dictionary: Kafka's clients read nothing else.
+# Version 1 and independent blocks, without a dictionary, because Kafka's clients read nothing else.
 _LZ4_FLAGS_MASK = 0xE3
 _LZ4_FLAGS = 0x60
 
@@ -53,33 +53,33 @@ class Compression(IntEnum):
 
 
 class DecompressionError(Exception):
-    """The data is not what its codec writes."""
+    """The data is malformed for its codec."""
 
 
-def compress(codec: Compression, data: Buffer, level: int | None = None) -> bytes:
-    """All of `data` as Kafka's Java client would frame it."""
-    return b"".join(compress_pieces(codec, (data,), level, len(data)))
+def compress(codec: Compression, data: Buffer) -> bytes:
+    """Return `data` compressed and framed as Kafka's Java client does."""
+    return b"".join(compress_pieces(codec, (data,), size=len(data)))
 
 
 def compress_pieces(
     codec: Compression, pieces: Iterable[Buffer], level: int | None = None, size: int = -1
 ) -> Iterator[Buffer]:
-    """The same of data in pieces. `size` is that of all of them, if it is known: zstd then takes less memory and time.
+    """Return `pieces` compressed as one. `size` is their total, if known, because zstd is faster with it.
 
-    Levels are those of Kafka's configuration; None is the default.
+    `level` is Kafka's for this codec; None is the default level.
     """
     stream: Any
     if codec is Compression.GZIP:
         stream = zlib.compressobj(_GZIP_LEVEL if level is None else level, wbits=_GZIP_WBITS)
     elif codec is Compression.LZ4:
-        # Kafka leaves the fast compressor for a more thorough one at every level but its default.
+        # Kafka uses LZ4's fast compressor at its default level, and the HC compressor at every other level.
         lz4_level = 0 if level in (None, _LZ4_LEVEL) else max(level or 0, lz4.frame.COMPRESSIONLEVEL_MINHC)
         stream = lz4.frame.LZ4FrameCompressor(
             block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, compression_level=lz4_level
         )
         yield stream.begin()
     elif codec is Compression.ZSTD:
-        # A new one each time: a compressor shared by threads crashes the process.
+        # A new compressor each time, because one that threads share crashes the process.
         zstd_level = _ZSTD_LEVEL if level is None else level
         stream = zstandard.ZstdCompressor(level=zstd_level).compressobj(size=size)
     else:
@@ -91,10 +91,11 @@ def compress_pieces(
 
 
 def decompress_pieces(codec: Compression, data: Buffer, piece: int = PIECE) -> Iterator[bytes]:
-    """The decompressed data in non-empty pieces of about `piece` bytes at most. DecompressionError where it is wrong.
+    """Return the decompressed data in non-empty pieces of about `piece` bytes at most.
 
-    Memory stays bounded however far the data expands: by the piece, by the window of zstd (128 MiB at most, as in
-    Kafka) and for snappy, whose blocks are indivisible, by 22 times the data.
+    Memory stays bounded however far the data expands: by `piece`, by zstd's window (_ZSTD_MAX_WINDOW, as in Kafka), and
+    for snappy by _SNAPPY_MAX_RATIO times the data, because its blocks are indivisible.
+    DecompressionError: the next piece is malformed.
     """
     if codec is Compression.GZIP:
         return _gzip_pieces(memoryview(data), piece)
@@ -113,7 +114,7 @@ def _gzip_pieces(data: memoryview, piece: int) -> Iterator[bytes]:
     pending: Buffer = b""
     while True:
         if not pending:
-            # In slices, since a member's end hands back a copy of all input behind it.
+            # In slices, because zlib copies all input behind the end of a member.
             pending = data[position : position + _GZIP_INPUT]
             position += len(pending)
         fed = len(pending)
@@ -127,7 +128,7 @@ def _gzip_pieces(data: memoryview, piece: int) -> Iterator[bytes]:
         if inflate.eof:
             following = inflate.unused_data
             if bytes((*following[:3], *data[position : position + 3]))[:3] != _GZIP_MEMBER:
-                return  # what follows and is no member is left alone, as Java's GZIPInputStream does
+                return  # bytes behind the last member are ignored, as by Java's GZIPInputStream
             inflate = zlib.decompressobj(_GZIP_WBITS)
             pending = following
         elif not out and not fed:
@@ -144,7 +145,7 @@ def _snappy_compressed(pieces: Iterable[Buffer]) -> Iterator[bytes]:
 
 
 def _snappy_pieces(data: memoryview, piece: int) -> Iterator[bytes]:
-    """Blocks are put together to pieces: a million blocks of a byte each must not make a million pieces."""
+    """Return the data with small blocks joined, because a million blocks of one byte must not be a million pieces."""
     gathered: list[bytes] = []
     size = 0
     for block in _snappy_blocks(data):
@@ -161,7 +162,7 @@ def _snappy_pieces(data: memoryview, piece: int) -> Iterator[bytes]:
 
 
 def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
-    """The blocks of snappy-java's framing; data without its header is one block."""
+    """Return the blocks of snappy-java's framing; data without its header is one block."""
     if len(data) < len(_SNAPPY_HEADER) or data[: len(_SNAPPY_MAGIC)] != _SNAPPY_MAGIC:
         if len(data):
             yield data
@@ -227,7 +228,7 @@ def _zstd_pieces(data: memoryview, piece: int) -> Iterator[bytes]:
 
 
 def _zstd_is_whole(data: memoryview) -> bool:
-    """Whether frames follow each other to the last byte. The library takes any end of its input for a frame's end."""
+    """Return whether whole frames fill the data, because the library does not notice an incomplete last frame."""
     position = 0
     while position < len(data):
         if data[position : position + 4] == _ZSTD_MAGIC:
@@ -240,7 +241,7 @@ def _zstd_is_whole(data: memoryview) -> bool:
 
 
 def _zstd_frame_end(data: memoryview, position: int) -> int:
-    """The position behind the frame at `position`, beyond the data if the frame is not whole."""
+    """Return the position behind the frame at `position`, beyond the data if the frame is incomplete."""
     beyond = len(data) + 1
     try:
         header = data[position : position + 18]

@@ -1,7 +1,7 @@
-"""How a configuration key is declared, read from text and checked.
+"""Declaration, parsing and validation of configuration keys.
 
-Owns the machinery alone: each package declares the keys that it uses. It must not know any key, file or environment.
-Values are read as strictly as Kafka reads them, and refused in its words. Counterpart: Kafka's ConfigDef.
+Owns the mechanism: each package declares its own keys. Must not know a key, a file or the environment. It parses values
+as strictly as Kafka, and refuses them in Kafka's words. Counterpart: Kafka's ConfigDef.
 """
 
 import re
@@ -16,16 +16,16 @@ DOUBLE = re.compile(r"([+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][
 
 
 class ConfigError(Exception):
-    """A configuration that cannot stand; its text is one line that names the key."""
+    """A refused configuration; its text is one line that names the key."""
 
 
 def invalid_value(name: str, value: object, reason: str) -> ConfigError:
-    """Say in Kafka's words that one value cannot stand."""
+    """Return Kafka's error for an invalid value."""
     return ConfigError(f"Invalid value {value} for configuration {name}: {reason}")
 
 
 class ConfigType(Enum):
-    """Kafka's types; the number is what DescribeConfigs answers for each."""
+    """Kafka's types, by their numbers in DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -39,7 +39,7 @@ class ConfigType(Enum):
 
 
 class Importance(Enum):
-    """How much a key matters to whoever sets up a broker."""
+    """The importance of a key for the operator of a broker."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -47,7 +47,7 @@ class Importance(Enum):
 
 
 class Password:
-    """A secret that no message shows by accident."""
+    """A secret, whose repr is hidden."""
 
     __slots__ = ("value",)
 
@@ -65,18 +65,18 @@ class Password:
 
 
 class Validator(Protocol):
-    """What a value must be beyond its type."""
+    """A constraint on a value beyond its type."""
 
     def describe(self) -> str:
-        """Say which values are allowed, in Kafka's notation."""
+        """Return the allowed values in Kafka's notation."""
 
     def fault(self, value: Any) -> str | None:
-        """Say what is wrong with a value, or None."""
+        """Return the error of a value, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """A number within inclusive bounds; None leaves a side open. `also` is one more value, for "unset" numbers."""
+    """A number within inclusive bounds; None is no bound. `also` is one more allowed value, for "unset"."""
 
     lowest: float | None = None
     highest: float | None = None
@@ -88,7 +88,7 @@ class Between:
         return f"[{','.join(bounds)}]" + (f" or {self.also}" if self.also is not None else "")
 
     def fault(self, value: Any) -> str | None:
-        """Check both bounds."""
+        """Return the violated bound, or None."""
         if value == self.also:
             return None
         if self.lowest is not None and not value >= self.lowest:
@@ -99,12 +99,12 @@ class Between:
 
 
 def at_least(lowest: int) -> Between:
-    """Allow every number from this one on."""
+    """Return a lower bound."""
     return Between(lowest)
 
 
 class OneOf:
-    """A string, or every item of a list, out of a fixed set."""
+    """A string, or each item of a list, from a fixed set."""
 
     __slots__ = ("allowed",)
 
@@ -116,12 +116,12 @@ class OneOf:
         return f"[{', '.join(self.allowed)}]"
 
     def fault(self, value: Any) -> str | None:
-        """Check a string, or one item of a list."""
+        """Return the error of a string, or of one item of a list, or None."""
         return None if value in self.allowed else f"String must be one of: {', '.join(self.allowed)}"
 
 
 class Check:
-    """A rule of one key's own, as a function that returns what is wrong or None."""
+    """A rule of a single key: `fault(value)` returns the error or None."""
 
     __slots__ = ("fault", "text")
 
@@ -130,17 +130,16 @@ class Check:
         self.fault = fault
 
     def describe(self) -> str:
-        """Return the words the rule was declared with."""
+        """Return the declared text of the rule."""
         return self.text
 
 
 @dataclass(slots=True, eq=False)
 class ConfigKey(Generic[T_co]):
-    """One key. As an attribute of a class with `values` it reads itself, typed as its default is.
+    """One key. As an attribute of a class with `values` it returns its value, typed as its default.
 
-    LIST values are tuples of strings, CLASS values are names. `dynamic` is Kafka's update mode: "read-only" for what
-    only a restart changes, "per-broker" or "cluster-wide" for the rest. Clients are told of an internal key only where
-    it is set.
+    LIST values are tuples of strings, CLASS values are names. `dynamic` is Kafka's update mode: "read-only" until a
+    restart, "per-broker" or "cluster-wide". DescribeConfigs returns an internal key only if it is set.
     """
 
     name: str
@@ -153,7 +152,7 @@ class ConfigKey(Generic[T_co]):
     is_internal: bool = False
 
     def parse(self, text: str) -> T_co:
-        """Read a value from text and check it."""
+        """Return the value of a text. ConfigError: it is invalid."""
         value = parse_type(self.name, text, self.type)
         if self.validator is not None:
             each_item = isinstance(self.validator, OneOf) and self.type is ConfigType.LIST
@@ -169,7 +168,7 @@ class ConfigKey(Generic[T_co]):
     @overload
     def __get__(self, instance: "HoldsValues", owner: object) -> T_co: ...
     def __get__(self, instance: "HoldsValues | None", owner: object) -> Self | T_co:
-        """Return the value in the configuration that is asked, or the key itself."""
+        """Return the key's value in a configuration, or on the class the key itself."""
         return self if instance is None else instance.values[self.name]
 
 
@@ -182,7 +181,7 @@ class HoldsValues(Protocol):
 
 
 class ConfigDef(Mapping[str, ConfigKey[Any]]):
-    """Keys by name; reads whole configurations."""
+    """Keys by name."""
 
     def __init__(self, keys: Iterable[ConfigKey[Any]]) -> None:
         self._keys: dict[str, ConfigKey[Any]] = {}
@@ -201,24 +200,24 @@ class ConfigDef(Mapping[str, ConfigKey[Any]]):
         return len(self._keys)
 
     def parse(self, name: str, text: str) -> Any:
-        """Read one value; KeyError for a key that is not declared."""
+        """Return the value of a text. KeyError: the key is not declared."""
         return self._keys[name].parse(text)
 
     def parse_all(self, texts: Mapping[str, str]) -> dict[str, Any]:
-        """Read every declared key, with its default where the text is missing; leave out all others."""
+        """Return the value of each declared key, its default without a text; other keys are left out."""
         return {name: key.parse(texts[name]) if name in texts else key.default for name, key in self._keys.items()}
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known key that a misspelt one most likely means."""
-    import difflib  # 10 ms that only a misspelt key is worth
+    """Return the known key that is most similar to a misspelt one, or None."""
+    import difflib  # here, because it takes 10 ms and only a misspelt key needs it
 
     matches = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
     return matches[0] if matches else None
 
 
 def parse_type(name: str, text: str, kind: ConfigType) -> Any:
-    """Read text as Kafka reads a value of a type; blanks around it do not count."""
+    """Return the value of a text, as Kafka parses its type; surrounding blanks are ignored."""
     trimmed = text.strip()
     match kind:
         case ConfigType.BOOLEAN:
@@ -244,7 +243,7 @@ BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
 
 def _integer(name: str, text: str, kind: ConfigType) -> int:
     trimmed = text.strip()
-    # The length is checked first: Python refuses to convert thousands of digits with an error of another kind.
+    # The length is checked first, because Python converts no text of thousands of digits.
     if INTEGER.fullmatch(trimmed) and len(trimmed) < 64:
         value = int(trimmed)
         limit = 1 << (BITS[kind] - 1)
@@ -254,7 +253,7 @@ def _integer(name: str, text: str, kind: ConfigType) -> int:
 
 
 def render(value: object) -> str:
-    """Write a value as Kafka writes it, so that reading it gives the value again; nothing for None."""
+    """Return a value as Kafka writes it, which parses to the value again; an empty text for None."""
     match value:
         case None:
             return ""
@@ -269,7 +268,7 @@ def render(value: object) -> str:
 
 
 def _render_double(value: float) -> str:
-    """Write a number as Java does: plain between a thousandth and ten million, else in scientific notation."""
+    """Return a number as Java writes it: plain from 0.001 to 10,000,000, else in scientific notation."""
     if value != value or value in (float("inf"), float("-inf")):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:

@@ -1,6 +1,6 @@
-"""What members of a classic consumer group tell each other, in bytes that the coordinator hands on unread.
+"""The subscription and the assignment of a member of a classic consumer group; no coordinator reads them.
 
-Owns both messages and the number in front of them. Must not know how partitions are assigned.
+Owns both messages and their version prefix. Must not know how partitions are assigned.
 Counterparts in Kafka: ConsumerProtocol, ConsumerProtocolSubscription, ConsumerProtocolAssignment.
 """
 
@@ -25,7 +25,7 @@ class TopicPartitions(Struct):
 
 
 class ConsumerProtocolSubscription(Message, versions="0-3"):
-    """What a member wants, and what it has."""
+    """A member's subscribed topics, and its owned partitions."""
 
     topics: Sequence[String]
     user_data: Annotated[Bytes | None, V(nullable="0+")] = None
@@ -35,25 +35,25 @@ class ConsumerProtocolSubscription(Message, versions="0-3"):
 
 
 class ConsumerProtocolAssignment(Message, versions="0-3"):
-    """What a member gets."""
+    """A member's assigned partitions."""
 
     assigned_partitions: Sequence[TopicPartitions]
     user_data: Annotated[Bytes | None, V(nullable="0+")] = None
 
 
 def subscription_bytes(topics: Iterable[str], rack_id: str | None = None) -> bytes:
-    """Return what a member that has no partitions sends when it joins."""
+    """Return the subscription of a joining member without partitions."""
     subscription = ConsumerProtocolSubscription(topics=sorted(topics), rack_id=rack_id)
     return _VERSION.pack(_NEWEST) + subscription.encode(_NEWEST)
 
 
 def subscribed_topics(data: bytes) -> list[str]:
-    """Return the topics that a member wants. DecodeError for bytes that are no subscription."""
+    """Return the topics of a subscription. DecodeError: the bytes are none."""
     return list(ConsumerProtocolSubscription.decode(data[2:], _version(data)).topics)
 
 
 def assignment_bytes(partitions: Iterable[TopicPartition]) -> bytes:
-    """Return what the leader of a group sends to a member."""
+    """Return the assignment of these partitions."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
@@ -62,7 +62,7 @@ def assignment_bytes(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def assigned_partitions(data: bytes) -> list[TopicPartition]:
-    """Return the partitions that a member gets: none for no bytes. DecodeError for bytes that are no assignment."""
+    """Return the partitions of an assignment; none for empty bytes. DecodeError: the bytes are none."""
     if not data:
         return []
     assignment = ConsumerProtocolAssignment.decode(data[2:], _version(data))
@@ -70,7 +70,7 @@ def assigned_partitions(data: bytes) -> list[TopicPartition]:
 
 
 def _version(data: bytes) -> int:
-    """Return the version in which to read: a later one begins like the newest that is known."""
+    """Return the version in which to decode, at most _NEWEST, because a later version begins like it."""
     if len(data) < _VERSION.size:
         raise DecodeError(f"{len(data)} bytes hold no version")
     version: int = _VERSION.unpack_from(data)[0]

@@ -1,9 +1,9 @@
 """Writes, for a declaration and a version, the straight-line function that decodes it.
 
 Fixed-width fields, and the first byte or the fixed width of a length that follows them, are unpacked by one fused
-struct; nested structs and arrays are written out in place; known tagged fields go to functions of their own, since
-they are rare. No count that the bytes announce is trusted: it is held against the bytes that are left first. Of a
-large request there is a second function, which counts elements and need not keep them (`large_arrays`).
+struct. Nested structs and arrays are written out in place; known tagged fields have functions of their own, because
+they are rare. Each announced count is compared with the bytes that are left. A request has a second function for large
+frames, which counts elements and need not keep them (`large_arrays`).
 Counterpart in Kafka: the readers that org.apache.kafka.message.MessageDataGenerator writes.
 """
 
@@ -19,13 +19,13 @@ from ottla.wire.source import Source
 from ottla.wire.types import Primitive
 
 _MAX_STRING = 0x7FFF
-# In one struct. Kafka's messages have less than a dozen.
+# Per struct. Kafka's messages have less than a dozen.
 _MAX_UNKNOWN_TAGS = 4096
 _LENGTH_CODES = {"string": "h", "bytes": "i", "records": "i"}
 
 
 def uvarint_rest(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
-    """The unsigned varint whose first byte, of more than 127, is already read; cut to 32 bits as in Kafka."""
+    """Return an unsigned varint and its end, after its `first` byte above 127; cut to 32 bits as in Kafka."""
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = buf[pos]
@@ -37,7 +37,7 @@ def uvarint_rest(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
 
 
 def string_length_rest(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
-    """As `uvarint_rest`, for the length of a string, which Kafka limits."""
+    """As `uvarint_rest`, for the length of a string. DecodeError: it is beyond Kafka's limit."""
     value, pos = uvarint_rest(buf, pos, first)
     if value > _MAX_STRING + 1:
         raise DecodeError(f"a string of {value - 1} bytes")
@@ -45,7 +45,7 @@ def string_length_rest(buf: memoryview, pos: int, first: int) -> tuple[int, int]
 
 
 def skip_tagged_field(buf: memoryview, pos: int, limit: int) -> int:
-    """The position behind a tagged field nobody knows; `pos` is that of its size."""
+    """Return the position behind an unknown tagged field; `pos` is the position of its size."""
     size = buf[pos]
     pos += 1
     if size > 127:
@@ -56,7 +56,7 @@ def skip_tagged_field(buf: memoryview, pos: int, limit: int) -> int:
 
 
 def skip_tagged_fields(buf: memoryview, pos: int, limit: int, count: int) -> int:
-    """The position behind a section of tagged fields in a struct that knows none."""
+    """Return the position behind a section of `count` unknown tagged fields."""
     if count > _MAX_UNKNOWN_TAGS:
         raise DecodeError(f"{count} tagged fields")
     for _ in range(count):
@@ -69,7 +69,7 @@ def skip_tagged_fields(buf: memoryview, pos: int, limit: int, count: int) -> int
 
 
 def minimum_size(wire_type: WireType, message: type[Message], version: int) -> int:
-    """The fewest bytes that a value of this type can take."""
+    """Return the fewest bytes of a value of this type."""
     flexible = version in message.flexible
     if isinstance(wire_type, StructOf):
         total = int(flexible)
@@ -89,7 +89,7 @@ def minimum_size(wire_type: WireType, message: type[Message], version: int) -> i
 class DecoderSource(Source):
     """The source of `decode(buf, pos)` for one message and version.
 
-    Given another decoder, it leaves large requests to that; without one, it writes such: `decode(buf, pos, budget)`.
+    `decode_large` decodes large requests. None: this is the source for large requests, `decode(buf, pos, budget)`.
     """
 
     def __init__(self, message: type[Message], version: int, decode_large: Callable[..., Any] | None = None) -> None:
@@ -114,7 +114,7 @@ class DecoderSource(Source):
         self._is_large = decode_large is None
         self._budget = ", budget" if self._is_large else ""
         self._label = f"{message.__name__} v{version}"
-        # Fields read at fixed distances from `pos`, waiting to be unpacked together: format codes and targets.
+        # Fields at fixed distances from `pos` that are not unpacked yet: format codes and targets.
         self._codes = ""
         self._targets: list[str] = []
         with self.function(f"def decode(buf, pos{self._budget}):"):
@@ -134,7 +134,7 @@ class DecoderSource(Source):
         self._targets.append(target)
 
     def _flush(self) -> None:
-        """Write the unpacking of what waits; from here on `pos` is behind it."""
+        """Write the unpacking of the collected fields; `pos` is behind them then."""
         if not self._codes:
             return
         if self._codes == "B":
@@ -153,7 +153,7 @@ class DecoderSource(Source):
             self._flush()
 
     def _uvarint(self, rest: str = "uvarint_rest") -> str:
-        """Read an unsigned varint: the name it has then."""
+        """Write the reading of an unsigned varint; return its name."""
         name = self.name("n")
         self._fixed("B", name)
         with self._branch(f"if {name} > 127:"):
@@ -164,17 +164,17 @@ class DecoderSource(Source):
         self.emit(f"raise DecodeError({f'{self._label}: {what}'!r})")
 
     def _struct(self, cls: type[Struct]) -> str:
-        """Read a struct: the name it has then."""
+        """Write the reading of a struct; return its name."""
         name = self.name("o")
         self.emit(f"{name} = new({self.constant('struct', cls)})")
         tagged = []
         for field in fields(cls):
             target = f"{name}.{field.name}"
-            if version_has(field, self._version) and not field.is_tagged(self._version):
+            if self._version in field.versions and not field.is_tagged(self._version):
                 self._field(field, target)
                 continue
             self.emit(f"{target} = {self.literal(field.default)}")
-            if version_has(field, self._version):
+            if self._version in field.versions:
                 tagged.append(field)
         if self._flexible:
             self._tagged_section(cls, name, tagged)
@@ -207,7 +207,7 @@ class DecoderSource(Source):
             self._sized(wire_type.kafka_name, target, label, nullable, flexible)
 
     def _sized(self, kind: str, target: str, label: str, nullable: bool, flexible: bool) -> None:
-        """A string, bytes or records: a length, then so many bytes."""
+        """Write the reading of a string, bytes or records: a length, then the bytes."""
         if flexible:
             length = self._uvarint("string_length_rest" if kind == "string" else "uvarint_rest")
             head, end = f"if {length}:", f"end = pos + {length} - 1"
@@ -237,7 +237,7 @@ class DecoderSource(Source):
 
     def _array(self, element: Primitive | StructOf, target: str, label: str, nullable: bool, flexible: bool) -> None:
         if flexible:
-            # One more than there are elements.
+            # The compact count is one more than the number of elements.
             count, none = self._uvarint(), 1
         else:
             count, none = self.name("n"), 0
@@ -245,7 +245,7 @@ class DecoderSource(Source):
         with self._branch(f"if {count} > {none}:"):
             if flexible:
                 self.emit(f"{count} -= 1")
-            # At least 1, or elements without a byte could be announced without end.
+            # At least 1, because otherwise any number of empty elements could be announced.
             size = max(1, minimum_size(element, self._message, self._version))
             with self.block(f"if {count} * {size} > limit - pos:"):
                 self._fail(f"{label} announces more than there is")
@@ -263,7 +263,7 @@ class DecoderSource(Source):
 
     def _elements(self, element: Primitive | StructOf, target: str, label: str, count: str, flexible: bool) -> None:
         if isinstance(element, Primitive) and len(element.code) == 1:
-            # A tuple, from one call: there can be many.
+            # One call for all elements, because there can be many.
             self.emit(f'{target} = unpack_from(f">{{{count}}}{element.code}", buf, pos)')
             self.emit(f"pos += {count} * {struct.calcsize('>' + element.code)}")
             return
@@ -278,7 +278,7 @@ class DecoderSource(Source):
             self.emit(f"{items}.append({item})")
 
     def _reader(self, element: Primitive | StructOf, label: str, flexible: bool) -> str:
-        """Write the function that reads one element: the name it has."""
+        """Write the function that reads one element; return its name."""
         function, item = self.name("read_element_"), self.name("item")
         with self.function(f"def {function}(buf, pos, limit, budget):"):
             if isinstance(element, StructOf):
@@ -315,7 +315,7 @@ class DecoderSource(Source):
         return function
 
     def _tagged_field(self, field: Field) -> None:
-        """As Kafka does, read the value of a tagged field by its type and its size not at all."""
+        """Write the reading of a tagged field by its type; its size is ignored, as in Kafka."""
         self._uvarint()
         target = f"o.{field.name}"
         nullable = self._version in field.nullable
@@ -323,8 +323,3 @@ class DecoderSource(Source):
             self._maybe_struct(field.type.struct, target, f"not 0 < {self._uvarint()} < 0x80000000")
         else:
             self._value(field.type, target, field.name, nullable, True)
-
-
-def version_has(field: Field, version: int) -> bool:
-    """Whether the field exists in `version`, tagged or not."""
-    return version in field.versions

@@ -1,7 +1,7 @@
 """Writes, for a declaration and a version, the straight-line function that encodes it.
 
 Fixed-width fields, and the length that follows them, are packed by one fused struct; the byte of an empty section of
-tagged fields is a padding byte in it. Tagged fields that are not at their default go to functions of their own.
+tagged fields is a padding byte in it. Functions of their own write tagged fields that are not at their default.
 Counterpart in Kafka: the writers that org.apache.kafka.message.MessageDataGenerator writes.
 """
 
@@ -13,13 +13,13 @@ from ottla.wire.source import Source
 from ottla.wire.types import EncodeError, Primitive
 
 _MAX_STRING = 0x7FFF
-# Looked up rather than packed: most lengths and counts are a byte of their own.
+# A table, because most lengths and counts are one byte.
 _ONE_BYTE = tuple(bytes((value,)) for value in range(128))
 _LENGTH_CODES = {"string": "h", "bytes": "i", "records": "i"}
 
 
 def uvarint(value: int) -> bytes:
-    """An unsigned varint."""
+    """Return an unsigned varint."""
     encoded = bytearray()
     while value > 127:
         encoded.append(value & 0x7F | 0x80)
@@ -29,14 +29,14 @@ def uvarint(value: int) -> bytes:
 
 
 def string_length(value: int) -> bytes:
-    """The compact length of a string, which Kafka limits."""
+    """Return the compact length of a string. EncodeError: it is beyond Kafka's limit."""
     if value > _MAX_STRING + 1:
         raise EncodeError(f"a string of {value - 1} bytes")
     return uvarint(value)
 
 
 def join_uuids(uuids: Sequence[bytes]) -> bytes:
-    """The elements of an array of UUIDs."""
+    """Return the elements of an array of UUIDs."""
     joined = b"".join(uuids)
     if len(joined) != 16 * len(uuids):
         raise EncodeError("a UUID that is not 16 bytes long")
@@ -61,7 +61,7 @@ class EncoderSource(Source):
         self._message = message
         self._version = version
         self._flexible = version in message.flexible
-        # What is to be packed together as soon as something of variable width comes: format codes and expressions.
+        # Values that are packed together before the next one of variable width: format codes and expressions.
         self._codes = ""
         self._values: list[str] = []
         with self.function("def encode(o, chunks):"):
@@ -77,7 +77,7 @@ class EncoderSource(Source):
         self._values.append(value)
 
     def _packed(self, code: str = "", value: str = "") -> str:
-        """The expression of what waits, and of one more value. A length "B" is below 128."""
+        """Return the expression that packs the collected values, and one more. A length "B" is below 128."""
         codes = self._codes + code
         values = [*self._values, value] if value else self._values
         if codes == "x":
@@ -96,7 +96,7 @@ class EncoderSource(Source):
             self._clear()
 
     def _uvarint(self, name: str, rest: str = "uvarint") -> None:
-        """Write the unsigned varint of this name."""
+        """Write the encoding of the unsigned varint in `name`."""
         with self.block(f"if {name} < 128:"):
             self.emit(f"add({self._packed('B', name)})")
         with self.block("else:"):
@@ -145,7 +145,7 @@ class EncoderSource(Source):
             self._array(wire_type.element, source, nullable, flexible)
         elif wire_type.code:
             if wire_type.kafka_name == "uuid":
-                # struct would cut or fill it without a word.
+                # struct would cut or pad it without an error.
                 with self.block(f"if len({source}) != 16:"):
                     self.emit('raise EncodeError("a UUID that is not 16 bytes long")')
             self._fixed(wire_type.code, source)
@@ -153,7 +153,7 @@ class EncoderSource(Source):
             self._sized(wire_type.kafka_name, source, nullable, flexible)
 
     def _sized(self, kind: str, source: str, nullable: bool, flexible: bool) -> None:
-        """A string, bytes or records: a length, then so many bytes."""
+        """Write the encoding of a string, bytes or records: a length, then the bytes."""
         value, length = self.name("v"), self.name("n")
         self.emit(f"{value} = {source}")
         encode = f"{value} = {value}.encode()" if kind == "string" else ""
@@ -217,14 +217,14 @@ class EncoderSource(Source):
         self._clear()
 
     def _is_default(self, field: Field, source: str) -> str:
-        """The expression for: this tagged field need not be written."""
+        """Return the condition under which a tagged field is not written."""
         if field.default is None:
             return f"{source} is None"
         if isinstance(field.type, ArrayOf):
             return f"({source} is not None and not {source})" if self._version in field.nullable else f"not {source}"
         default = self.literal(field.default)
         if isinstance(field.type, StructOf):
-            # The same instance, as a rule; comparing is slow.
+            # Usually the same instance, and comparing is slow.
             return f"({source} is {default} or {source} == {default})"
         return f"{source} == {default}"
 

@@ -1,6 +1,6 @@
-"""Kafka's error codes, and the two exceptions by which a broker answers or gives up on a request.
+"""Kafka's error codes, and the exceptions that answer a request or close its connection.
 
-Owns the numbers that travel in responses. Knows no API and no text for people.
+Owns the numbers of error codes. Must not know an API, nor messages for people.
 Counterpart in Kafka: org.apache.kafka.common.protocol.Errors.
 """
 
@@ -8,7 +8,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """An error as it stands in a response."""
+    """An error code in a response."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -151,12 +151,12 @@ class ErrorCode(IntEnum):
 
 
 def error_name(code: int) -> str:
-    """Return Kafka's name for a code, or the number of one that there is not."""
+    """Return Kafka's name of a code, or the number of an unknown code."""
     return ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"
 
 
 class KafkaError(Exception):
-    """An answer: the request, or one part of it, fails with this code."""
+    """A request, or one part of it, fails with this code."""
 
     def __init__(self, code: ErrorCode, detail: str = "") -> None:
         super().__init__(code, detail)
@@ -168,4 +168,4 @@ class KafkaError(Exception):
 
 
 class DecodeError(Exception):
-    """The bytes do not follow the protocol: there is no answer to them, the connection is closed."""
+    """The bytes do not follow the protocol; the connection is closed without a response."""

@@ -1,7 +1,7 @@
 """Received bytes to whole frames, without copies.
 
-Owns the buffer that a connection receives into, and hands out views of it. A buffer that somebody still views is left
-to its viewers and another one is taken. It grows with the bytes that have arrived, never with those that are announced.
+Owns the buffer that a connection receives into. Frames are views of it. A buffer with views is not reused: the
+connection takes another one. A buffer grows with the received bytes, not with the announced ones.
 Counterpart in Kafka: org.apache.kafka.common.network.NetworkReceive.
 """
 
@@ -10,15 +10,15 @@ import struct
 from ottla.wire.errors import DecodeError
 
 _SMALLEST = 80 * 1024
-# A larger buffer is left to the frame that needed it.
+# A larger buffer is not kept after its frame.
 _LARGEST_KEPT = 1024 * 1024
-# Less than this is not worth a system call.
+# The least room for one receive call.
 LEAST_ROOM = 4096
 _GROWTH = 4
 
 
 class FrameSizeError(DecodeError):
-    """No frame has this size: whoever sent these four bytes speaks something else, or is out of step."""
+    """No frame may have this size: the client uses another protocol, or its stream is out of step."""
 
     def __init__(self, size: int) -> None:
         super().__init__(f"a frame of {size} bytes")
@@ -29,20 +29,20 @@ _unpack_size = struct.Struct(">i").unpack_from
 
 
 class FrameBuffer:
-    """The bytes received on one connection that nobody has taken yet."""
+    """The bytes of one connection that are received but not taken."""
 
     __slots__ = ("_buffer", "_end", "_max_frame", "_start", "_writable")
 
     def __init__(self, max_frame: int) -> None:
         self._max_frame = max_frame
         self._buffer = bytearray()
-        # What has arrived and was not taken lies from `_start` (inclusive) to `_end` (exclusive).
+        # The received bytes that are not taken are from `_start` (inclusive) to `_end` (exclusive).
         self._start = 0
         self._end = 0
         self._writable: memoryview | None = None
 
     def writable(self) -> memoryview:
-        """Where the next bytes may be received; valid until `wrote`."""
+        """Return the room for the next bytes; valid until `wrote`."""
         if self._writable is None:
             if self._start == self._end and self._end and not self._is_viewed():
                 self._start = self._end = 0
@@ -52,15 +52,15 @@ class FrameBuffer:
         return self._writable
 
     def wrote(self, n: int) -> None:
-        """So many bytes have been received into what `writable` gave."""
+        """Add `n` bytes that were received into `writable()`."""
         if self._writable is not None:
-            # A caller may still hold it: released, it does not keep the buffer from being used again.
+            # The caller may still hold the view; a released view does not prevent reuse of the buffer.
             self._writable.release()
             self._writable = None
         self._end += n
 
     def has_frame(self) -> bool:
-        """Whether `next_frame` has something to say: a frame, or that there can be none."""
+        """Return whether `next_frame` returns a frame or raises FrameSizeError."""
         available = self._end - self._start
         if available < 4:
             return False
@@ -68,11 +68,11 @@ class FrameBuffer:
         return available >= 4 + size or not 0 < size <= self._max_frame
 
     def peek_api(self) -> bytes:
-        """The first two bytes of the next frame, which name its API if it is a request; fewer if they are not here."""
+        """Return the received part of the next frame's first two bytes, a request's API key."""
         return bytes(self._buffer[self._start + 4 : min(self._start + 6, self._end)])
 
     def begun(self) -> int:
-        """How large the frame will be of which only a part is here; 0 if nobody knows, or there is none."""
+        """Return the size of the frame of which only a part is received; 0 if it is unknown, or there is none."""
         available = self._end - self._start
         if available < 4:
             return 0
@@ -80,7 +80,7 @@ class FrameBuffer:
         return size if available < 4 + size <= 4 + self._max_frame else 0
 
     def next_frame(self) -> memoryview | None:
-        """The next whole frame without its size. FrameSizeError if the announced size is none that a frame may have."""
+        """Return the next whole frame without its size prefix, or None. FrameSizeError: no frame may have its size."""
         start = self._start
         available = self._end - start
         if available < 4:
@@ -98,18 +98,18 @@ class FrameBuffer:
         return frame
 
     def take_rest(self) -> bytes:
-        """Remove all that is left: the buffer is empty then, and may serve others."""
+        """Remove and return all bytes."""
         rest = bytes(memoryview(self._buffer)[self._start : self._end])
         self._start = self._end
         return rest
 
     def put(self, data: bytes) -> None:
-        """Have it stand before what will be received: less than the least room that there always is."""
+        """Insert at most LEAST_ROOM bytes before the next received ones."""
         self.writable()[: len(data)] = data
         self.wrote(len(data))
 
     def _needed(self) -> int:
-        """The size of the frame that has begun, with its prefix, as far as it is known."""
+        """Return the size of the next frame with its prefix, as far as it is known."""
         if self._end - self._start < 4:
             return 4
         size: int = _unpack_size(self._buffer, self._start)[0]
@@ -119,7 +119,7 @@ class FrameBuffer:
         return self._start + self._needed() <= len(self._buffer)
 
     def _make_room(self) -> None:
-        """Move the rest to the front: of this buffer, or of another if this one is viewed or of the wrong size."""
+        """Move the rest to the front of this buffer, or of a new one if this one has views or the wrong size."""
         rest = self._end - self._start
         capacity = self._capacity(rest)
         if capacity != len(self._buffer) or self._is_viewed():
@@ -132,19 +132,19 @@ class FrameBuffer:
         self._end = rest
 
     def _capacity(self, rest: int) -> int:
-        """The capacity with which a rest of so many bytes can go on."""
+        """Return the capacity of a buffer that begins with `rest` bytes."""
         kept = max(len(self._buffer), _SMALLEST)
         needed = self._needed()
         if needed > kept:
             grown = _GROWTH * rest
-            # The last step is not a small one: while it is made, the frame is there twice.
+            # The last step may be twice the usual one, because each step holds the frame's bytes twice.
             return max(kept, needed if needed <= 2 * grown else grown)
-        # Frames that nobody takes may fill it as well.
+        # Whole frames that are not taken yet may fill it as well.
         return kept if rest < kept else 2 * kept
 
     def _is_viewed(self) -> bool:
         try:
-            # Only a bytearray without views can change its size; so small a change moves no memory.
+            # Only a bytearray without views can change its size; a change by one byte moves no memory.
             self._buffer.append(self._buffer.pop())
         except BufferError:
             return True

@@ -78,7 +78,7 @@ class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
     members: Sequence[MemberMetadata]
 
 
-# What groups of the other protocols have in common
+# Common to groups of the other protocols
 
 
 class GroupKey(Message, versions="0"):
@@ -109,7 +109,7 @@ class TargetAssignmentMetadataValue(Message, versions="0", flexible="0+"):
 
 
 class TargetAssignmentMemberValue(Message, versions="0", flexible="0+"):
-    """What a member is to have."""
+    """A member's target assignment."""
 
     topic_partitions: Sequence[TopicPartitions]
 
@@ -147,14 +147,14 @@ class ConsumerGroupPartitionMetadataValue(Message, versions="0", flexible="0+"):
 
 
 class ClassicProtocol(Struct):
-    """A protocol of a member that speaks the classic one."""
+    """An assignment protocol of a member that uses the classic group protocol."""
 
     name: String
     metadata: Bytes
 
 
 class ClassicMemberMetadata(Struct):
-    """What the classic protocol adds."""
+    """A member's fields of the classic protocol."""
 
     session_timeout_ms: Int32
     supported_protocols: Sequence[ClassicProtocol]
@@ -183,7 +183,7 @@ class AssignedPartitions(Struct):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message, versions="0", flexible="0+"):
-    """What a member has, and what it still has to give up."""
+    """A member's current assignment, and the part that it still has to revoke."""
 
     member_epoch: Int32
     previous_member_epoch: Int32
@@ -200,7 +200,7 @@ class ConsumerGroupRegularExpressionKey(Message, versions="0"):
 
 
 class ConsumerGroupRegularExpressionValue(Message, versions="0", flexible="0+"):
-    """The topics that match it."""
+    """The topics that match the regular expression."""
 
     topics: Sequence[String]
     version: Int64
@@ -227,7 +227,7 @@ class ShareGroupMetadataValue(Message, versions="0", flexible="0+"):
 
 
 class ShareGroupCurrentMemberAssignmentValue(Message, versions="0", flexible="0+"):
-    """What a member has."""
+    """A member's current assignment."""
 
     member_epoch: Int32
     previous_member_epoch: Int32
@@ -244,14 +244,14 @@ class TopicPartitionsInfo(Struct):
 
 
 class DeletingTopic(Struct):
-    """A topic whose state is to go."""
+    """A topic whose state is being deleted."""
 
     topic_id: Uuid
     topic_name: String
 
 
 class ShareGroupStatePartitionMetadataValue(Message, versions="0", flexible="0+"):
-    """The partitions whose state begins, is there, or is to go."""
+    """Partitions whose state is initializing, initialized or being deleted."""
 
     initializing_topics: Sequence[TopicPartitionsInfo]
     initialized_topics: Sequence[TopicPartitionsInfo]
@@ -278,7 +278,7 @@ class StreamsGroupMetadataValue(Message, versions="0", flexible="0+"):
 
 
 class Endpoint(Struct):
-    """Where a member answers queries."""
+    """The endpoint of a member for interactive queries."""
 
     host: String
     port: UInt16
@@ -313,7 +313,7 @@ class TaskIds(Struct):
 
 
 class StreamsGroupTargetAssignmentMemberValue(Message, versions="0", flexible="0+"):
-    """What a member is to have."""
+    """A member's target assignment."""
 
     active_tasks: Sequence[TaskIds]
     standby_tasks: Sequence[TaskIds]
@@ -329,7 +329,7 @@ class CurrentTaskIds(Struct):
 
 
 class StreamsGroupCurrentMemberAssignmentValue(Message, versions="0", flexible="0+"):
-    """What a member has, and what it still has to give up."""
+    """A member's current assignment, and the part that it still has to revoke."""
 
     member_epoch: Int32
     previous_member_epoch: Int32
@@ -350,7 +350,7 @@ class TopicConfig(Struct):
 
 
 class StreamsTopic(Struct):
-    """A topic that the group makes."""
+    """An internal topic of the group."""
 
     name: String
     partitions: Int32
@@ -359,7 +359,7 @@ class StreamsTopic(Struct):
 
 
 class CopartitionGroup(Struct):
-    """Topics that have partitions alike, by their places in the lists of the subtopology."""
+    """Copartitioned topics, by their positions in the subtopology's lists."""
 
     source_topics: Sequence[Int16]
     source_topic_regex: Sequence[Int16]

@@ -18,7 +18,7 @@ _INT16: Final = Layout(">h")
 
 
 class UnknownRecordTypeError(ValueError):
-    """A key is of a type that no topic of this kind had when this was written."""
+    """A key has a record type that is not declared for its topic."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"record type {number} is unknown")
@@ -26,7 +26,7 @@ class UnknownRecordTypeError(ValueError):
 
 
 class Decoded(NamedTuple):
-    """A record: the number of its type, and its key and value. A tombstone has neither value nor version."""
+    """A record: its type, key, version and value. A tombstone has neither version nor value."""
 
     type: int
     key: dict[str, Any]
@@ -35,12 +35,12 @@ class Decoded(NamedTuple):
 
 
 def decode_group_record(key: bytes, value: bytes | None) -> Decoded:
-    """Return a record of __consumer_offsets. UnknownRecordTypeError for its type, DecodeError for rubbish."""
+    """Return a record of __consumer_offsets. UnknownRecordTypeError, or DecodeError: it is malformed."""
     return _decode(group_records.RECORD_TYPES, key, value)
 
 
 def decode_transaction_record(key: bytes, value: bytes | None) -> Decoded:
-    """Return a record of __transaction_state. UnknownRecordTypeError for its type, DecodeError for rubbish."""
+    """Return a record of __transaction_state. UnknownRecordTypeError, or DecodeError: it is malformed."""
     return _decode(transaction_records.RECORD_TYPES, key, value)
 
 
@@ -48,7 +48,7 @@ DECODERS: Final[Mapping[str, Callable[[bytes, bytes | None], Decoded]]] = {
     "offsets": decode_group_record,
     "transactions": decode_transaction_record,
 }
-"""By what an internal topic is about."""
+"""The decoder of each internal topic, by its contents."""
 
 
 def _decode(types: Mapping[int, RecordType], key: bytes, value: bytes | None) -> Decoded:
@@ -86,7 +86,7 @@ def _message(kind: type[Message], data: bytes, version: int, name: str) -> Messa
 
 
 def _consumer_protocol(member: MemberMetadata) -> dict[str, Any]:
-    """Return what a member of a consumer group says, in place of its bytes; bytes that say nothing stay as they are."""
+    """Return a consumer's decoded subscription and assignment, without those that cannot be decoded."""
     found = {}
     for name, kind in (("subscription", ConsumerProtocolSubscription), ("assignment", ConsumerProtocolAssignment)):
         data = getattr(member, name)

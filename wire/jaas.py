@@ -1,6 +1,6 @@
-"""JAAS files: which login modules stand under which name.
+"""JAAS files: the login modules of each section.
 
-PURE. Owns the grammar. Must not know what a module means, nor where a file comes from.
+PURE. Owns the grammar. Must not know the modules, nor the source of a file.
 Counterpart: javax.security.auth.login.Configuration, as the JDK reads it from a file.
 """
 
@@ -21,11 +21,11 @@ _PROPERTY: Final = re.compile(r"\$\{([^}]*)\}")
 
 
 class JaasError(ValueError):
-    """A file is not of the form that JAAS has; the text says where."""
+    """A file is not a JAAS file; the text names the line."""
 
 
 class LoginModule(NamedTuple):
-    """A module of a section: its Java class, and what it is told."""
+    """A module of a section: its Java class and its options."""
 
     class_name: str
     options: Mapping[str, str]
@@ -38,7 +38,7 @@ class _Token(NamedTuple):
 
 
 def parse_jaas(text: str, properties: Mapping[str, str]) -> dict[str, list[LoginModule]]:
-    """Return the modules of each section; `properties` are Java's, which values may name as `${name}`."""
+    """Return the modules of each section. Values may name system properties, as `${name}`."""
     tokens = list(_tokens(text))
     reader = _Reader(tokens, properties)
     sections: dict[str, list[LoginModule]] = {}
@@ -53,7 +53,7 @@ def parse_jaas(text: str, properties: Mapping[str, str]) -> dict[str, list[Login
 
 
 def parse_login_module(text: str) -> LoginModule:
-    """Return the one module that the key `sasl.jaas.config` holds."""
+    """Return the only module in a value of `sasl.jaas.config`."""
     reader = _Reader([*_tokens(text), _Token("}", text.count("\n") + 1, True)], {})
     modules = reader.modules()
     if len(modules) != 1 or not reader.is_at_end:
@@ -81,7 +81,7 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 
 class _Reader:
-    """Takes tokens, one after the other."""
+    """A parser that takes one token after the other."""
 
     def __init__(self, tokens: list[_Token], properties: Mapping[str, str]) -> None:
         self._tokens = tokens

@@ -1,9 +1,9 @@
-"""What a request may hold, and arrays that take no memory but that of their frame.
+"""The limit of a request's elements, and arrays that take no memory beyond their frame.
 
-A value costs many times the bytes that announce it: two bytes of a frame make an empty name, and thirty times as much
-of objects. So the elements of a large request are counted while it is decoded, and where there are many of them they
-are not kept: an array of them is a view that reads them anew whenever somebody goes through it. Knows no message.
-No counterpart in Kafka, whose requests take as much memory as they like.
+An object takes many times its bytes on the wire: two bytes of a frame make an empty name, and objects of thirty times
+that size. Therefore the decoder counts the elements of a large request. An array of many elements becomes a view of the
+frame, which decodes its elements again in each iteration. Must not know a message.
+No counterpart in Kafka, whose requests take memory without a limit.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,25 +12,25 @@ from typing import Any, Final, overload
 
 from ottla.wire.errors import DecodeError
 
-# A frame of this size cannot hold enough elements to matter: they are not even counted.
+# The elements of a frame up to this size are not counted, because they are too few to matter.
 SMALL_FRAME: Final = 1 << 15
-# What is decoded at once, on the loop.
+# The most elements that are decoded at once, on the loop.
 FEW_ELEMENTS: Final = 4096
-# What is kept of an element of a request of more.
+# The most elements that one element of a larger request may keep.
 _KEPT_ELEMENTS: Final = 1024
-# What one request may hold in all. Kafka's clusters end at 200,000 partitions, each with a few replicas.
+# The most elements of one request. Kafka's clusters have up to 200,000 partitions, each with a few replicas.
 MAX_ELEMENTS: Final = 1_000_000
 
-# `read(buf, pos, limit, budget)`: an element, and the position behind it.
+# `read(buf, pos, limit, budget)` returns an element and the position behind it.
 Reader = Callable[[memoryview, int, int, "Budget"], tuple[Any, int]]
 
 
 class ManyElements(DecodeError):  # noqa: N818
-    """A request holds more elements than are decoded in this way."""
+    """A request has more elements than its budget."""
 
 
 class Budget:
-    """How many elements may still come, and how many may be kept: of the request, and of each that is not kept."""
+    """The numbers of elements that a request may still have, and that its decoder may still keep."""
 
     __slots__ = ("_elements", "_kept_of_each", "_left", "kept")
 
@@ -40,13 +40,13 @@ class Budget:
         self.kept = kept
 
     def spend(self, count: int) -> None:
-        """Take note of elements. ManyElements if they are too many."""
+        """Count elements. ManyElements: the budget is exceeded."""
         self._left -= count
         if self._left < 0:
             raise ManyElements(f"more than {self._elements} elements")
 
     def keep(self, count: int) -> bool:
-        """As `spend`; says whether the elements of an array may be kept."""
+        """Count the elements of an array; return whether the decoder may keep them."""
         self.spend(count)
         if count > self.kept:
             return False
@@ -54,22 +54,22 @@ class Budget:
         return True
 
     def renew(self) -> None:
-        """The next element of an array that is not kept may keep as much as the one before."""
+        """Reset the kept elements for the next element of an array that is not kept."""
         self.kept = self._kept_of_each
 
 
 def few() -> Budget:
-    """For a request that is decoded at once."""
+    """Return the budget of a request that is decoded at once."""
     return Budget(FEW_ELEMENTS, FEW_ELEMENTS, 0)
 
 
 def many() -> Budget:
-    """For a request of many elements: no array of it is kept."""
+    """Return the budget of a request of many elements: none of its arrays is kept."""
     return Budget(MAX_ELEMENTS, 0, _KEPT_ELEMENTS)
 
 
 class LargeArray(Sequence[Any]):
-    """Elements in a frame. They have been read once, so that nothing can be wrong with them."""
+    """A view of the elements in a frame; `end` has checked them."""
 
     __slots__ = ("_buf", "_count", "_limit", "_read", "_start")
     __hash__ = None  # type: ignore[assignment]
@@ -82,7 +82,7 @@ class LargeArray(Sequence[Any]):
         self._count = count
 
     def end(self, budget: Budget) -> int:
-        """Go through the elements; the position behind them."""
+        """Check the elements; return the position behind them."""
         kept, end = budget.kept, self._start
         for _, position in self._walk(budget):
             end = position
@@ -124,7 +124,7 @@ class LargeArray(Sequence[Any]):
 def read_array(
     read: Reader, buf: memoryview, pos: int, limit: int, count: int, budget: Budget
 ) -> tuple[Sequence[Any], int]:
-    """An array that begins at `pos`, and the position behind it."""
+    """Return the array at `pos`, and the position behind it."""
     if not budget.keep(count):
         array = LargeArray(read, buf, pos, limit, count)
         return array, array.end(budget)

@@ -1,4 +1,4 @@
-"""Messages as JSON, with the names and the forms that Kafka's tools give them.
+"""Messages as JSON, with the names and types that Kafka's tools print.
 
 PURE. Counterparts in Kafka: the generated JsonConverter classes.
 """
@@ -11,7 +11,7 @@ from ottla.wire.uuids import uuid_text
 
 
 def as_json(message: Struct, version: int) -> dict[str, Any]:
-    """Return the fields of a message in a version; tagged ones only where they differ from their defaults."""
+    """Return the fields of a message in a version; a tagged field only if it differs from its default."""
     found = {}
     for field in fields(type(message)):
         value = getattr(message, field.name)

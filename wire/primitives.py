@@ -15,7 +15,7 @@ _MAX_INT32 = 2**31 - 1
 
 
 class UnsignedVarint(construct.Construct):
-    """Seven bits a byte, the lowest first, at most 5 bytes; what exceeds 32 bits is cut off."""
+    """Seven bits a byte, the lowest first, at most 5 bytes; bits beyond 32 are dropped."""
 
     def _parse(self, stream: Any, context: Any, path: str) -> int:
         value = 0
@@ -46,7 +46,7 @@ class CompactLength(construct.Adapter):
 
 
 class LengthPrefixed(construct.Construct):
-    """A length, -1 for null, and so many bytes."""
+    """A length, -1 for null, and the bytes."""
 
     def __init__(self, length: construct.Construct, nullable: bool) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class LengthPrefixed(construct.Construct):
 
 
 class Text(construct.Adapter):
-    """UTF-8 of limited length; what is no UTF-8 is replaced, as Java does."""
+    """UTF-8 of limited length; invalid bytes are replaced, as by Java."""
 
     def _decode(self, obj: bytes | None, context: Any, path: str) -> str | None:
         if obj is not None and len(obj) > _MAX_STRING:
@@ -86,7 +86,7 @@ class Text(construct.Adapter):
 
 
 class Elements(construct.Construct):
-    """A count, -1 for null, and so many elements."""
+    """A count, -1 for null, and the elements."""
 
     def __init__(self, length: construct.Construct, element: construct.Construct, nullable: bool) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class Elements(construct.Construct):
 
 
 class Optional(construct.Construct):
-    """A struct behind a flag: above `null` if it is there."""
+    """A struct behind a flag, which is above `null` for a struct."""
 
     def __init__(self, flag: construct.Construct, subcon: construct.Construct, null: int) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ class TaggedFields(construct.Construct):
 
 
 class Instance(construct.Adapter):
-    """Objects of `cls` for the containers of `subcon`. A field that is not there has its default."""
+    """Objects of `cls` for the containers of `subcon`. A missing field has its default."""
 
     def __init__(self, cls: type, subcon: construct.Construct, defaults: Mapping[str, Any]) -> None:
         super().__init__(subcon)
@@ -206,7 +206,7 @@ _FIXED = {
 
 
 def primitive(kafka_name: str, nullable: bool, compact: bool) -> construct.Construct:
-    """The type of this name."""
+    """Return the construct of a primitive type."""
     if kafka_name in _FIXED:
         return _FIXED[kafka_name]
     plain_length = construct.Int16sb if kafka_name == "string" else construct.Int32sb
@@ -215,15 +215,15 @@ def primitive(kafka_name: str, nullable: bool, compact: bool) -> construct.Const
 
 
 def array(element: construct.Construct, nullable: bool, compact: bool) -> construct.Construct:
-    """An array of such elements."""
+    """Return the construct of an array."""
     return Elements(compact_length if compact else construct.Int32sb, element, nullable)
 
 
 def nullable_struct(struct: construct.Construct, tagged: bool) -> construct.Construct:
-    """A struct that may be null: its flag is a varint in a tagged field, and one byte elsewhere."""
+    """Return the construct of a nullable struct: its flag is a varint in a tagged field, one byte elsewhere."""
     return Optional(unsigned_varint, struct, 0) if tagged else Optional(construct.Int8sb, struct, -1)
 
 
 def sequence(members: Iterable[tuple[str, construct.Construct]]) -> construct.Construct:
-    """A struct of named members in their order."""
+    """Return the construct of named members in their order."""
     return construct.Struct(*(name / subcon for name, subcon in members))

@@ -1,10 +1,10 @@
-"""What a topic's `compression.type` makes of a batch that came in another codec.
+"""The recompression of a produced batch to its topic's `compression.type`.
 
-Owns: the same records in one batch of the codec that the topic has, and whether making it takes long. Must not know:
-whether the batch may be appended. Counterpart in Kafka: `LogValidator.buildRecordsAndAssignOffsets`.
+Owns the recompressed batch, and the estimate whether recompression blocks too long. Must not know whether the batch may
+be appended. Counterpart in Kafka: `LogValidator.buildRecordsAndAssignOffsets`.
 
-Records are taken over as they are, bytes and all, since nothing in them depends on the codec. Kafka writes them anew,
-which comes to the same for what clients send. It would also number compressed records anew, refused here as ever.
+The records' bytes are copied, because they do not depend on the codec. Kafka encodes them again, with the same result
+for clients' records. Kafka would also renumber compressed records; Ottla refuses records that are not numbered from 0.
 """
 
 from itertools import chain
@@ -26,12 +26,12 @@ from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.record_validation import ProducedBatch, RecordRules, needs_offload
 
 _INLINE_BYTES = 1 << 13
-"""What every codec compresses within a millisecond, at its highest level too."""
+"""Every codec compresses so many bytes within a millisecond, at its highest level too."""
 _KEPT_FLAGS = TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG
 
 
 def recompressed(batch: ProducedBatch, rules: RecordRules) -> ProducedBatch:
-    """The valid batch in the topic's codec: itself if it has that. KafkaError if it is too large then."""
+    """Return the valid batch in the topic's codec; itself if it has that codec. KafkaError: it is too large then."""
     header, codec = batch.header, rules.compression
     if codec is None or header.attributes & CODEC_MASK == codec:
         return batch
@@ -41,7 +41,7 @@ def recompressed(batch: ProducedBatch, rules: RecordRules) -> ProducedBatch:
     data = bytearray(HEADER_SIZE)
     for piece in compress_pieces(codec, chain((first, second), pieces), rules.compression_level, size):
         data += piece
-        # However far the records expand, no more of them is held than may be stored.
+        # Checked for each piece, because at most max_message_bytes of it may be held.
         if len(data) > rules.max_message_bytes:
             detail = f"The record batch is larger than {rules.max_message_bytes} bytes in the topic's compression."
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, detail)
@@ -52,7 +52,7 @@ def recompressed(batch: ProducedBatch, rules: RecordRules) -> ProducedBatch:
 
 
 def recompression_needs_offload(records: memoryview, rules: RecordRules, batches: int = 1) -> bool:
-    """Whether `recompressed` of so many batches would hold up the caller for more than about a millisecond."""
+    """Return whether `recompressed` of so many batches would block for more than about a millisecond."""
     if rules.compression is None or len(records) < HEADER_SIZE:
         return False
     if records[ATTRIBUTES_POSITION + 1] & CODEC_MASK == rules.compression:

@@ -1,7 +1,7 @@
-"""Record batches (magic 2): all that the rest of the house needs of them, under one name.
+"""Record batches (magic 2): the names that other rooms import.
 
-Owns: nothing itself; `batch_header`, `record_builder`, `record_reader`, `record_validation` and `recompression` do the
-work. Must not know: more than they do. Counterpart in Kafka: the package `org.apache.kafka.common.record`.
+Owns nothing itself: `batch_header`, `record_builder`, `record_reader`, `record_validation` and `recompression` do the
+work. Counterpart in Kafka: the package `org.apache.kafka.common.record`.
 """
 
 from ottla.wire.batch_header import (

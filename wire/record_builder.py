@@ -1,6 +1,6 @@
-"""Making record batches of records: for coordinators, markers, tools and tests; what producers send stays as it came.
+"""Building record batches, for coordinators, markers, tools and tests; producers' batches are not built again.
 
-Owns: the layout of a batch and its records when written. Must not know: logs, offsets still to be assigned.
+Owns the layout of a written batch and its records. Must not know logs, nor offsets that a leader assigns.
 Counterpart in Kafka: `MemoryRecordsBuilder`, `DefaultRecord.writeTo`, `EndTransactionMarker`.
 """
 
@@ -33,12 +33,12 @@ from ottla.wire.record_scan import renumber
 CONTROL_KEY = Struct(">hh")
 MARKER_VALUE = Struct(">hi")
 _ONE_BYTE = [bytes([value]) for value in range(0x80)]
-# The length of what is not there: -1.
+# The length of null: -1.
 _NULL = b"\x01"
 
 
 class ControlType(IntEnum):
-    """What a control record marks."""
+    """The type of a control record."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -51,7 +51,7 @@ class ControlType(IntEnum):
 
 
 class Record(NamedTuple):
-    """A record as it was read."""
+    """A record that was read."""
 
     offset: int
     timestamp: int
@@ -61,7 +61,7 @@ class Record(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """A record that has no place yet."""
+    """A record without an offset."""
 
     key: bytes | None = None
     value: bytes | None = None
@@ -81,7 +81,7 @@ def build_batch(
     transactional: bool = False,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
 ) -> bytearray:
-    """A batch of at least one record, numbered from `base_offset` on; offsets the records had are not looked at."""
+    """Return a batch of at least one record, with offsets from `base_offset` on; `Record.offset` is ignored."""
     attributes = int(compression)
     if timestamp_type is TimestampType.LOG_APPEND_TIME:
         attributes |= TIMESTAMP_TYPE_FLAG
@@ -101,7 +101,7 @@ def build_control_batch(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytearray:
-    """The marker that ends a transaction."""
+    """Return the marker that ends a transaction."""
     key = CONTROL_KEY.pack(0, control_type)
     record = NewRecord(timestamp=timestamp, key=key, value=MARKER_VALUE.pack(0, coordinator_epoch))
     identity = (producer_id, producer_epoch, NO_SEQUENCE)
@@ -131,7 +131,7 @@ def _build(
 
 
 def varint(value: int) -> bytes:
-    """Zigzag varint; 32 and 64 bits are written alike."""
+    """Return a zigzag varint, of 32 or 64 bits."""
     rest = value << 1 if value >= 0 else ~(value << 1)
     if rest <= 0x7F:
         return _ONE_BYTE[rest]
@@ -144,7 +144,7 @@ def varint(value: int) -> bytes:
 
 
 def _append_record(out: bytearray, record: NewRecord | Record, offset_delta: int, base_timestamp: int) -> None:
-    # First the attributes, of which none are in use.
+    # The first byte is the attributes, which are unused.
     parts = [b"\0", varint(record.timestamp - base_timestamp), varint(offset_delta)]
     for each in (record.key, record.value):
         parts += (_NULL,) if each is None else (varint(len(each)), each)
@@ -159,7 +159,7 @@ def _append_record(out: bytearray, record: NewRecord | Record, offset_delta: int
 
 
 def renumber_batch(batch: memoryview) -> bytearray:
-    """The uncompressed batch with its sound records numbered from 0 on."""
+    """Return an uncompressed batch with its valid records numbered from 0 on."""
     data = bytes(batch)
     out = bytearray(data[:HEADER_SIZE])
     out += renumber(data, HEADER_SIZE, parse_header(data).record_count)

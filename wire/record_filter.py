@@ -1,9 +1,9 @@
-"""Taking records out of a batch that stays what it is: its offsets, its producer, its codec.
+"""Removing records from a batch, which keeps its offsets, its producer and its codec.
 
-Owns the batch that is left. Must not know why a record goes. Counterpart in Kafka: `MemoryRecords.filterTo`.
+Owns the filtered batch. Must not know the reason of a removal. Counterpart in Kafka: `MemoryRecords.filterTo`.
 
-Records that stay are taken over as they are, bytes and all. Kafka counts their timestamps from the first of them; here
-they count from where they did, unless a delete horizon takes that place.
+The bytes of kept records are copied. Kafka makes the first kept record's timestamp the base; here the base timestamp
+stays, unless a delete horizon replaces it.
 """
 
 from collections.abc import Sequence
@@ -28,18 +28,18 @@ from ottla.wire.record_builder import varint
 from ottla.wire.record_scan import read_varint, read_varlong, record_spans
 
 Span = tuple[int, int, int, int, int, int, bool]
-"""What `record_spans` says of a record."""
+"""A record, as `record_spans` returns it."""
 
 
 class BatchRecords(NamedTuple):
-    """The records of a batch, and where they lie in `data`."""
+    """The records of a batch, and their positions in `data`."""
 
     data: bytes
     spans: Sequence[Span]
 
 
 def batch_records(header: BatchHeader, data: bytes, position: int) -> BatchRecords:
-    """The records of the batch at `position`, decompressed. CorruptBatch if they are not sound."""
+    """Return the decompressed records of the batch at `position`. CorruptBatch: they are malformed."""
     start, end = position + HEADER_SIZE, position + header.size
     try:
         if header.compression is not Compression.NONE:
@@ -53,7 +53,7 @@ def batch_records(header: BatchHeader, data: bytes, position: int) -> BatchRecor
 def filtered_batch(
     header: BatchHeader, data: bytes, kept: Sequence[Span], delete_horizon_ms: int | None = None
 ) -> bytearray:
-    """The batch with no records but these, at least one. With a delete horizon, it has that from now on."""
+    """Return the batch with only the `kept` records, at least one, and with the delete horizon if one is given."""
     max_timestamp = header.max_timestamp
     if header.timestamp_type is TimestampType.CREATE_TIME:
         max_timestamp = header.base_timestamp + max(span[2] for span in kept)
@@ -79,13 +79,13 @@ def filtered_batch(
 
 
 def emptied_batch(header: BatchHeader) -> bytearray:
-    """The batch without records: it still tells of its offsets and of its producer."""
+    """Return the batch without records, which keeps its offsets and its producer."""
     attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON_FLAG)
     return _batch(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0), b"")
 
 
 def _later(data: bytes, start: int, end: int, shift: int) -> bytes:
-    """A record with another timestamp delta."""
+    """Return a record with `shift` added to its timestamp delta."""
     _, attributes = read_varint(data, start, end)
     delta, rest = read_varlong(data, attributes + 1, end)
     body = data[attributes : attributes + 1] + varint(delta + shift) + data[rest:end]

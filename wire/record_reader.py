@@ -1,7 +1,7 @@
-"""Reading the records of a batch: for coordinators, compaction, tools and tests. A broker hands batches on unread.
+"""Reading the records of a batch, for coordinators, compaction, tools and tests; brokers do not read them.
 
-Owns: turning a batch into records. Must not know: what a producer may send. Counterpart in Kafka: the iterators of
-`DefaultRecordBatch`, `ControlRecordType`, `EndTransactionMarker`.
+Owns the decoding of a batch into records. Must not know a broker's rules for produced batches.
+Counterpart in Kafka: the iterators of `DefaultRecordBatch`, `ControlRecordType`, `EndTransactionMarker`.
 """
 
 from collections.abc import Iterator
@@ -14,14 +14,14 @@ from ottla.wire.record_scan import PieceReader, RecordScan, read_varint, read_va
 
 
 class EndTransactionMarker(NamedTuple):
-    """What a control batch says that ends a transaction."""
+    """The content of a control batch that ends a transaction."""
 
     control_type: ControlType
     coordinator_epoch: int
 
 
 def iter_records(batch: Buffer) -> Iterator[Record]:
-    """The records of a whole batch, one in memory at a time. CorruptBatch when it comes to one that is not sound."""
+    """Return the records of a whole batch, one in memory at a time. CorruptBatch: the next one is malformed."""
     header = parse_header(batch)
     append_time = header.max_timestamp if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
     source = PieceReader(decompress_pieces(header.compression, memoryview(batch)[HEADER_SIZE : header.size]))
@@ -34,7 +34,7 @@ def iter_records(batch: Buffer) -> Iterator[Record]:
 
 
 def check_records(batch: Buffer) -> None:
-    """CorruptBatch if the records of a whole batch are not sound, or not what its header says."""
+    """Raise CorruptBatch if the records of a whole batch are malformed, or contradict its header."""
     header = parse_header(batch)
     if header.last_offset_delta < 0 or not 0 <= header.record_count <= header.last_offset_delta + 1:
         raise CorruptBatch(f"{header.record_count} records where {header.last_offset_delta + 1} offsets are")
@@ -45,7 +45,7 @@ def check_records(batch: Buffer) -> None:
         raise CorruptBatch(str(error)) from None
     if scan.in_order:
         return
-    lowest = header.base_offset  # records that compaction took away leave gaps
+    lowest = header.base_offset  # compaction leaves gaps
     for record in iter_records(batch):
         if not lowest <= record.offset <= header.last_offset:
             raise CorruptBatch(f"A record has offset {record.offset}, not {lowest} to {header.last_offset}")
@@ -81,12 +81,12 @@ def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
 
 
 def control_type(batch: Buffer) -> ControlType:
-    """What a control batch marks; UNKNOWN for a type of a later version."""
+    """Return the type of a control batch; UNKNOWN for a later version's type."""
     return _control_type(_only_record(batch))
 
 
 def end_transaction_marker(batch: Buffer) -> EndTransactionMarker:
-    """The marker in a control batch. CorruptBatch if it is not one that ends a transaction."""
+    """Return the marker in a control batch. CorruptBatch: it does not end a transaction."""
     record = _only_record(batch)
     kind = _control_type(record)
     if kind not in (ControlType.ABORT, ControlType.COMMIT):

@@ -1,10 +1,10 @@
-"""The walk over the records of a batch: is each one sound, and what do they say that a broker must know?
+"""The walk over the records of a batch, which checks each record and collects a broker's findings.
 
-Owns: the layout of a record as it is checked. Must not know: batches, codecs, what a broker makes of the findings.
-Counterpart in Kafka: `DefaultRecord.readFrom` and `readPartiallyFrom`, as LogValidator drives them.
+Owns the layout of a checked record. Must not know batches, codecs, nor a broker's use of the findings.
+Counterpart in Kafka: `DefaultRecord.readFrom` and `readPartiallyFrom`, as LogValidator calls them.
 
-The one hot loop of the wire, compiled to native code where a compiler is (`ottla.native`); so it keeps to what mypyc
-makes fast (native integers, indexing of `bytes`). The plain form is the same code, 60 times slower.
+This is the hot loop of the wire. mypyc compiles it (`ottla.native`), so it uses only native integers and indexing of
+`bytes`. Plain Python runs the same code, 60 times slower.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-# A record reaching beyond its piece is carried over to the next one up to this size; a larger one is skimmed.
+# A record up to this size that reaches beyond its piece is carried over to the next one; a larger one is skimmed.
 CARRIED: Final = 1 << 20
 MAX_VARINT32: Final = 5
 MAX_VARINT64: Final = 10
@@ -21,7 +21,7 @@ MAX_PREFIX: Final = 21
 
 
 def read_varint(data: bytes, position: i64, end: i64) -> tuple[i64, i64]:
-    """A zigzag varint of 32 bits and the position behind it. ValueError if it does not end before `end`."""
+    """Return a zigzag varint of 32 bits and the position behind it. ValueError: it does not end before `end`."""
     if position < end:
         byte: i64 = data[position]
         if byte < 0x80:
@@ -40,14 +40,14 @@ def read_varint(data: bytes, position: i64, end: i64) -> tuple[i64, i64]:
 
 
 def read_varlong(data: bytes, position: i64, end: i64) -> tuple[i64, i64]:
-    """A zigzag varint of 64 bits and the position behind it. ValueError if it does not end before `end`."""
+    """Return a zigzag varint of 64 bits and the position behind it. ValueError: it does not end before `end`."""
     low: i64 = 0
     high: i64 = 0
     shift: i64 = 0
     while position < end and shift < 7 * MAX_VARINT64:
         byte: i64 = data[position]
         position += 1
-        # Bit 63 is kept apart, since `low` is signed.
+        # Bit 63 is separate, because `low` is signed.
         if shift == 63:
             high = byte & 1
         else:
@@ -60,10 +60,10 @@ def read_varlong(data: bytes, position: i64, end: i64) -> tuple[i64, i64]:
 
 @mypyc_attr(allow_interpreted_subclasses=False)
 class RecordScan:
-    """What a walk over the records of a batch has found so far."""
+    """The findings of a walk over the records of a batch."""
 
     def __init__(self, count: i64, compacted: bool, untimed_delta: i64, lowest_delta: i64, highest_delta: i64) -> None:
-        """`untimed_delta` is the timestamp delta of a record without timestamp; the others bound what is timely."""
+        """`untimed_delta`: the timestamp delta of a record without timestamp; a timely delta is within the others."""
         self.count = count
         self.compacted = compacted
         self.untimed_delta = untimed_delta
@@ -77,9 +77,9 @@ class RecordScan:
         self.untimely: list[tuple[int, int]] = []
 
     def walk(self, data: bytes, position: i64, end: i64) -> i64:
-        """Take in the records that lie wholly before `end`; the position behind the last of them.
+        """Check the records that end before `end`; return the position behind the last of them.
 
-        ValueError if one is malformed.
+        ValueError: a record is malformed.
         """
         while self.seen < self.count:
             if end - position < MAX_VARINT32 and not has_whole_varint(data, position, end):
@@ -104,7 +104,7 @@ class RecordScan:
         return position
 
     def note(self, data: bytes, position: i64, end: i64) -> i64:
-        """Take in a record's attributes, deltas and key; the position behind the key, maybe beyond `end`."""
+        """Check a record's attributes, deltas and key; return the position behind the key, maybe beyond `end`."""
         timestamp_delta, position = read_varlong(data, position + 1, end)
         offset_delta, position = read_varint(data, position, end)
         key_size, position = read_varint(data, position, end)
@@ -123,7 +123,7 @@ class RecordScan:
 
 
 def has_whole_varint(data: bytes, position: i64, end: i64) -> bool:
-    """Whether the varint at `position` ends before `end`."""
+    """Return whether the varint at `position` ends before `end`."""
     while position < end:
         if data[position] < 0x80:
             return True
@@ -132,7 +132,7 @@ def has_whole_varint(data: bytes, position: i64, end: i64) -> bool:
 
 
 def skip_headers(data: bytes, position: i64, end: i64) -> i64:
-    """The position behind a record's headers."""
+    """Return the position behind a record's headers."""
     count, position = read_varint(data, position, end)
     if count < 0:
         raise ValueError(f"{count} headers")
@@ -148,10 +148,10 @@ def skip_headers(data: bytes, position: i64, end: i64) -> i64:
 
 
 def record_spans(data: bytes, position: i64, end: i64, count: i64) -> list[tuple[int, int, int, int, int, int, bool]]:
-    """Where the records of a decompressed batch lie, for whom their values do not matter.
+    """Return the positions of the records of a decompressed batch, without reading their values.
 
-    Of each: start, end, timestamp delta, offset delta, start and end of the key (end -1: it has none), and whether it
-    has a value. ValueError if one is malformed, or if they do not end with `end`.
+    For each: start, end, timestamp delta, offset delta, start and end of the key (end -1: no key), and whether it has a
+    value. ValueError: a record is malformed, or the last one does not end at `end`.
     """
     spans: list[tuple[int, int, int, int, int, int, bool]] = []
     while count > 0:
@@ -181,7 +181,7 @@ def record_spans(data: bytes, position: i64, end: i64, count: i64) -> list[tuple
 
 
 def renumber(data: bytes, position: i64, count: i64) -> bytearray:
-    """Sound uncompressed records, numbered from 0 on."""
+    """Return valid uncompressed records, numbered from 0 on."""
     out = bytearray()
     number: i64 = 0
     while number < count:
@@ -201,7 +201,7 @@ def renumber(data: bytes, position: i64, count: i64) -> bytearray:
 
 
 def unsigned_varint(value: i64) -> bytes:
-    """Seven bits a byte, the lowest first."""
+    """Return an unsigned varint: seven bits a byte, the lowest first."""
     out = bytearray()
     while value > 0x7F:
         out.append((value & 0x7F) | 0x80)
@@ -211,9 +211,9 @@ def unsigned_varint(value: i64) -> bytes:
 
 
 def scan_pieces(scan: RecordScan, pieces: Iterator[bytes]) -> None:
-    """Walk the records of a decompressed batch, with little memory whatever their size.
+    """Walk the records of a decompressed batch, with bounded memory whatever their size.
 
-    ValueError if they are malformed, fewer than the batch says or more.
+    ValueError: a record is malformed, or their number is not `scan.count`.
     """
     source = PieceReader(pieces)
     while scan.seen < scan.count:
@@ -229,17 +229,17 @@ def scan_pieces(scan: RecordScan, pieces: Iterator[bytes]) -> None:
 
 
 class PieceReader:
-    """Consecutive pieces of data, of which what is still needed is held in one `bytes`."""
+    """Reads consecutive pieces of data; `data` holds the bytes that are not read yet."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self.pieces = pieces
         self.data = b""
         self.position: i64 = 0
         self.dropped: i64 = 0
-        """How many bytes were before `data`."""
+        """The number of bytes before `data`."""
 
     def pull(self) -> None:
-        """Add the next piece to the bytes not yet read. ValueError at the end."""
+        """Add the next piece to the unread bytes. ValueError: there is none."""
         piece = next(self.pieces, b"")
         if len(piece) == 0:
             raise ValueError("The records end too early")
@@ -248,7 +248,7 @@ class PieceReader:
         self.position = 0
 
     def at_large_record(self) -> bool:
-        """Whether the record that begins here is too large to be held."""
+        """Return whether the record at `position` is larger than CARRIED."""
         end: i64 = len(self.data)
         if not has_whole_varint(self.data, self.position, end):
             return False
@@ -256,7 +256,7 @@ class PieceReader:
         return length > CARRIED
 
     def skip(self, count: i64) -> None:
-        """Go `count` bytes on without keeping them."""
+        """Skip `count` bytes without keeping them."""
         while count > len(self.data) - self.position:
             count -= len(self.data) - self.position
             self.position = len(self.data)
@@ -265,7 +265,7 @@ class PieceReader:
             self.position += count
 
     def take(self, count: i64) -> bytes:
-        """The next `count` bytes."""
+        """Return the next `count` bytes."""
         parts: list[bytes] = []
         while count > len(self.data) - self.position:
             parts.append(self.data[self.position :])
@@ -277,7 +277,7 @@ class PieceReader:
         return b"".join(parts)
 
     def varint(self) -> i64:
-        """The next field of 32 bits."""
+        """Return the next varint of 32 bits."""
         while not has_whole_varint(self.data, self.position, len(self.data)):
             self.pull()
         value, self.position = read_varint(self.data, self.position, len(self.data))
@@ -285,7 +285,7 @@ class PieceReader:
 
 
 def skim_record(scan: RecordScan, source: PieceReader) -> None:
-    """Take in a large record, whose key, value and headers are passed over as they come."""
+    """Check a large record without keeping its key, value and headers."""
     length = source.varint()
     record_end = source.dropped + source.position + length
     while len(source.data) - source.position < MAX_PREFIX:

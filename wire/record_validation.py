@@ -1,14 +1,16 @@
-"""What a producer sends: is it one sound batch that may be appended here?
+"""The validation of produced records: one batch that may be appended, with its timestamps settled.
 
-Owns: every reason for which a leader refuses records, and what it corrects in those it takes. Must not know: the log,
-the partition's role, transactions; that sequence numbers follow each other is the log's concern. Counterpart in Kafka:
-`ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords`, `LogValidator`.
+Owns the reasons for which a leader refuses records, and its corrections of a batch. Must not know the partition's role,
+transactions, nor the log, which checks sequence numbers. Counterpart in Kafka: `ProduceRequest.validateRecords`,
+`UnifiedLog.analyzeAndValidateRecords`, `LogValidator`.
 
-Where Kafka fails without a proper answer, INVALID_RECORD is given: no records at all, an unknown codec, data that its
-codec did not write, and compressed records numbered other than from 0 on. Uncompressed ones of which the numbers are
-wrong are taken, as by Kafka, but numbered anew; more than a thousand are refused, since that takes time. Compressed
-records whose lengths contradict each other are refused; Kafka stores them, and no consumer gets past them. A timestamp
-beyond 64 bits is out of range, not wrapped around.
+Differences from Kafka:
+- INVALID_RECORD where Kafka fails without a proper error: for no records, an unknown codec, malformed compressed data,
+  and compressed records that are not numbered from 0 on.
+- Uncompressed records that are not numbered from 0 on are renumbered, as by Kafka. A batch of more than _INLINE_RECORDS
+  is refused instead, because renumbering blocks the loop.
+- Compressed records with contradictory lengths are refused. Kafka stores them, and consumers stop at them.
+- A timestamp beyond 64 bits is out of range. Kafka wraps it around.
 """
 
 from collections.abc import Iterator
@@ -50,13 +52,13 @@ _MIN_INT64 = -(2**63)
 _MAX_INT64 = 2**63 - 1
 
 _SMALLEST_LENGTH = 14
-"""Of a batch of any magic; Kafka calls anything below corrupt before it looks further."""
+"""The smallest length of a batch of any magic. Kafka checks it first."""
 _ZSTD_PRODUCE_VERSION = 7
 _KNOWN_ATTRIBUTES = 0x7F
 _MAX_RECORD_ERRORS = 100
-"""More are not told: a hostile batch has a hundred thousand of them."""
+"""The most errors in a response, because a hostile batch has a hundred thousand of them."""
 
-# A function of plain Python is of this type; the walk is 60 times slower in that form.
+# Plain Python functions have this type; the walk is 60 times slower in plain Python.
 _SCAN_IS_COMPILED = not isinstance(scan_pieces, FunctionType)
 _INLINE_BYTES = 1 << 16
 _INLINE_PIECE = 1 << 17
@@ -64,7 +66,7 @@ _INLINE_RECORDS = 1000
 
 
 class RecordRules(NamedTuple):
-    """What a topic's configuration says about the records it takes; built once for each configuration."""
+    """A topic's configuration of its records; built once for each configuration."""
 
     compacted: bool
     timestamp_type: TimestampType
@@ -72,25 +74,25 @@ class RecordRules(NamedTuple):
     after_max_ms: int
     max_message_bytes: int
     compression: Compression | None = None
-    """What batches are stored in; None: as their producer compressed them."""
+    """The codec of stored batches. None: the producer's codec."""
     compression_level: int | None = None
 
 
 class ProducedBatch:
-    """A batch that may be appended: sound, its timestamps settled; offset and leader epoch are still to be placed."""
+    """A valid batch with settled timestamps; base offset and leader epoch are not assigned yet."""
 
     __slots__ = ("data", "header", "max_timestamp")
 
     def __init__(self, header: BatchHeader, data: memoryview, max_timestamp: int) -> None:
         self.header = header
         self.data = data
-        """The batch's bytes, writable, nothing behind them."""
+        """The writable bytes of the batch, with nothing behind them."""
         self.max_timestamp = max_timestamp
-        """As in the header; -1 if no record has a timestamp."""
+        """The header's maximum; NO_TIMESTAMP if no record has a timestamp."""
 
 
 class InvalidRecordsError(KafkaError):
-    """Some records of a batch are unfit; `record_errors` says which and why, for the response."""
+    """Some records of a batch are invalid; `record_errors` has their indices and reasons, for the response."""
 
     def __init__(self, code: ErrorCode, detail: str, record_errors: list[tuple[int, str]]) -> None:
         super().__init__(code, detail)
@@ -98,19 +100,19 @@ class InvalidRecordsError(KafkaError):
 
 
 class UnreadableStartError(CorruptBatch):
-    """No batch, of any magic, begins like these records."""
+    """No batch of any magic begins with these bytes."""
 
 
 class NotOneBatchError(KafkaError):
-    """What a request brings for a partition is not one batch of the magic and codec that its version may bring."""
+    """A partition's records are not one batch of a magic and codec that the request's version allows."""
 
 
 def validate_produced(
     records: memoryview | None, *, api_version: int, rules: RecordRules, now_ms: int
 ) -> ProducedBatch:
-    """The one batch in a partition's `records`, fit to be appended. KafkaError if it is not.
+    """Return the only batch in a partition's `records`, ready to be appended. KafkaError: it is refused.
 
-    Timestamps are settled in place: LogAppendTime and a maximum that was not the records' change the header.
+    LogAppendTime, and a wrong maximum timestamp, change the header in place.
     """
     header = _only_batch(records, api_version)
     assert records is not None
@@ -134,14 +136,14 @@ def validate_produced(
 
 
 def check_start(records: memoryview) -> None:
-    """UnreadableStartError if no batch, of any magic, can begin like these records."""
+    """Raise UnreadableStartError if no batch of any magic begins with these bytes."""
     _batch_size(records, 0)
 
 
 def needs_offload(records: memoryview, piece: int = _INLINE_PIECE) -> bool:
-    """Whether validating would hold up the caller for more than about a millisecond, however small the records look.
+    """Return whether validation may block for more than about a millisecond.
 
-    It does if they expand beyond `piece` bytes.
+    It may if the records expand beyond `piece` bytes, however small they are.
     """
     if len(records) < HEADER_SIZE:
         return False
@@ -152,7 +154,7 @@ def needs_offload(records: memoryview, piece: int = _INLINE_PIECE) -> bool:
         return False
     if len(records) > _INLINE_BYTES:
         return True
-    # No size that the data announces can be trusted: it is tried how far a part of it expands.
+    # The announced size cannot be trusted, so a part of the data is decompressed.
     pieces = decompress_pieces(Compression(codec), records[HEADER_SIZE:], piece)
     try:
         first = next(pieces, b"")
@@ -166,9 +168,9 @@ def _invalid(detail: str) -> KafkaError:
 
 
 def size_of_one_batch(records: memoryview | None, api_version: int) -> int:
-    """Return the size of the only batch; NotOneBatchError, or UnreadableStartError, if there is not one.
+    """Return the size of the only batch. NotOneBatchError or UnreadableStartError: there is not exactly one.
 
-    Half a batch behind it does not count: Kafka cuts it off.
+    An incomplete batch behind it is ignored, as by Kafka.
     """
     size = 0 if records is None else _batch_size(records, 0)
     if records is None or not size:
@@ -197,9 +199,9 @@ def _only_batch(records: memoryview | None, api_version: int) -> BatchHeader:
 
 
 def _batch_size(records: memoryview, position: int) -> int:
-    """The size of the whole batch of any magic at `position`, 0 if there is none.
+    """Return the size of the whole batch of any magic at `position`, 0 if it is incomplete.
 
-    UnreadableStartError if it can be none.
+    UnreadableStartError: no batch begins with these bytes.
     """
     remaining = len(records) - position
     if remaining < LOG_OVERHEAD:
@@ -218,7 +220,7 @@ def _batch_size(records: memoryview, position: int) -> int:
 
 
 def _check_header(header: BatchHeader, data: memoryview, rules: RecordRules) -> None:
-    """All that is wrong with a batch as such, in Kafka's order."""
+    """Raise the first error of a batch's header, in Kafka's order."""
     if header.base_offset != 0:
         raise _invalid(f"The baseOffset of the record batch should be 0, but it is {header.base_offset}")
     if len(data) > rules.max_message_bytes:
@@ -239,7 +241,7 @@ def _check_header(header: BatchHeader, data: memoryview, rules: RecordRules) -> 
 
 
 def _scan(header: BatchHeader, data: memoryview, rules: RecordRules, now_ms: int) -> RecordScan:
-    """Walk all records. KafkaError if they are malformed; what else they say is in the scan."""
+    """Return the findings of a walk over all records. KafkaError: a record is malformed."""
     base = header.base_timestamp
     lowest, highest = _MIN_INT64, _MAX_INT64
     if rules.timestamp_type is TimestampType.CREATE_TIME and not header.attributes & TIMESTAMP_TYPE_FLAG:
@@ -262,14 +264,14 @@ def _scan(header: BatchHeader, data: memoryview, rules: RecordRules, now_ms: int
 
 
 def _bounds(rules: RecordRules, now_ms: int) -> tuple[int, int]:
-    """The earliest and latest timestamp that a record may have."""
+    """Return the earliest and latest timestamp that a record may have."""
     earliest = _MIN_INT64 if rules.before_max_ms == _MAX_INT64 else now_ms - rules.before_max_ms
     latest = _MAX_INT64 if rules.after_max_ms == _MAX_INT64 else now_ms + rules.after_max_ms
     return earliest, latest
 
 
 def _settled_timestamp(header: BatchHeader, scan: RecordScan, rules: RecordRules, now_ms: int) -> int:
-    """The batch's largest timestamp as it will be stored."""
+    """Return the batch's maximum timestamp as it is stored."""
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
         return now_ms
     if header.attributes & TIMESTAMP_TYPE_FLAG:
@@ -278,7 +280,7 @@ def _settled_timestamp(header: BatchHeader, scan: RecordScan, rules: RecordRules
 
 
 def _stamp_error(header: BatchHeader, rules: RecordRules, now_ms: int) -> str:
-    """What is wrong with the LogAppendTime that the client itself gave all records of a batch; empty if nothing is."""
+    """Return the error of a batch to which the client itself gave LogAppendTime; empty if there is none."""
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME or header.max_timestamp == NO_TIMESTAMP:
         return "Producer should not set timestamp type to LogAppendTime."
     earliest, latest = _bounds(rules, now_ms)
@@ -295,7 +297,7 @@ def _out_of_range(timestamp: int, rules: RecordRules, now_ms: int) -> str:
 def _rejected(
     header: BatchHeader, scan: RecordScan, stamp_error: str, rules: RecordRules, now_ms: int
 ) -> InvalidRecordsError:
-    """The error for a batch of which some records are unfit. A record without key is not asked for its timestamp."""
+    """Return the error for a batch with invalid records. The timestamp of a record without key is not checked."""
     keyless = frozenset(scan.keyless)
 
     def reasons() -> Iterator[tuple[int, str]]:
@@ -315,7 +317,7 @@ def _rejected(
 
 
 def _stamp(data: memoryview, header: BatchHeader, timestamp_type: TimestampType, max_timestamp: int) -> BatchHeader:
-    """Write timestamp type and maximum into the batch, and the checksum that then holds."""
+    """Write timestamp type, maximum timestamp and the new checksum into the batch; return its new header."""
     attributes = header.attributes & _KNOWN_ATTRIBUTES & ~TIMESTAMP_TYPE_FLAG
     if timestamp_type is TimestampType.LOG_APPEND_TIME:
         attributes |= TIMESTAMP_TYPE_FLAG

@@ -2,7 +2,7 @@
 
 A message is a plain class with `__slots__`; its annotations carry wire type and versions and are the only declaration.
 Everything costly (resolving annotations, the constructor, the codec) happens at first use, so that importing a message
-costs little more than its class statement. Knows no single message and no socket. Counterpart in Kafka:
+costs little more than its class statement. Must not know a single message, nor a socket. Counterpart in Kafka:
 org.apache.kafka.message.{MessageSpec, StructSpec, FieldSpec}.
 
 Modules that declare messages must not import `annotations` from `__future__`: annotations are read as objects.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT", "ArrayOf", "EncodeError", "Field", "Message", "Request", "Response", "Struct", "StructOf", "V"]
 
-# As a field's default: its struct with every field at its own default. One instance is shared by all; never change it.
+# As a field's default: its struct with every field at its own default. All share one instance; never change it.
 DEFAULT: Any = object()
 _REQUIRED: Any = object()
 _ALL = VersionRange.parse("0+")
@@ -28,14 +28,14 @@ _NONE = VersionRange.parse("none")
 
 
 class V:
-    """What a field's annotation says beside its type. Kept as text until somebody asks.
+    """A field's annotation beside its type. Versions are text until `fields` resolves them.
 
-    `versions`: where the field exists. `nullable`: where it may be null. `tag`: its number as a tagged field, in the
-    versions `tagged` (all of the field's if not given). `flexible`: where it is written compactly, if that is not what
-    the message says. `kafka_name`: its name in Kafka, if that does not follow from ours.
+    `versions`: versions that have the field. `nullable`: versions in which it may be null. `tag`: its number as a
+    tagged field. `flexible`: versions in which it is compact, if these are not the message's. `kafka_name`: its name in
+    Kafka, if that is not ours in CamelCase.
     """
 
-    __slots__ = ("flexible", "kafka_name", "nullable", "tag", "tagged", "versions")
+    __slots__ = ("flexible", "kafka_name", "nullable", "tag", "versions")
 
     def __init__(
         self,
@@ -43,14 +43,12 @@ class V:
         *,
         nullable: str = "none",
         tag: int | None = None,
-        tagged: str | None = None,
         flexible: str | None = None,
         kafka_name: str | None = None,
     ) -> None:
         self.versions = versions
         self.nullable = nullable
         self.tag = tag
-        self.tagged = tagged
         self.flexible = flexible
         self.kafka_name = kafka_name
 
@@ -97,7 +95,6 @@ class Field:
         "nullable",
         "required",
         "tag",
-        "tagged",
         "type",
         "versions",
     )
@@ -109,17 +106,16 @@ class Field:
         self.versions = VersionRange.parse(v.versions)
         self.nullable = VersionRange.parse(v.nullable)
         self.tag = v.tag
-        self.tagged = _NONE if v.tag is None else VersionRange.parse(v.tagged or v.versions)
         self.flexible = None if v.flexible is None else VersionRange.parse(v.flexible)
         self.required = default is _REQUIRED
         self.default = _zero(wire_type) if default is _REQUIRED or default is DEFAULT else default
 
     def is_tagged(self, version: int) -> bool:
-        """Whether the field travels in the tagged section of `version`."""
-        return version in self.tagged
+        """Return whether the field is in the tagged section of `version`."""
+        return self.tag is not None and version in self.versions
 
     def is_flexible(self, version: int, message: "type[Message]") -> bool:
-        """Whether the field is written in the compact form in `version` of `message`."""
+        """Return whether the field is written in the compact form in `version` of `message`."""
         return version in (message.flexible if self.flexible is None else self.flexible)
 
 
@@ -139,7 +135,7 @@ def _wire_type(annotation: Any) -> WireType:
             return ArrayOf(element)
     if isinstance(annotation, type) and issubclass(annotation, Struct):
         return StructOf(annotation)
-    raise TypeError(f"{annotation!r} is no type of the protocol")
+    raise TypeError(f"{annotation!r} is not a type of the protocol")
 
 
 def _resolve(name: str, annotation: Any, default: Any) -> Field:
@@ -152,7 +148,7 @@ def _resolve(name: str, annotation: Any, default: Any) -> Field:
     if optional:
         annotation = next(arg for arg in get_args(annotation) if arg is not type(None))
     wire_type = _wire_type(annotation)
-    # The alias Records has its None already.
+    # The alias Records includes None.
     if optional != (v.nullable != "none") and wire_type.kafka_name != "records":
         raise TypeError(f"{name}: `| None` and `nullable=` belong together")
     return Field(name, wire_type, v, default)
@@ -160,7 +156,7 @@ def _resolve(name: str, annotation: Any, default: Any) -> Field:
 
 @dataclass_transform(kw_only_default=True, eq_default=True)
 class MessageType(type):
-    """Makes a declaration a class with `__slots__`; its defaults move out of the way of the slots."""
+    """Turns a declaration into a class with `__slots__`; defaults move to `_defaults`, because slots exclude them."""
 
     def __new__(
         mcs,
@@ -183,7 +179,7 @@ class MessageType(type):
 
 
 class Struct(metaclass=MessageType):
-    """A struct inside of messages. Constructed by keywords; equal if all fields are."""
+    """A struct in messages. Constructed by keywords; equal if all fields are equal."""
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
@@ -195,7 +191,7 @@ class Struct(metaclass=MessageType):
     def __init__(self, **values: Any) -> None:
         cls = type(self)
         if not values and not any(default is _REQUIRED or default is DEFAULT for default in cls._defaults.values()):
-            # Declarations use such instances as defaults: no constructor is compiled while modules are imported.
+            # Declarations use instances without values as defaults, and imports must not compile constructors.
             for field, default in cls._defaults.items():
                 setattr(self, field, default)
             return
@@ -213,7 +209,7 @@ class Struct(metaclass=MessageType):
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Whether two values of a field are equal; any two kinds of sequence may be."""
+    """Return whether two values of a field are equal; a list may equal a tuple."""
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return list(one) == list(other)
     return bool(one == other)
@@ -241,7 +237,7 @@ class Message(Struct):
             cls.api_key = api_key  # type: ignore[attr-defined]
 
     def encode(self, version: int) -> bytes:
-        """The wire form of this message in `version`."""
+        """Return the wire form of this message in `version`."""
         from ottla.wire.compiler import encoder
 
         chunks: list[bytes] = []
@@ -250,7 +246,7 @@ class Message(Struct):
 
     @classmethod
     def decode(cls, data: bytes | bytearray | memoryview, version: int) -> Self:
-        """The message that `data` holds in `version`; what follows it is ignored. DecodeError if it holds none."""
+        """Return the message at the start of `data` in `version`. DecodeError: there is none."""
         from ottla.wire.compiler import decoder
 
         message: Self = decoder(cls, version)(memoryview(data), 0)[0]
@@ -258,21 +254,21 @@ class Message(Struct):
 
 
 class Request(Message):
-    """What a client, or a peer, asks."""
+    """A request of a client or of another broker."""
 
     __slots__ = ()
     api_key: ClassVar["ApiKey"]
 
 
 class Response(Message):
-    """What a request is answered with."""
+    """The response to a request."""
 
     __slots__ = ()
     api_key: ClassVar["ApiKey"]
 
 
 def fields(cls: type[Struct]) -> tuple[Field, ...]:
-    """The fields of a declaration in their order."""
+    """Return the fields of a declaration in their order."""
     resolved = cls._fields
     if resolved is None:
         resolved = cls._fields = tuple(
@@ -282,7 +278,7 @@ def fields(cls: type[Struct]) -> tuple[Field, ...]:
 
 
 def default_instance(cls: type[Struct]) -> Struct:
-    """The struct with every field at its default, required ones at their type's zero. Shared: never change it."""
+    """Return the shared struct with every field at its default, required ones at zero; never change it."""
     if cls._default_instance is None:
         instance = cls.__new__(cls)
         for field in fields(cls):
@@ -292,7 +288,7 @@ def default_instance(cls: type[Struct]) -> Struct:
 
 
 def _constructor(cls: type[Struct]) -> Callable[..., None]:
-    """A keyword-only `__init__`, as a dataclass would have it."""
+    """Return a keyword-only `__init__`, as of a dataclass."""
     resolved = fields(cls)
     parameters = [f.name if f.required else f"{f.name}=_{f.name}" for f in resolved]
     lines = [f"def __init__(self, {', '.join(['*', *parameters] if parameters else [])}):"]

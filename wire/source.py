@@ -1,6 +1,7 @@
-"""Python source under construction: lines, indentation, fresh names, and the constants the lines refer to.
+"""Python source under construction: lines, indentation, fresh names, and the constants of the lines.
 
-Owns what encoders and decoders have in common; knows no message. No counterpart in Kafka, whose generator writes Java.
+Owns the common part of the encoder's and the decoder's source. Must not know a message. No counterpart in Kafka, whose
+generator writes Java.
 """
 
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Any
 
 
 class Source:
-    """One module's worth of generated functions, all in one scope."""
+    """Generated functions in one scope."""
 
     def __init__(self, scope: dict[str, Any]) -> None:
         self.scope = scope
@@ -19,12 +20,12 @@ class Source:
         self._names = 0
 
     def emit(self, line: str) -> None:
-        """Append a line at the present indentation."""
+        """Append a line at the current indentation."""
         self._lines.append(" " * self._depth + line)
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """The lines within are the body of `head`."""
+        """Indent the lines of the with block as the body of `head`."""
         self.emit(head)
         self._depth += 1
         before = len(self._lines)
@@ -35,7 +36,7 @@ class Source:
 
     @contextmanager
     def function(self, head: str) -> Iterator[None]:
-        """A function of its own, written before the one that is under way."""
+        """Write the lines of the with block as a function before the current one."""
         outer, self._lines = self._lines, []
         depth, self._depth = self._depth, 0
         with self.block(head):
@@ -44,34 +45,34 @@ class Source:
         self._depth = depth
 
     def name(self, stem: str) -> str:
-        """A name nobody else has."""
+        """Return a new name."""
         self._names += 1
         return f"{stem}{self._names}"
 
     def constant(self, stem: str, value: object) -> str:
-        """The name under which the lines find `value`."""
+        """Return a name that has `value` in the scope."""
         name = self.name(stem)
         self.scope[name] = value
         return name
 
     def packer(self, method: str, codes: str) -> str:
-        """The name of `method` of the struct in network order with these format codes."""
+        """Return the name of `method` of the big-endian struct with these format codes."""
         name = f"{method}_{codes.replace('?', 'bool')}"
         if name not in self.scope:
             self.scope[name] = getattr(Packer(">" + codes), method)
         return name
 
     def literal(self, value: object) -> str:
-        """`value` as an expression."""
+        """Return `value` as an expression."""
         if value is None or isinstance(value, bool | int | str | bytes | float) or value == ():
             return repr(value)
         return self.constant("default", value)
 
     def text(self) -> str:
-        """All of it."""
+        """Return the source."""
         return "\n".join(self._lines) + "\n"
 
     def compile(self, filename: str, function: str) -> Any:
-        """Execute the source and give `function` of it."""
+        """Execute the source and return its `function`."""
         exec(compile(self.text(), filename, "exec"), self.scope)
         return self.scope[function]

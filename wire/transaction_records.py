@@ -1,7 +1,7 @@
 """Keys and values of the records in __transaction_state.
 
-Owns their formats. A key begins with the number of its type, which is 0, a value with its version. Must not know what a
-coordinator does with them. Counterparts in Kafka: transaction-coordinator's messages, TransactionLog.
+Owns their formats. A key begins with the number of its type, which is 0; a value begins with its version. Must not know
+a coordinator. Counterparts in Kafka: transaction-coordinator's messages, TransactionLog.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,4 +48,4 @@ class TransactionLogValue(Message, versions="0-1", flexible="1+"):
 
 
 RECORD_TYPES: Final[Mapping[int, RecordType]] = {0: RecordType(TransactionLogKey, TransactionLogValue)}
-"""By the number of the type."""
+"""The declarations of each record type."""

@@ -1,7 +1,7 @@
-"""The words in which messages are declared: Kafka's primitive types, version ranges, and names that all rooms share.
+"""The vocabulary of message declarations: Kafka's primitive types, version ranges, and names that all rooms share.
 
 Owns the aliases that annotations use (an alias is the Python type for the checker, and carries the wire type for the
-compiler). Knows nothing of messages or of encoding. Counterpart in Kafka: org.apache.kafka.message.FieldType, Versions.
+compiler). Must not know messages or encoding. Counterpart in Kafka: org.apache.kafka.message.FieldType, Versions.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ class EncodeError(ValueError):
 
 
 class TopicPartition(NamedTuple):
-    """A partition by the name of its topic."""
+    """A partition, by its topic's name and its number."""
 
     topic: str
     partition: int
@@ -37,7 +37,7 @@ class VersionRange:
 
     @classmethod
     def parse(cls, text: str) -> "VersionRange":
-        """The range that `text` names."""
+        """Return the range that `text` names."""
         if text == "none":
             return cls(0, -1)
         if text.endswith("+"):
@@ -71,7 +71,7 @@ class VersionRange:
 
 
 class Region(Protocol):
-    """Bytes that are not in memory: the codec only needs their number, the transport knows how to send them."""
+    """Bytes that are not in memory. The codec needs only their number; the transport sends them."""
 
     def __len__(self) -> int: ...
 

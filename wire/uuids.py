@@ -1,4 +1,4 @@
-"""Ids as Kafka spells them: sixteen bytes in base64url without padding.
+"""Kafka's uuids: sixteen bytes, as text in base64url without padding.
 
 PURE. Counterpart in Kafka: org.apache.kafka.common.Uuid.
 """
@@ -9,12 +9,12 @@ _BYTES = 16
 
 
 def uuid_text(uuid: bytes) -> str:
-    """Return the text form of an id."""
+    """Return the text form of a uuid."""
     return urlsafe_b64encode(uuid).rstrip(b"=").decode()
 
 
 def parse_uuid(text: str) -> bytes:
-    """Return the bytes behind the text form. ValueError if there are not sixteen."""
+    """Return the bytes of a text form. ValueError: they are not sixteen."""
     uuid = urlsafe_b64decode(text + "==")
     if len(uuid) != _BYTES:
         raise ValueError(f"{text!r} is no uuid")

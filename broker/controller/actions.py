@@ -60,7 +60,7 @@ class Steps:
         """Elect leaders for NEW and OFFLINE partitions, of these or of all, unless their topics are being deleted."""
         context = self.context
         considered = context.partition_phases if partitions is None else partitions
-        to_stay = [each for each in considered if not context.is_queued_for_deletion(each.topic)]
+        to_stay = [each for each in considered if each.topic not in context.topics_to_delete]
         writes = new_leaders(context, to_stay)
         if writes:
             await trio.lowlevel.checkpoint()

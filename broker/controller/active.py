@@ -201,12 +201,12 @@ class ActiveController:
         batch = self.steps.batch()
         move_partitions(context, context.partitions_with_offline_leader(), PartitionPhase.OFFLINE)
         await self.steps.bring_online(batch)
-        to_stay = [each for each in replicas if not context.is_queued_for_deletion(each.partition.topic)]
+        to_stay = [each for each in replicas if each.partition.topic not in context.topics_to_delete]
         await self.steps.shrink_isr(batch, replicas_offline(context, batch, to_stay))
         batch.add_update_metadata(context.brokers)
         self.steps.send(batch)
         stuck = (ReplicaPhase.DELETION_STARTED, ReplicaPhase.OFFLINE)
-        going = [each for each in replicas if context.is_queued_for_deletion(each.partition.topic)]
+        going = [each for each in replicas if each.partition.topic in context.topics_to_delete]
         topic_deletion.deletion_failed(context, [each for each in going if context.replica_phases.get(each) in stuck])
         await self._resume_deletions()
 
@@ -227,7 +227,7 @@ class ActiveController:
     async def add_partitions(self, wanted: CreatePartitionsTopic, *, validate_only: bool) -> NewTopic:
         """Write a topic's new partitions, and return the topic. `topic_modified` brings them online."""
         context, name = self.context, wanted.name
-        if context.is_queued_for_deletion(name):
+        if name in context.topics_to_delete:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
         found, version = (await self._store.topics([name])).get(name, (None, 0))
         brokers = [BrokerPlace(broker_id, broker.info.rack) for broker_id, broker in context.brokers.items()]
@@ -246,7 +246,7 @@ class ActiveController:
             # Its partitions may have leaders, so the controller must read everything again.
             raise ControllerMovedError(f"the znode of topic {topic} is readable again")
         added = {index: each for index, each in found[0].partitions.items() if index not in context.assignments[topic]}
-        if added and context.is_queued_for_deletion(topic):
+        if added and topic in context.topics_to_delete:
             logger.warning("Topic %s gets no new partitions, because it is being deleted", topic)
         elif added:
             logger.info("Topic %s has the new partitions %s", topic, sorted(added))

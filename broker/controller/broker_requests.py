@@ -128,7 +128,7 @@ def _may_move(steps: Steps, partition: TopicPartition) -> bool:
     return (
         len(context.assignment(partition).replicas) > 1
         and partition in context.leadership
-        and not context.is_queued_for_deletion(partition.topic)
+        and partition.topic not in context.topics_to_delete
     )
 
 

@@ -93,10 +93,6 @@ class ControllerContext:
         """Whether a broker is registered and not shutting down."""
         return broker_id in self.brokers and broker_id not in self.shutting_down
 
-    def live_brokers(self) -> list[BrokerInfo]:
-        """Return the live brokers by id."""
-        return [self.brokers[broker_id].info for broker_id in sorted(self.brokers) if self.is_live(broker_id)]
-
     def is_online(self, broker_id: int, partition: TopicPartition, *, or_shutting_down: bool = False) -> bool:
         """Whether a broker can serve its replica of a partition."""
         is_there = broker_id in self.brokers if or_shutting_down else self.is_live(broker_id)
@@ -169,10 +165,6 @@ class ControllerContext:
         """Return the replicas on these brokers."""
         wanted = set(broker_ids)
         return [replica for replica in self.replicas_of(self.all_partitions()) if replica.broker_id in wanted]
-
-    def is_queued_for_deletion(self, topic: str) -> bool:
-        """Whether a topic is marked for deletion."""
-        return topic in self.topics_to_delete
 
     def leader_epoch(self, partition: TopicPartition) -> int:
         """Return a partition's leader epoch. EPOCH_DURING_DELETE overrides every epoch."""

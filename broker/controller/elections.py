@@ -84,7 +84,7 @@ def _refusal(steps: Steps, partition: TopicPartition, unclean: bool) -> KafkaErr
         is_known = partition.topic in context.topics
         missing = f"partition as {partition}" if is_known else f"topic as {partition.topic}"
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {missing}")
-    if context.is_queued_for_deletion(partition.topic):
+    if partition.topic in context.topics_to_delete:
         return _BEING_DELETED
     state = context.leadership.get(partition)
     leader = NO_LEADER if state is None else state.leader

@@ -61,7 +61,7 @@ def out_of_balance(context: ControllerContext, most_percent: int) -> list[TopicP
     by_first: dict[int, list[TopicPartition]] = {}
     for partition in context.all_partitions():
         replicas = context.assignment(partition).replicas
-        if replicas and not context.is_queued_for_deletion(partition.topic):
+        if replicas and partition.topic not in context.topics_to_delete:
             by_first.setdefault(replicas[0], []).append(partition)
     found = []
     for broker_id, partitions in by_first.items():

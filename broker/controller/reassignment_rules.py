@@ -32,7 +32,7 @@ def plan(
         _check(context, current, wanted, may_wait)
     elif not current.is_changing:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
-    if context.is_queued_for_deletion(partition.topic) or not current.replicas:
+    if partition.topic in context.topics_to_delete or not current.replicas:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
     planned = current.reassigned_to(current.origin if wanted is None else wanted)
     state = context.leadership.get(partition)
@@ -57,7 +57,7 @@ def _check(context: ControllerContext, current: ReplicaAssignment, wanted: Seque
     elif not may_wait:
         adding = current.reassigned_to(wanted).adding
         if not all(context.is_live(each) for each in adding):
-            live = [each.broker_id for each in context.live_brokers()]
+            live = [each for each in sorted(context.brokers) if context.is_live(each)]
             fault = (
                 f"Replica assignment has brokers that are not alive. Replica list: {_listed(adding)}, "
                 f"live broker list: {_listed(live)}"

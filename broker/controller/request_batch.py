@@ -173,7 +173,7 @@ def _update_state(context: ControllerContext, partition: TopicPartition) -> Upda
     state = context.leadership[partition]
     replicas = context.assignment(partition).replicas
     # This leader means that the topic is being deleted, and brokers remove it.
-    is_going = context.is_queued_for_deletion(partition.topic)
+    is_going = partition.topic in context.topics_to_delete
     return UpdateMetadataPartitionState(
         partition_index=partition.partition,
         controller_epoch=state.controller_epoch,

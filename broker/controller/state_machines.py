@@ -216,7 +216,9 @@ def shrink_isr(
 def isr_shrunk(
     context: ControllerContext, batch: RequestBatch, written: Iterable[StateWrite], others: Iterable[Replica]
 ) -> None:
-    """Take over written ISRs; send them to the other replicas and to all brokers."""
+    """Take written ISRs into the context, and add LeaderAndIsr requests to the batch: for the recipients of each write,
+    and for all replicas of the partitions in `others` but the one named there.
+    """
     for partition, state, is_new, recipients in written:
         context.leadership[partition] = state
         batch.add_leader_and_isr(context, recipients, partition, is_new=is_new)

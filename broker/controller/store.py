@@ -128,7 +128,8 @@ class ClusterStore:
     async def brokers(self, known: Mapping[int, LiveBroker]) -> dict[int, LiveBroker]:
         """Return all registered brokers, and watch registrations.
 
-        A broker whose registration is unreadable now is as in `known`, if the registration is the same.
+        A broker whose registration cannot be read is taken from `known`, if its znode has the same czxid; else it is
+        left out.
         """
         names = await self._children(znodes.BROKER_IDS)
         ids = [
@@ -263,7 +264,9 @@ class ClusterStore:
         for (topic, topic_id), error in zip(topics, errors, strict=True):
             if error is None:
                 id_text, count = uuid_text(topic_id), len(topic.assignment)
-                logger.info("Created topic %s with id %s, %d partitions, %s", topic.name, id_text, count, topic.configs)
+                logger.info(
+                    "Created topic %s with id %s, %d partitions, configs %s", topic.name, id_text, count, topic.configs
+                )
         return errors
 
     async def set_assignment(self, topic: str, assignment: TopicAssignment, version: int) -> None:

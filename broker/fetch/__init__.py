@@ -1,1 +1,1 @@
-"""What a client fetches: its fetch sessions, and the response made of several reads."""
+"""Fetch sessions, and the response that is made of several reads."""

@@ -1,6 +1,6 @@
-"""What a Fetch is answered with: the readings of partitions become a response.
+"""The response to a Fetch, made of the read results of its partitions.
 
-Owns how results and errors are told in each version. Must not know how anything is read, nor sessions.
+Owns how results and errors look in each version. Must not know how partitions are read, nor sessions.
 Counterpart in Kafka: KafkaApis.handleFetchRequest's processResponseCallback.
 """
 
@@ -24,7 +24,7 @@ from ottla.wire.messages.fetch import (
 _STORAGE_ERROR_FROM_VERSION: Final = 6
 _ZSTD_FROM_VERSION: Final = 10
 _LEADERS_FROM_VERSION: Final = 16
-# Kafka answers these without reading: with no aborted transactions rather than null.
+# Kafka does not read for these: `aborted_transactions` is empty then, and not null.
 _WITHOUT_READING: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_ID,
@@ -37,7 +37,7 @@ _MOVED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LE
 
 
 class FetchAnswers:
-    """The responses to one reader."""
+    """Makes the responses to one reader."""
 
     __slots__ = ("_counts", "_listener", "_replicas", "_version", "_with_aborted")
 
@@ -49,7 +49,7 @@ class FetchAnswers:
         self._counts = reader.is_follower
 
     def single(self, topic: FetchTopic, name: str, index: int, result: ReadResult) -> FetchResponse:
-        """The response of one partition, without a session."""
+        """Return the response for one partition, without a session."""
         endpoints: dict[int, NodeEndpoint] = {}
         data = self._data(name, index, result, endpoints)
         found = FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=[data])
@@ -60,7 +60,7 @@ class FetchAnswers:
     def response(
         self, error: ErrorCode, session_id: int, readings: Sequence[tuple[SessionPartition, ReadResult]]
     ) -> FetchResponse:
-        """The response of many; neighbours of one topic stand together."""
+        """Return the response for several partitions. Neighbours of one topic share an entry."""
         endpoints: dict[int, NodeEndpoint] = {}
         topics: list[FetchableTopicResponse] = []
         last: tuple[str | None, bytes] | None = None

@@ -1,16 +1,18 @@
 """Fetch sessions (KIP-227): the broker remembers what a client fetches, so that each fetch names only what changed.
 
-Owns the sessions, the rules of their ids and epochs, their cache, and which partitions a response has to name. Pure:
-time and new ids are arguments, partitions are looked at by somebody else. A session keeps the partitions that have to
-be looked at (they moved, or the client asked something new); all others have nothing to tell. Must not know logs.
+Owns the sessions, the rules of their ids and epochs, their cache, and which partitions a response names. Pure: time and
+new ids are arguments, and the handler reads the partitions. A session keeps the partitions to look at, because they
+moved or the client asked for another position; the others have no news. Must not know logs.
 Counterpart in Kafka: FetchSession.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
+from ottla.broker.replicas.reads import ReadResult
+from ottla.broker.replicas.watchers import OffsetSignal
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from ottla.wire.types import TopicPartition
@@ -19,81 +21,37 @@ NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 TOPIC_IDS_FROM_VERSION: Final = 13
-# A session unused for so long may be evicted by any other, one as old as that by a larger one.
+# Any other session may evict one that was unused for EVICTION_MS, and a larger one a session as old as that.
 EVICTION_MS: Final = 120_000
-# How long it takes until all partitions of a follower that fetches have been looked at, moved or not.
+# All partitions of a follower's session are looked at once in ROUND_MS, moved or not.
 ROUND_MS: Final = 2000
 
 _LARGEST_EPOCH: Final = 0x7FFFFFFF
 
 TopicName = Callable[[bytes], str | None]
+Readings = list[tuple["SessionPartition", ReadResult]]
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch that the next request of a session has to carry."""
+    """Return the epoch that the next request of a session has to carry."""
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == _LARGEST_EPOCH else epoch + 1
 
 
-class Signal(Protocol):
-    """Where a session has itself told that a partition moved."""
-
-    def watch(self, topic_partition: TopicPartition, what: int, watcher: "SessionPartition") -> None:
-        """Call the watcher from now on."""
-
-    def unwatch(self, topic_partition: TopicPartition, what: int, watcher: "SessionPartition") -> None:
-        """Call it no more."""
-
-
-class Reading(Protocol):
-    """What looking at a partition gave, as far as sessions care."""
-
-    @property
-    def error(self) -> int:
-        """An error code."""
-
-    @property
-    def high_watermark(self) -> int:
-        """The partition's, -1 with an error."""
-
-    @property
-    def log_start_offset(self) -> int:
-        """The partition's, -1 with an error."""
-
-    @property
-    def size(self) -> int:
-        """Bytes read."""
-
-    @property
-    def is_diverging(self) -> bool:
-        """Whether the client has to truncate."""
-
-    @property
-    def preferred_read_replica(self) -> int:
-        """Whom the client is to ask instead, -1 for nobody."""
-
-    @property
-    def is_exhausted(self) -> bool:
-        """Nothing is left to read for now, but for what this reading holds already."""
-
-
-Read = TypeVar("Read", bound=Reading)
-
-
 class SessionPartition:
-    """What the client asks of one partition, and what it was told last."""
+    """The position that the client asked for, and the offsets that the last response named."""
 
     __slots__ = (
         "current_leader_epoch",
         "fetch_offset",
         "last_fetched_epoch",
+        "last_high_watermark",
+        "last_log_start_offset",
         "log_start_offset",
         "max_bytes",
         "partition",
         "session",
-        "told_high_watermark",
-        "told_log_start_offset",
         "topic",
         "topic_id",
     )
@@ -103,12 +61,12 @@ class SessionPartition:
         self.topic = topic
         self.topic_id = topic_id
         self.partition = asked.partition
-        self.told_high_watermark = -1
-        self.told_log_start_offset = -1
+        self.last_high_watermark = -1
+        self.last_log_start_offset = -1
         self.ask(asked)
 
     def ask(self, asked: FetchPartition) -> None:
-        """Take what the client asks now."""
+        """Take over the position that the client asks for."""
         self.fetch_offset = asked.fetch_offset
         self.max_bytes = asked.partition_max_bytes
         self.current_leader_epoch = asked.current_leader_epoch
@@ -116,31 +74,31 @@ class SessionPartition:
         self.log_start_offset = asked.log_start_offset
 
     def partition_moved(self) -> None:
-        """The partition has to be looked at; a fetch that waits is told at once."""
+        """Mark the partition to be looked at, and call the fetch that waits."""
         session = self.session
         session.to_look_at[self] = None
         if session.on_moved is not None:
             session.on_moved(self)
 
-    def is_news(self, reading: Reading) -> bool:
+    def is_news(self, reading: ReadResult) -> bool:
         """Whether an incremental response has to name the partition."""
         return (
             reading.size > 0
-            or reading.high_watermark != self.told_high_watermark
-            or reading.log_start_offset != self.told_log_start_offset
+            or reading.high_watermark != self.last_high_watermark
+            or reading.log_start_offset != self.last_log_start_offset
             or reading.error != ErrorCode.NONE
             or reading.is_diverging
             or reading.preferred_read_replica >= 0
         )
 
-    def told(self, reading: Reading) -> None:
-        """Remember what the response says. With an error the partition is named again once the error is gone."""
-        self.told_high_watermark = reading.high_watermark if reading.error == ErrorCode.NONE else -1
-        self.told_log_start_offset = reading.log_start_offset
+    def remember(self, reading: ReadResult) -> None:
+        """Remember the offsets of a response. After an error the partition is named again once the error is gone."""
+        self.last_high_watermark = reading.high_watermark if reading.error == ErrorCode.NONE else -1
+        self.last_log_start_offset = reading.log_start_offset
 
 
 class FetchSession:
-    """The partitions of one client. One that is in no cache serves a single fetch."""
+    """The partitions of one client. A session that is not cached serves a single fetch."""
 
     __slots__ = (
         "_round",
@@ -160,20 +118,20 @@ class FetchSession:
         "what",
     )
 
-    def __init__(self, signal: Signal, what: int, *, is_privileged: bool, uses_topic_ids: bool) -> None:
+    def __init__(self, signal: OffsetSignal, what: int, *, is_privileged: bool, uses_topic_ids: bool) -> None:
         self.id = NO_SESSION
         self.epoch = INITIAL_EPOCH
         self.created_ms = 0
         self.last_used_ms = 0
         self.cached_size = 0
         self.is_cached = False
-        # A follower's session: it may push out those of consumers.
+        # A follower's session: it may evict those of consumers.
         self.is_privileged = is_privileged
         self.uses_topic_ids = uses_topic_ids
         self.what = what
         self.is_watching = False
         self.partitions: dict[tuple[str | bytes, int], SessionPartition] = {}
-        # In the order in which they are to be read: one that gave records goes to the end.
+        # In the order of reading: a partition that returned records goes to the end.
         self.to_look_at: dict[SessionPartition, None] = {}
         self.on_moved: Callable[[SessionPartition], None] | None = None
         self._signal = signal
@@ -202,10 +160,10 @@ class FetchSession:
                     self._unwatch(removed)
 
     def look_around(self, elapsed_ms: int) -> None:
-        """Have some that did not move looked at too, as many as the time that went by asks for.
+        """Mark some partitions that did not move too: the share of ROUND_MS that has elapsed.
 
-        By its fetches a follower stays caught up and may join the in-sync replicas, also where nothing is written. To
-        look at all of them each time would cost more than the fetch.
+        Each look keeps a follower caught up, and lets it join the in-sync replicas, also where nothing is written. To
+        look at all partitions each time would cost more than the fetch.
         """
         for _ in range(-(-len(self.partitions) * min(elapsed_ms, ROUND_MS) // ROUND_MS)):
             if not self._round:
@@ -216,33 +174,33 @@ class FetchSession:
                 self.to_look_at[partition] = None
 
     def resolve_names(self, name_of: TopicName) -> None:
-        """Look again for the names of topic ids that nobody knew. They are among those to look at: an error stays."""
+        """Look up unknown topic ids again. Their partitions are in `to_look_at`, because errors stay there."""
         for partition in self.to_look_at:
             if partition.topic is None:
                 partition.topic = name_of(partition.topic_id)
                 self._watch(partition)
 
     def watch(self) -> None:
-        """Be told of moves from now on."""
+        """Watch all partitions from now on."""
         if not self.is_watching:
             self.is_watching = True
             for partition in self.partitions.values():
                 self._watch(partition)
 
     def close(self) -> None:
-        """Be told no more, unless a fetch still waits: it closes the session at its end."""
+        """Watch no more, unless a fetch still waits: that fetch closes the session at its end."""
         if self.is_watching and self.on_moved is None:
             for partition in self.partitions.values():
                 self._unwatch(partition)
             self.is_watching = False
 
-    def looked_at(self, partition: SessionPartition, reading: Reading) -> None:
-        """Keep in mind only what has more to tell: an error that may pass, records that are left or not confirmed."""
+    def looked_at(self, partition: SessionPartition, reading: ReadResult) -> None:
+        """Keep a partition to look at only if it has an error, more records, or records that are not confirmed."""
         keep = reading.error != ErrorCode.NONE or reading.is_diverging or not reading.is_exhausted
         if reading.size > 0 or not keep:
             self.to_look_at.pop(partition, None)
         if reading.size > 0:
-            # At the end, so that all get their turn where there is more than fits.
+            # At the end, so that the others come first where there are more records than fit.
             self.to_look_at[partition] = None
 
     def _watch(self, partition: SessionPartition) -> None:
@@ -255,7 +213,7 @@ class FetchSession:
 
 
 class FetchKind(Enum):
-    """How a fetch stands to its session."""
+    """How a fetch uses sessions."""
 
     SESSIONLESS = 1
     FULL = 2
@@ -263,7 +221,7 @@ class FetchKind(Enum):
 
 
 class FetchContext:
-    """One fetch: the session to read for, and what of the readings its response names."""
+    """One fetch: its session, and the results that its response names."""
 
     __slots__ = ("_cache", "_on_moved", "epoch", "kind", "session")
 
@@ -275,41 +233,41 @@ class FetchContext:
         self._on_moved: Callable[[SessionPartition], None] | None = None
 
     def wait(self, on_moved: Callable[[SessionPartition], None]) -> None:
-        """Have `on_moved` called with each partition that moves, until `end`."""
+        """Call `on_moved` with each partition that moves, until `end`."""
         self._on_moved = on_moved
         self.session.on_moved = on_moved
         self.session.watch()
 
     def conclude(
-        self, readings: Iterable[tuple[SessionPartition, Read]], now_ms: int
-    ) -> tuple[ErrorCode, int, list[tuple[SessionPartition, Read]]]:
-        """The error, the session id and the partitions of the response. The session learns what is told."""
+        self, readings: Iterable[tuple[SessionPartition, ReadResult]], now_ms: int
+    ) -> tuple[ErrorCode, int, Readings]:
+        """Return the error, the session id and the results of the response; the session remembers them."""
         session = self.session
         if self.kind is FetchKind.SESSIONLESS:
             return ErrorCode.NONE, NO_SESSION, list(readings)
         if self.kind is FetchKind.INCREMENTAL and session.epoch != self.epoch:
-            # Another request of this session came while this one waited.
+            # Another request of this session arrived while this one waited.
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id, []
-        named = self.tell(readings)
+        named = self.news(readings)
         if self.kind is FetchKind.FULL:
             self._cache.maybe_add(session, now_ms)
         return ErrorCode.NONE, session.id, named
 
-    def tell(self, readings: Iterable[tuple[SessionPartition, Read]]) -> list[tuple[SessionPartition, Read]]:
-        """Have the session learn what is told; the partitions that the response names."""
+    def news(self, readings: Iterable[tuple[SessionPartition, ReadResult]]) -> Readings:
+        """Return the results that the response names; the session remembers them."""
         session, is_full = self.session, self.kind is FetchKind.FULL
         named = []
         for partition, reading in readings:
             if is_full or partition.is_news(reading):
                 named.append((partition, reading))
-            partition.told(reading)
+            partition.remember(reading)
             session.looked_at(partition, reading)
         return named
 
     def end(self) -> None:
-        """The fetch waits no more. A session that is in no cache has nobody left."""
+        """End the wait of the fetch, and close a session that is not cached."""
         session = self.session
-        # A later fetch of the same session may have taken over; it is told from then on.
+        # A later fetch of the same session may have set its own callback.
         if session.on_moved is self._on_moved:
             session.on_moved = None
         if not session.is_cached:
@@ -319,7 +277,7 @@ class FetchContext:
 class FetchSessionCache:
     """All sessions, at most `slots` of them."""
 
-    def __init__(self, slots: int, signal: Signal, new_id: Callable[[], int]) -> None:
+    def __init__(self, slots: int, signal: OffsetSignal, new_id: Callable[[], int]) -> None:
         self._slots = slots
         self._signal = signal
         self._new_id = new_id
@@ -332,46 +290,36 @@ class FetchSessionCache:
     def begin(
         self, request: FetchRequest, version: int, what: int, *, is_follower: bool, now_ms: int, name_of: TopicName
     ) -> FetchContext | ErrorCode:
-        """The context of a request; `what` is the kind of move that a new session waits for."""
+        """Return the context of a request, or an error; a new session watches for moves of `what`."""
         uses_topic_ids = version >= TOPIC_IDS_FROM_VERSION
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != NO_SESSION:
                 self._remove(request.session_id)
             kind = FetchKind.SESSIONLESS if request.session_epoch == FINAL_EPOCH else FetchKind.FULL
-            return self._uncached(kind, request, uses_topic_ids, what, is_follower, name_of)
-        session = self._sessions.get(request.session_id)
-        if session is None:
-            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-        if session.epoch != request.session_epoch:
-            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        if session.uses_topic_ids != uses_topic_ids:
-            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-        session.update(request.topics, request.forgotten_topics_data, name_of)
-        if not session.partitions:
-            self._remove(session.id)
-            return self._uncached(FetchKind.SESSIONLESS, request, uses_topic_ids, what, is_follower, name_of)
-        session.resolve_names(name_of)
-        if session.is_privileged:
-            session.look_around(now_ms - session.last_used_ms)
-        session.epoch = next_epoch(session.epoch)
-        self._touch(session, now_ms)
-        return FetchContext(self, FetchKind.INCREMENTAL, session)
-
-    def _uncached(
-        self,
-        kind: FetchKind,
-        request: FetchRequest,
-        uses_topic_ids: bool,
-        what: int,
-        is_follower: bool,
-        name_of: TopicName,
-    ) -> FetchContext:
+        else:
+            known = self._sessions.get(request.session_id)
+            if known is None:
+                return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+            if known.epoch != request.session_epoch:
+                return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+            if known.uses_topic_ids != uses_topic_ids:
+                return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+            known.update(request.topics, request.forgotten_topics_data, name_of)
+            if known.partitions:
+                known.resolve_names(name_of)
+                if known.is_privileged:
+                    known.look_around(now_ms - known.last_used_ms)
+                known.epoch = next_epoch(known.epoch)
+                self._touch(known, now_ms)
+                return FetchContext(self, FetchKind.INCREMENTAL, known)
+            self._remove(known.id)
+            kind = FetchKind.SESSIONLESS
         session = FetchSession(self._signal, what, is_privileged=is_follower, uses_topic_ids=uses_topic_ids)
         session.update(request.topics, (), name_of)
         return FetchContext(self, kind, session)
 
     def maybe_add(self, session: FetchSession, now_ms: int) -> None:
-        """Give the session an id and a place, if there is one or one can be made."""
+        """Cache the session with a new id, if a slot is free or another session can be evicted."""
         if len(self._sessions) >= self._slots and not self._evict(session, now_ms):
             return
         while session.id == NO_SESSION or session.id in self._sessions:

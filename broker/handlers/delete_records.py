@@ -47,7 +47,8 @@ def handle(
             of_topic[index] = _failed(index, ErrorCode.NONE)
             try:
                 _check(name, index, metadata)
-                deleted.append(replicas.delete_records(name, index, offset))
+                partition = replicas.partition(name, index)
+                deleted.append((partition, partition.delete_records(offset)))
             except KafkaError as error:
                 of_topic[index] = _failed(index, error.code)
 

@@ -18,26 +18,22 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-import trio
-
 from ottla.broker.cluster.metadata_cache import MetadataCache
+from ottla.broker.fetch.large import LargeFetch
+from ottla.broker.fetch.long_poll import Answer, LongPoll
 from ottla.broker.fetch.responses import FetchAnswers
 from ottla.broker.fetch.sessions import (
     FINAL_EPOCH,
     NO_SESSION,
     TOPIC_IDS_FROM_VERSION,
-    FetchContext,
-    FetchKind,
     FetchSessionCache,
-    SessionPartition,
 )
-from ottla.broker.loop.clock import Clock, StartSoon, Timer
+from ottla.broker.loop.clock import Clock, StartSoon
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
 from ottla.broker.replicas.manager import ReplicaManager
-from ottla.broker.replicas.reads import NO_REPLICA, TO_LOG_END, Reader, ReadResult, consumer
+from ottla.broker.replicas.reads import TO_LOG_END, Reader, consumer
 from ottla.broker.requests.authorizer import Access, Operation, ResourceType
-from ottla.broker.requests.large_requests import Cut, batched, join, parts
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.large_arrays import LargeArray
 from ottla.wire.messages.fetch import (
@@ -45,29 +41,16 @@ from ottla.wire.messages.fetch import (
     FetchRequest,
     FetchResponse,
     FetchTopic,
-    NodeEndpoint,
     PartitionData,
 )
 
 logger = logging.getLogger("kafka.server.KafkaApis")
 
-Answer = FetchResponse | Deferred[FetchResponse]
-
-_PART: Final = Cut("topics", "responses", "partitions", "partitions")
 
 _FOLLOWERS_SERVE_FROM_VERSION: Final = 11
-# The most bytes of records that a response copies to memory. The others are regions of files, because a client that
-# asks for a thousand partitions may be slow to read.
-_COPY_AT_MOST: Final = 1 << 18
-
 # By isolation level. The newer ones may read from followers too (KIP-392).
 _OLD_CONSUMERS: Final = {level: consumer(level, from_leader_only=True) for level in (0, 1)}
 _CONSUMERS: Final = {level: consumer(level, from_leader_only=False) for level in (0, 1)}
-
-# Errors of partitions that were not read. They do not end a wait.
-_UNKNOWN: Final = frozenset(
-    {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
-)
 
 
 def handle(
@@ -113,9 +96,10 @@ def handle(
     may_read = None if access is None else _permission(context, access, reader)
     if isinstance(topics, LargeArray):
         reply: Deferred[FetchResponse] = Deferred(applied=False)
-        large = _LargeFetch(
-            request, version, max_bytes, reader, maker, replicas, clock, sessions, metadata.topic_name, may_read
-        )
+        poll = partial(LongPoll, request, max_bytes, reader, maker, replicas, clock, may_read)
+        failed = partial(error_response, request, version, ErrorCode.UNKNOWN_SERVER_ERROR)
+        name_of = metadata.topic_name
+        large = LargeFetch(request, version, max_bytes, reader, maker, clock, sessions, name_of, poll, failed)
         start_soon(large.run, reply)
         return reply
     begun = sessions.begin(
@@ -128,7 +112,7 @@ def handle(
     )
     if isinstance(begun, ErrorCode):
         return FetchResponse(error_code=begun, responses=())
-    return _Fetch(request, max_bytes, reader, begun, maker, replicas, clock, may_read).start()
+    return LongPoll(request, max_bytes, reader, maker, replicas, clock, may_read, begun).start()
 
 
 def error_response(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse:
@@ -181,260 +165,3 @@ def _in_rack(reader: Reader, request: FetchRequest, context: RequestContext) -> 
         return reader
     level, listener = request.isolation_level, context.listener_name
     return consumer(level, from_leader_only=False, rack_id=request.rack_id, listener=listener)
-
-
-class _Fetch:
-    """A fetch that may have to wait."""
-
-    __slots__ = (
-        "_clock",
-        "_context",
-        "_deferred",
-        "_maker",
-        "_max_bytes",
-        "_max_wait_ms",
-        "_may_read",
-        "_min_bytes",
-        "_reader",
-        "_replicas",
-        "_size",
-        "_sizes",
-        "_timer",
-    )
-
-    _deferred: Deferred[FetchResponse]
-    _timer: Timer
-
-    def __init__(
-        self,
-        request: FetchRequest,
-        max_bytes: int,
-        reader: Reader,
-        context: FetchContext,
-        maker: FetchAnswers,
-        replicas: ReplicaManager,
-        clock: Clock,
-        may_read: Callable[[str], bool] | None,
-    ) -> None:
-        self._may_read = may_read
-        self._max_bytes = max_bytes
-        self._min_bytes = min(request.min_bytes, max_bytes)
-        self._max_wait_ms = request.max_wait_ms
-        self._reader = reader
-        self._context = context
-        self._maker = maker
-        self._replicas = replicas
-        self._clock = clock
-        self._size = 0
-        # The bytes that each partition had to read when it was last looked at.
-        self._sizes: dict[SessionPartition, int] = {}
-
-    def start(self) -> Answer:
-        """Read the session's partitions that moved. Return the response, or wait if that is not enough."""
-        readings = self.look(tuple(self._context.session.to_look_at), self._max_bytes, is_first_look=True)
-        unknown = sum(result.error in _UNKNOWN for _, result in readings)
-        self._sizes = {partition: result.size for partition, result in readings if result.size}
-        self._size = sum(self._sizes.values())
-        if (
-            self._size >= self._min_bytes
-            or self._max_wait_ms <= 0
-            or unknown == len(self._context.session.partitions)
-            or any(_ends_wait(result) for _, result in readings)
-        ):
-            return self._respond(readings)
-        self._deferred = Deferred(applied=False, on_abandon=self._abandon)
-        self._timer = self._clock.call_later(self._max_wait_ms / 1000, self._finish)
-        self._context.wait(self._moved)
-        return self._deferred
-
-    def look(
-        self,
-        partitions: Sequence[SessionPartition],
-        limit: int,
-        *,
-        is_first_look: bool,
-        nothing_yet: bool = True,
-        may_copy: int = _COPY_AT_MOST,
-    ) -> list[tuple[SessionPartition, ReadResult]]:
-        """Read some partitions up to `limit` bytes; with `nothing_yet` at least one batch, whatever its size."""
-        readings = []
-        for partition in partitions:
-            result = self._read(partition, limit, nothing_yet, is_first_look, may_copy > 0)
-            if result.size:
-                nothing_yet = False
-                may_copy -= result.size
-            if result.error not in _UNKNOWN:
-                # As in Kafka, a negative limit holds for the first partition only.
-                limit = max(0, limit - result.size)
-            readings.append((partition, result))
-        return readings
-
-    def _read(
-        self, partition: SessionPartition, limit: int, at_least_one: bool, is_first_look: bool, may_copy: bool = False
-    ) -> ReadResult:
-        if partition.topic is None:
-            return ReadResult(ErrorCode.UNKNOWN_TOPIC_ID)
-        if self._may_read is not None and not self._may_read(partition.topic):
-            return ReadResult(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return self._replicas.read(
-            self._reader,
-            partition.topic,
-            partition.partition,
-            partition.topic_id,
-            partition,
-            min(limit, partition.max_bytes),
-            at_least_one=at_least_one,
-            is_first_look=is_first_look,
-            may_copy=may_copy,
-        )
-
-    def _moved(self, partition: SessionPartition) -> None:
-        """Read the one partition that moved, and finish if there is enough now."""
-        result = self._read(partition, self._max_bytes, True, False)
-        if result.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            return
-        self._size += result.size - self._sizes.get(partition, 0)
-        self._sizes[partition] = result.size
-        if self._size >= self._min_bytes or result.error or _is_not_to_wait(result):
-            self._finish()
-
-    def _finish(self) -> None:
-        """Read all partitions that moved, and complete the response."""
-        self._timer.cancel()
-        readings = self.look(tuple(self._context.session.to_look_at), self._max_bytes, is_first_look=False)
-        response = self._respond(readings)
-        self._deferred.complete(response)
-
-    def _respond(self, readings: Sequence[tuple[SessionPartition, ReadResult]]) -> FetchResponse:
-        concluded = self._context.conclude(readings, self._clock.now_ms())
-        self._context.end()
-        return self._maker.response(*concluded)
-
-    def _abandon(self) -> None:
-        self._timer.cancel()
-        self._context.end()
-
-
-def _is_same_topic(one: FetchableTopicResponse, other: FetchableTopicResponse) -> bool:
-    return (one.topic, one.topic_id) == (other.topic, other.topic_id)
-
-
-class _LargeFetch:
-    """A fetch of many partitions, handled in parts. Other tasks run between them."""
-
-    def __init__(
-        self,
-        request: FetchRequest,
-        version: int,
-        max_bytes: int,
-        reader: Reader,
-        maker: FetchAnswers,
-        replicas: ReplicaManager,
-        clock: Clock,
-        sessions: FetchSessionCache,
-        name_of: Callable[[bytes], str | None],
-        may_read: Callable[[str], bool] | None,
-    ) -> None:
-        self._may_read = may_read
-        self._request = request
-        self._version = version
-        self._max_bytes = max_bytes
-        self._reader = reader
-        self._maker = maker
-        self._replicas = replicas
-        self._clock = clock
-        self._sessions = sessions
-        self._name_of = name_of
-
-    async def run(self, reply: Deferred[FetchResponse]) -> None:
-        """Complete the reply with the response, or with UNKNOWN_SERVER_ERROR after a bug."""
-        try:
-            response = await self._fetch()
-        except Exception:
-            logger.exception("A bug: a large Fetch failed, the client gets UNKNOWN_SERVER_ERROR")
-            response = error_response(self._request, self._version, ErrorCode.UNKNOWN_SERVER_ERROR)
-        reply.complete(response)
-
-    async def _fetch(self) -> FetchResponse:
-        context = await self._begin()
-        if isinstance(context, ErrorCode):
-            return FetchResponse(error_code=context, responses=())
-        try:
-            named = await self._look(context)
-            error, session_id, _ = context.conclude((), self._clock.now_ms())
-        finally:
-            context.end()
-        if error:
-            named = []
-        whole: list[FetchableTopicResponse] = []
-        endpoints: dict[int, NodeEndpoint] = {}
-        for some in batched(named, _PART.size):
-            response = self._maker.response(error, session_id, some)
-            more = response.responses
-            continues = bool(whole and more) and _is_same_topic(whole[-1], more[0])
-            join(whole, more, _PART, continues)
-            endpoints |= {each.node_id: each for each in response.node_endpoints}
-            await trio.lowlevel.checkpoint()
-        return FetchResponse(
-            error_code=error, session_id=session_id, responses=whole, node_endpoints=list(endpoints.values())
-        )
-
-    async def _begin(self) -> FetchContext | ErrorCode:
-        """Add the request's partitions to its session, part by part. The first part begins or finds the session."""
-        context: FetchContext | None = None
-        for part, _ in parts(self._request, _PART):
-            if context is not None:
-                context.session.update(part.topics, (), self._name_of)
-            else:
-                begun = self._sessions.begin(
-                    part,
-                    self._version,
-                    self._reader.waits_for,
-                    is_follower=self._reader.is_follower,
-                    now_ms=self._clock.now_ms(),
-                    name_of=self._name_of,
-                )
-                if isinstance(begun, ErrorCode):
-                    return begun
-                context = begun
-                if context.kind is FetchKind.FULL:
-                    # Watch the partitions of each part now, not all of them at the end.
-                    context.session.watch()
-            await trio.lowlevel.checkpoint()
-        assert context is not None
-        return context
-
-    async def _look(self, context: FetchContext) -> list[tuple[SessionPartition, ReadResult]]:
-        fetch = _Fetch(
-            self._request,
-            self._max_bytes,
-            self._reader,
-            context,
-            self._maker,
-            self._replicas,
-            self._clock,
-            self._may_read,
-        )
-        named: list[tuple[SessionPartition, ReadResult]] = []
-        size = 0
-        for some in batched(tuple(context.session.to_look_at), _PART.size):
-            left = max(0, self._max_bytes - size)
-            found = fetch.look(some, left, is_first_look=True, nothing_yet=not size, may_copy=0)
-            size += sum(result.size for _, result in found)
-            # Without a session, the response has all partitions.
-            named += found if context.kind is FetchKind.SESSIONLESS else context.tell(found)
-            await trio.lowlevel.checkpoint()
-        return named
-
-
-def _ends_wait(result: ReadResult) -> bool:
-    return _is_not_to_wait(result) or (result.error != ErrorCode.NONE and result.error not in _UNKNOWN)
-
-
-def _is_not_to_wait(result: ReadResult) -> bool:
-    """Whether the reader must go on elsewhere: at an earlier offset, at another replica, or in the next segment.
-
-    kafka-go relies on the last. It takes a response that comes after `max_wait_ms` for one that was cut, and repeats
-    the request. So it would never pass a batch whose last records were compacted away.
-    """
-    return result.is_diverging or result.preferred_read_replica != NO_REPLICA or result.is_of_older_segment

@@ -104,8 +104,7 @@ def handle(
     acks = request.acks
     topics = request.topic_data
     if len(topics) != 1 or len(topics[0].partition_data) != 1 or not -1 <= acks <= 1:
-        produce = _Produce(request, context, replicas, clock, offload, start_soon, slow_appends)
-        return produce.start()
+        return _Produce(request, context, replicas, clock, offload, start_soon, slow_appends).start()
     # The fast path: one partition, one plain batch.
     topic = topics[0].name
     data = topics[0].partition_data[0]
@@ -119,8 +118,7 @@ def handle(
         or not isinstance(records, memoryview)
         or _is_special(topic, records)
     ):
-        produce = _Produce(request, context, replicas, clock, offload, start_soon, slow_appends)
-        return produce.start()
+        return _Produce(request, context, replicas, clock, offload, start_soon, slow_appends).start()
     now_ms = clock.now_ms()
     try:
         batch = validate_produced(records, api_version=version, rules=found.rules, now_ms=now_ms)
@@ -411,7 +409,14 @@ class _Produce:
                 entries.append((partition, batch))
         if any(partition.log.pace.is_slow for partition, _ in entries):
             return self._append_slowly(entries)
-        return self._appended(entries, replicas.append_all(entries, self._acks, self._clock.now_ms()))
+        now_ms = self._clock.now_ms()
+        results: list[LogAppendInfo | KafkaError] = []
+        for partition, produced in entries:
+            try:
+                results.append(replicas.append(partition, produced, self._acks, now_ms))
+            except KafkaError as error:
+                results.append(error)
+        return self._appended(entries, results)
 
     def _append_slowly(self, entries: Sequence[_Entry]) -> Deferred[_OrNone]:
         """Queue the append. The connection is muted, whatever `acks` is, because that bounds the queued records."""

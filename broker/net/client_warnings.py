@@ -26,4 +26,6 @@ class ClientWarnings:
         self._warned.add(client)
         self._logger.warning(message, *arguments)
         if len(self._warned) == self._most:
-            self._logger.warning("These were %d clients since the start: no warning for further clients", self._most)
+            self._logger.warning(
+                "%d clients got a warning as the last one: further clients get none until the next start", self._most
+            )

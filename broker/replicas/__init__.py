@@ -1,5 +1,6 @@
 """The partitions that this broker hosts: roles, appends, reads, the high watermark, waits and fsyncs.
 
-`manager` is the registry of partitions. Acknowledged with acks=all means: below the high watermark. Nothing at or above
-it is read by a consumer. Offsets are assigned after all checks, so that a refused batch leaves no trace.
+`parts` makes what all of them share, `manager` is what handlers call. A record is acknowledged with acks=all when it is
+below the high watermark; consumers read nothing at or above the high watermark. Offsets are assigned after all checks,
+so that a refused batch leaves no trace.
 """

@@ -1,6 +1,6 @@
-"""Which replica a consumer had better read from: one in its own rack (KIP-392).
+"""The replica that a consumer should read from: one in its own rack (KIP-392).
 
-PURE. Owns the choice. Must not know how a consumer is told, nor where racks are known from.
+PURE. Owns the choice. Must not know how the consumer learns of it, nor where racks are known from.
 Counterparts in Kafka: RackAwareReplicaSelector, ReplicaManager.findPreferredReadReplica.
 """
 
@@ -12,7 +12,7 @@ from ottla.broker.replicas.reads import NO_REPLICA
 
 
 class Replicated(Protocol):
-    """What has to be known of a partition."""
+    """The fields of a partition that the choice depends on."""
 
     is_leader: bool
     leader_id: int
@@ -20,16 +20,16 @@ class Replicated(Protocol):
 
     @property
     def followers(self) -> Mapping[int, Replica]:
-        """What a leader knows of the other replicas."""
+        """The other replicas, as the leader knows them."""
 
 
 def closest_replica(
     partition: Replicated, fetch_offset: int, rack_id: str, rack_of: Callable[[int], str | None]
 ) -> int:
-    """Return a broker in this rack that has the offset, if it is better than this one: NO_REPLICA, if none is.
+    """Return a broker in the consumer's rack that has the offset; NO_REPLICA if there is none, or if this one is there.
 
-    Only a leader knows. One out of sync could fall behind ever more, and take its consumers with it; of several the one
-    counts that is furthest.
+    Only a leader chooses. Replicas out of sync are left out, because they may fall behind further, with their
+    consumers. Of several replicas the one with the highest log end offset is returned.
     """
     if not partition.is_leader or rack_of(partition.leader_id) == rack_id:
         return NO_REPLICA

@@ -1,6 +1,6 @@
-"""Fsyncs off the loop, one for all that was appended before it began.
+"""Fsyncs in worker threads: one fsync covers all records that were appended before it began.
 
-Owns which partitions are being flushed since too much was appended to them. Must not know who appends, nor who waits.
+Owns which partitions are being flushed because of `flush.messages`. Must not know who appends, nor who waits.
 Counterparts in Kafka: UnifiedLog.flush, called by append and by LogManager.
 """
 
@@ -16,7 +16,7 @@ from ottla.wire.types import TopicPartition
 
 
 class GroupCommit:
-    """The fsyncs of all partitions."""
+    """Fsyncs the logs of partitions whose configs ask for it, in a worker thread; one serves all appends that wait."""
 
     def __init__(
         self, hosted: HostedPartitions, clock: Clock, offload: Offload, start_soon: StartSoon, signal: OffsetSignal
@@ -29,13 +29,13 @@ class GroupCommit:
         self._flushing: dict[Partition, trio.Event] = {}
 
     def moved(self, partition: Partition, moved: int) -> None:
-        """Notify those who wait for the log end or the high watermark, and flush if that is due."""
+        """Notify the watchers of the log end or the high watermark, and begin a flush if one is due."""
         self._signal.notify(partition.topic_partition, moved)
         if partition.flushes_by_count:
             self.maybe_flush(partition)
 
     def maybe_flush(self, partition: Partition) -> None:
-        """Begin to flush, if one is due and none is under way."""
+        """Begin a flush if one is due and none is under way."""
         if partition.needs_flush and partition not in self._flushing:
             self._flushing[partition] = trio.Event()
             self._start_soon(self._flush_while_needed, partition)
@@ -48,12 +48,12 @@ class GroupCommit:
             self._flushing.pop(partition).set()
 
     async def settled(self, partition: Partition) -> None:
-        """Return when no flush is due, or under way because it was."""
+        """Return when no flush that `maybe_flush` began is under way."""
         while (flushed := self._flushing.get(partition)) is not None:
             await flushed.wait()
 
     async def flush(self, topic_partition: TopicPartition, up_to: int | None = None) -> None:
-        """Fsync off the loop. A failure takes the partition offline: nobody knows what is on the disk then."""
+        """Fsync in a worker thread. A failure takes the partition offline, because nobody knows what is on the disk."""
         hosted = self._hosted
         partition = hosted.partitions.get(topic_partition)
         if partition is None or partition.is_offline:
@@ -74,6 +74,6 @@ class GroupCommit:
             return
         log.flushed(job)
         if hosted.hosts(partition):
-            # Who waits for the fsync alone has to be woken even where no watermark moved.
+            # With acks=1 a request may wait for the fsync alone: notify even if the high watermark did not move.
             moved = partition.flushed(self._clock.now_ms()) | HIGH_WATERMARK
             self._signal.notify(partition.topic_partition, moved)

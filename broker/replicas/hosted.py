@@ -20,7 +20,7 @@ class HostedPartitions:
         self._signal = signal
         self._events = events
         self.partitions: dict[tuple[str, int], Partition] = {}  # a TopicPartition equals its key
-        # Replicas that may be in a directory that failed before this broker knew of them. They are not served.
+        # Replicas that may be in a log directory that failed before they were opened. They are not served.
         self.not_found: set[tuple[str, int]] = set()
 
     def hosts(self, partition: Partition) -> bool:
@@ -31,7 +31,7 @@ class HostedPartitions:
         """Serve nothing from the partition until the broker starts anew, because its disk failed."""
         if partition.is_offline:
             return
-        logger.error("%s goes offline, %s", partition.topic_partition, why, exc_info=bug)
+        logger.error("%s goes offline until the broker is restarted: %s", partition.topic_partition, why, exc_info=bug)
         partition.make_offline()
         self._signal.notify(partition.topic_partition, EVERYTHING)
         self._events.offline.notify()

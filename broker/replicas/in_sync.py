@@ -1,7 +1,8 @@
-"""Which replicas are in sync, and what that makes the high watermark.
+"""Which replicas are in sync, and the high watermark that follows from it.
 
-Owns a leader's view of its followers (`Replica`), the in-sync set with a change that is under way (`InSyncReplicas`),
-and the rules over them. Pure: positions, times and ids are arguments. Must not know logs, requests or the store.
+Owns a leader's view of its followers (`Replica`), the in-sync replicas with a proposal that is under way
+(`InSyncReplicas`), and the rules for both. Pure: positions, times and ids are arguments. Must not know logs, requests
+or the store.
 Counterparts in Kafka: Replica, PartitionState and the ISR half of Partition.
 """
 
@@ -12,7 +13,7 @@ UNKNOWN_OFFSET: Final = -1
 
 
 class Replica:
-    """What a leader knows of one follower; all of it comes from the follower's fetches."""
+    """A follower as its leader knows it, from the follower's fetches."""
 
     __slots__ = (
         "broker_epoch",
@@ -34,7 +35,7 @@ class Replica:
         self.broker_epoch = -1
 
     def reset(self, now_ms: int, leader_end_offset: int, *, is_new_leader: bool, is_in_sync: bool) -> None:
-        """A leader epoch begins. One that is out of sync starts at time 0, lest it hold the high watermark back."""
+        """Begin a leader epoch. Out of sync, a replica starts at time 0, so that the high watermark does not wait."""
         self.last_caught_up_time_ms = now_ms if is_in_sync else 0
         if is_new_leader:
             self.log_start_offset = UNKNOWN_OFFSET
@@ -49,10 +50,10 @@ class Replica:
     def fetched(
         self, fetch_offset: int, log_start_offset: int, now_ms: int, leader_end_offset: int, broker_epoch: int
     ) -> None:
-        """The follower fetched from `fetch_offset`, so it has all before it.
+        """Take in that the follower fetched from `fetch_offset`, so that it has all records before it.
 
-        A follower that never reaches the end of a busy log is still caught up to the time of its previous fetch, once
-        it has all that the leader had then.
+        A follower that never reaches the end of a busy log counts as caught up at the time of its previous fetch, once
+        it has all records that the leader had then.
         """
         if fetch_offset >= leader_end_offset:
             self.last_caught_up_time_ms = max(self.last_caught_up_time_ms, now_ms)
@@ -65,21 +66,21 @@ class Replica:
         self.broker_epoch = broker_epoch
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
-        """At the leader's end, or there no longer ago than the lag allows."""
+        """Whether it is at the leader's log end, or was there within the last `max_lag_ms`."""
         return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_time_ms <= max_lag_ms
 
 
 class InSyncReplicas:
-    """The in-sync set that the controller knows, and the one that it has been asked for. Immutable.
+    """The in-sync replicas that the controller committed, and those that were proposed to it. Immutable.
 
-    While a change is under way nobody knows which of the two holds. `maximal` is the union: whoever needs all in-sync
-    replicas (the high watermark) waits for it, so that neither outcome loses a record.
+    While a proposal is under way, either may hold. `maximal` is the union: the high watermark waits for all of it, so
+    that no record is lost in either case.
     """
 
     __slots__ = ("committed", "maximal", "order", "proposed")
 
     def __init__(self, committed: Iterable[int], proposed: Iterable[int] | None = None) -> None:
-        # As the controller told it, which is what operators are shown.
+        # The controller's order, as tools and logs show it.
         self.order = tuple(committed)
         self.committed = frozenset(self.order)
         self.proposed = None if proposed is None else frozenset(proposed)
@@ -87,18 +88,18 @@ class InSyncReplicas:
 
     @property
     def is_changing(self) -> bool:
-        """A change was asked for, and no answer is there yet; another one has to wait."""
+        """Whether a proposal is under way. There is one at a time."""
         return self.proposed is not None
 
     def propose(self, members: Iterable[int]) -> "InSyncReplicas":
-        """The state after asking for another set."""
+        """Return the state with a proposal under way."""
         if self.is_changing:
             raise ValueError("a change of the in-sync replicas is under way")
         return InSyncReplicas(self.order, members)
 
     @property
     def proposed_in_order(self) -> list[int]:
-        """Who stays, as before, and then who joins, as in Kafka."""
+        """The members that stay, in their order, then those that join, as in Kafka."""
         proposed = self.proposed or frozenset()
         return [each for each in self.order if each in proposed] + sorted(proposed - self.committed)
 
@@ -116,7 +117,7 @@ class InSyncReplicas:
 
 
 def effective_min_isr(min_insync_replicas: int, replica_count: int) -> int:
-    """`min.insync.replicas`, but no more than there are replicas at all."""
+    """Return `min.insync.replicas`, but no more than the number of replicas."""
     return min(min_insync_replicas, replica_count)
 
 
@@ -130,10 +131,10 @@ def high_watermark(
     max_lag_ms: int,
     is_alive: Callable[[int], bool],
 ) -> int:
-    """The offset below which every in-sync replica has everything; never lower than it is.
+    """Return the offset below which every in-sync replica has all records; never lower than `current`.
 
-    It rests while fewer than `min_isr` replicas are in sync. A live follower that caught up but is not in the set yet
-    counts too: if the watermark ran ahead of it, it might never get in.
+    It does not rise while fewer than `min_isr` replicas are in sync. A live follower that caught up but is not in sync
+    yet counts too, because it might never join if the high watermark ran ahead of it.
     """
     if len(in_sync.committed) < min_isr:
         return current
@@ -148,7 +149,7 @@ def high_watermark(
 
 
 def may_join(replica: Replica, in_sync: InSyncReplicas, watermark: int, leader_epoch_start_offset: int) -> bool:
-    """It has all that is committed and all from before this leader's epoch, so it could be elected without loss."""
+    """Whether a replica may join: it has all committed records, and all from before this leader's epoch."""
     return (
         not in_sync.is_changing
         and replica.broker_id not in in_sync.committed
@@ -160,7 +161,7 @@ def may_join(replica: Replica, in_sync: InSyncReplicas, watermark: int, leader_e
 def out_of_sync(
     followers: Mapping[int, Replica], in_sync: InSyncReplicas, leader_end_offset: int, now_ms: int, max_lag_ms: int
 ) -> set[int]:
-    """The followers that have to leave the in-sync set: stuck, or behind for too long."""
+    """Return the followers that have to leave: they were not at the leader's log end for `max_lag_ms`."""
     if in_sync.is_changing:
         return set()
     return {

@@ -1,7 +1,8 @@
-"""What happens when the disk of a log directory fails: all that is in it goes offline, and the rest goes on.
+"""When a log directory fails, all partitions in it go offline, and the others are served on.
 
-Owns the order: from the very error on nothing in the directory is appended or acknowledged; then its files are let go
-of, who waits is told, and the controller. Must not know what failed, nor where it was noticed.
+Owns the order. At the error itself the partitions are marked, so that nothing more is appended or acknowledged. After
+that the listeners and the watchers are notified, the files closed, and the controller notified. Must not know what
+failed, nor where it was noticed.
 Counterpart in Kafka: ReplicaManager.handleLogDirFailure.
 """
 
@@ -18,13 +19,13 @@ logger = logging.getLogger("kafka.server.ReplicaManager")
 class LogDirFailures:
     """Takes the partitions of a failed directory offline."""
 
-    def __init__(self, parts: ReplicaParts, broker_id: int) -> None:
+    def __init__(self, parts: ReplicaParts) -> None:
         self._logs = parts.logs
         self._start_soon = parts.start_soon
         self._signal = parts.signal
         self._events = parts.events
         self._hosted = parts.hosted
-        self._broker_id = broker_id
+        self._broker_id = parts.broker_id
 
     def failed(self, directory: Path) -> None:
         """Only mark the partitions, because the caller is in the midst of using one of them."""

@@ -1,7 +1,7 @@
-"""The partitions that this broker hosts: append, read, wait for acknowledgement, change of role.
+"""What handlers do with hosted partitions: append, read, wait for acknowledgements, take roles, stop.
 
-Owns the registry, the fencing of controllers by their epoch, and what happens when a disk fails. Notifies
-`offset_signal` of what a partition says moved. Must not know requests of clients nor connections.
+Owns the way from a topic and a number to a partition or an error, and the roles. Notifies `OffsetSignal` of what moved,
+and `PartitionEvents` of roles. Must not know requests of clients nor connections.
 Counterpart in Kafka: ReplicaManager.
 """
 
@@ -19,7 +19,6 @@ from ottla.broker.config.log_levels import level_of_each, names
 from ottla.broker.config.throttle import ReplicationQuota
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.replicas.closest_replica import closest_replica
-from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.partition import NO_LEADER, Partition
 from ottla.broker.replicas.parts import ReplicaParts
 from ottla.broker.replicas.reads import NO_REPLICA, Asked, Reader, ReadResult
@@ -51,9 +50,9 @@ R = TypeVar("R")
 logger = logging.getLogger("kafka.server.ReplicaManager")
 state_change_logger = logging.getLogger("state.change.logger")
 
-# A worker thread cannot be cancelled: so many at a time.
+# Logs for each call in a worker thread, which cannot be cancelled.
 _NEW_LOGS_AT_ONCE: Final = 100
-# A millisecond's worth where every partition is of another topic.
+# Partitions until the next checkpoint: they take a millisecond if each is of another topic.
 _RECONFIGURED_AT_ONCE: Final = 50
 
 # A topic's name and id, and the role in one of its partitions.
@@ -61,14 +60,12 @@ _Role = tuple[str, bytes, LeaderAndIsrPartitionState]
 
 
 class ReplicaManager:
-    """The registry of hosted partitions."""
+    """The hosted partitions of one broker."""
 
     def __init__(
         self,
         parts: ReplicaParts,
-        fence: ControllerFence,
         *,
-        broker_id: int,
         metadata: MetadataCache,
         topic_config: Callable[[str], Mapping[str, str]],
         log_defaults: LogConfig,
@@ -76,10 +73,10 @@ class ReplicaManager:
         leader_quota: ReplicationQuota,
         slice_clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.broker_id = broker_id
+        self._broker_id = parts.broker_id
         self.partitions = parts.hosted.partitions
         self._hosted = parts.hosted
-        self._fence = fence
+        self._fence = parts.fence
         self._logs = parts.logs
         self._clock = parts.clock
         self._offload = parts.offload
@@ -95,10 +92,10 @@ class ReplicaManager:
         self._leader_quota = leader_quota
         self._saved_high_watermarks: dict[TopicPartition, int] | None = None
         self._role_changes = RoleChanges(parts.start_soon, slice_clock)
-        self._stops = ReplicaStops(parts, self._role_changes, fence, broker_id)
+        self._stops = ReplicaStops(parts, self._role_changes)
 
     def partition(self, topic: str, index: int) -> Partition:
-        """The partition; KafkaError where it is not hosted here."""
+        """Return the partition; KafkaError if it is not hosted here."""
         found = self.partitions.get((topic, index))
         if found is None:
             raise self._not_hosted(topic, index)
@@ -108,7 +105,7 @@ class ReplicaManager:
         if (topic, index) in self._hosted.not_found:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} is in an offline log directory")
         if self._metadata.contains(topic, index):
-            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is not on broker {self.broker_id}")
+            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is not on broker {self._broker_id}")
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {topic}-{index}")
 
     def current_leader(self, topic: str, index: int, listener: str) -> tuple[int, int, Node | None]:
@@ -127,7 +124,7 @@ class ReplicaManager:
     # Appending
 
     def append(self, partition: Partition, batch: ProducedBatch, required_acks: int, now_ms: int) -> LogAppendInfo:
-        """Append one batch and wake who waits for it."""
+        """Append one batch, notify its watchers, and begin a flush if one is due."""
         info, moved = partition.append_as_leader(batch, required_acks, now_ms)
         if moved:
             self._signal.notify(partition.topic_partition, moved)
@@ -135,25 +132,8 @@ class ReplicaManager:
                 self._group_commit.maybe_flush(partition)
         return info
 
-    def append_all(
-        self, entries: Sequence[tuple[Partition, ProducedBatch]], required_acks: int, now_ms: int
-    ) -> list[LogAppendInfo | KafkaError]:
-        """Append to many, then wake: who waits for several of them sees all at once."""
-        results: list[LogAppendInfo | KafkaError] = []
-        all_moved = []
-        for partition, batch in entries:
-            try:
-                info, moved = partition.append_as_leader(batch, required_acks, now_ms)
-                results.append(info)
-                all_moved.append((partition, moved))
-            except KafkaError as error:
-                results.append(error)
-        for partition, moved in all_moved:
-            self._group_commit.moved(partition, moved)
-        return results
-
     def acks_error(self, partition: Partition, required_offset: int, required_acks: int) -> ErrorCode | None:
-        """How an append ends by now: acknowledged (NONE), or never to be; None while that is open."""
+        """Return NONE if an append is acknowledged, an error if it never will be, and None while that is open."""
         if not self._hosted.hosts(partition):
             return self._not_hosted(*partition.topic_partition).code
         return partition.acks_error(required_offset, required_acks)
@@ -165,7 +145,11 @@ class ReplicaManager:
         timeout_ms: int,
         respond: Callable[[list[ErrorCode]], R],
     ) -> Deferred[R]:
-        """Complete with `respond(errors)` once all partitions are acknowledged up to their offset (exclusive)."""
+        """Return a Deferred that completes with `respond(errors)`, one error code for each partition.
+
+        It completes when each partition is acknowledged up to its offset (exclusive) or never will be, or after
+        `timeout_ms` with REQUEST_TIMED_OUT.
+        """
 
         def outcome(partition: Partition, end: int) -> ErrorCode | None:
             return self.acks_error(partition, end, required_acks)
@@ -187,9 +171,9 @@ class ReplicaManager:
         is_first_look: bool = True,
         may_copy: bool = True,
     ) -> ReadResult:
-        """Read from one partition. A follower's position counts at the first look, not when it is woken.
+        """Read from one partition. A follower's position counts only at the first look, when its request arrived.
 
-        Without `may_copy` no records come as bytes in memory.
+        Without `may_copy` no records are returned as bytes in memory.
         """
         partition = self.partitions.get((topic, index))
         if partition is None:
@@ -231,22 +215,18 @@ class ReplicaManager:
         return closest_replica(partition, fetch_offset, reader.rack_id, rack_of)
 
     def _holds_back(self, partition: Partition, replica_id: int) -> bool:
-        """Whether a follower of a throttled leader gets nothing now. In sync, that would cost it its place."""
+        """Whether throttling denies a follower records now. In-sync replicas get them always, to stay in sync."""
         if replica_id in partition.in_sync.committed:
             return False
         return self._leader_quota.is_exceeded(1000 * self._clock.monotonic())
 
     def sent_to_follower(self, topic: str | None, index: int, size: int) -> None:
-        """A follower is answered with so many bytes of a partition; what is throttled is counted."""
+        """Count the bytes that a response to a follower holds, if the partition is throttled."""
         partition = self.partitions.get((topic or "", index))
         if partition is not None and partition.is_throttled_leader:
             self._leader_quota.record(size, 1000 * self._clock.monotonic())
 
     # Deleting
-
-    def delete_records(self, topic: str, index: int, offset: int) -> tuple[Partition, int]:
-        """Have a log start at `offset`; returns where all replicas should start."""
-        return (partition := self.partition(topic, index)), partition.delete_records(offset)
 
     def await_deletion(
         self, deleted: Sequence[tuple[Partition, int]], timeout_ms: int, respond: Callable[[list[ErrorCode]], R]
@@ -263,7 +243,7 @@ class ReplicaManager:
     # Roles
 
     def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> Deferred[LeaderAndIsrResponse]:
-        """Take the roles that the controller gives; the reply comes when all are taken."""
+        """Take the roles that the controller gives; the response comes when all are taken."""
         failed = LeaderAndIsrResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
         return self._role_changes.add(lambda: self._take_roles(request), failed, self._make_logs)
 
@@ -278,20 +258,20 @@ class ReplicaManager:
         configs = {name: self._config_of(name) for name in {name for name, _, _ in roles}}
         level = level_of_each(len(roles))
         if level < logging.INFO:
-            leading = sum(state.leader == self.broker_id for _, _, state in roles)
+            leading = sum(state.leader == self._broker_id for _, _, state in roles)
             state_change_logger.info(
                 "[Broker id=%d] Asked to lead %d and to follow %d partitions of %s",
-                self.broker_id, leading, len(roles) - leading, names(configs),
+                self._broker_id, leading, len(roles) - leading, names(configs),
             )  # fmt: skip
         for name, topic_id, state in roles:
             index = state.partition_index
             await self._slow_appends.idle((name, index))
             code = self._change_role(name, topic_id, state, configs[name], level)
             if code is ErrorCode.INCONSISTENT_TOPIC_ID:
-                self._tell_other_topic(TopicPartition(name, index), topic_id)
+                self._log_other_topic(TopicPartition(name, index), topic_id)
             errors.append(LeaderAndIsrPartitionError(topic_name=name, partition_index=index, error_code=code))
             await self._role_changes.rest()
-        # Versions 0-4 answer by name, later ones by id; the codec leaves out what a version does not have.
+        # Versions 0-4 answer by name, later ones by id. The codec leaves out the fields that a version does not have.
         grouped = iter(errors[ungrouped:])
         by_id = [
             LeaderAndIsrTopicError(
@@ -303,7 +283,7 @@ class ReplicaManager:
         return LeaderAndIsrResponse(error_code=ErrorCode.NONE, partition_errors=errors, topics=by_id)
 
     async def _make_logs(self) -> None:
-        """Make the files of new logs, off the loop, for which others do not have to wait."""
+        """Make the files of new logs in a worker thread, after the response."""
         unmade = self._logs.take_unmade()
         for start in range(0, len(unmade), _NEW_LOGS_AT_ONCE):
             some = unmade[start : start + _NEW_LOGS_AT_ONCE]
@@ -327,27 +307,27 @@ class ReplicaManager:
                 return error
         elif state.leader_epoch <= NO_EPOCH:
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        if self.broker_id not in state.replicas:
+        if self._broker_id not in state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
             if partition is None:
-                leader_epoch = state.leader_epoch if state.leader == self.broker_id else NO_EPOCH
+                leader_epoch = state.leader_epoch if state.leader == self._broker_id else NO_EPOCH
                 partition = self._host(key, topic_id, config, leader_epoch, level, is_new=state.is_new)
             elif topic_id != ZERO_UUID and partition.log.topic_id is None:
                 partition.log.set_topic_id(topic_id)
-            if state.leader == self.broker_id:
+            if state.leader == self._broker_id:
                 moved = partition.make_leader(state, self._clock.now_ms())
             else:
                 moved = partition.make_follower(state)
         except KafkaError as error:
             if error.code == ErrorCode.KAFKA_STORAGE_ERROR and self._logs.failures.offline:
-                logger.error("%s cannot be served: %s", key, error)
+                logger.error("%s is not served until the broker is restarted: %s", key, error)
                 self._hosted.not_found.add(key)
             return error.code
         state_change_logger.log(
             level,
             "[Broker id=%d] %s %s from leader epoch %d on, at offset %d, high watermark %d, ISR %s",
-            self.broker_id,
+            self._broker_id,
             "Leading" if partition.is_leader else "Following",
             key,
             partition.leader_epoch,
@@ -358,15 +338,15 @@ class ReplicaManager:
         self.partitions[key] = partition
         self._signal.notify(key, moved)
         (self._events.leading if partition.is_leader else self._events.following).notify(partition)
-        self._group_commit.maybe_flush(partition)  # what a crash left unflushed cannot be seen before it is
+        self._group_commit.maybe_flush(partition)  # consumers see what a crash left unflushed only after that
         return ErrorCode.NONE
 
-    def _tell_other_topic(self, key: TopicPartition, topic_id: bytes) -> None:
+    def _log_other_topic(self, key: TopicPartition, topic_id: bytes) -> None:
         log = self._logs.logs[key]
         state_change_logger.error(
             "[Broker id=%d] Topic ID in memory: %s does not match the topic ID for partition %s received: %s. "
             "The partition is not served here while %s is there",
-            self.broker_id, uuid_text(log.topic_id or ZERO_UUID), key, uuid_text(topic_id), log.directory,
+            self._broker_id, uuid_text(log.topic_id or ZERO_UUID), key, uuid_text(topic_id), log.directory,
         )  # fmt: skip
 
     def _host(
@@ -379,13 +359,13 @@ class ReplicaManager:
             make_way(self._logs, key.topic, known_id)
         now_ms = self._clock.now_ms()
         log = self._logs.get_or_create(key, known_id, config, now_ms, leader_epoch, is_new=is_new, log_level=level)
-        # One that was found at start may have been opened before the topic's configuration was known.
+        # A log that was found at start was opened before the topic's configs were known.
         log.config = config
         return Partition(
             key,
             log,
             record_rules(config),
-            broker_id=self.broker_id,
+            broker_id=self._broker_id,
             max_lag_ms=self._max_lag_ms,
             high_watermark=self._saved_high_watermarks.pop(key, 0),
             is_alive=self._metadata.is_alive,
@@ -395,15 +375,15 @@ class ReplicaManager:
         try:
             return LogConfig.from_topic(self._topic_config(topic), self._log_defaults)
         except ConfigError as error:
-            logger.error("Topic %s is served with default configuration: %s", topic, error)
+            logger.error("Topic %s is served with default configuration, because its own is invalid: %s", topic, error)
             return self._log_defaults
 
     def reconfigure(self, topic: str) -> None:
-        """Take in that a topic's configs are others now."""
+        """Apply the changed configs of a topic."""
         self._reconfigure(topic, [each for each in self.partitions.values() if each.topic_partition.topic == topic])
 
     async def broker_reconfigured(self, config: BrokerConfig) -> None:
-        """Take in that the broker's configs of logs are others now, and so those of topics that do not set them."""
+        """Apply the broker's changed configs of logs to all topics that do not set them."""
         self._logs.expire_producers_after(config.values["producer.id.expiration.ms"])
         self._log_defaults = LogConfig.from_broker(config.values)
         by_topic = sorted(self.partitions.values(), key=lambda each: each.topic_partition)
@@ -422,12 +402,12 @@ class ReplicaManager:
                 self._group_commit.maybe_flush(partition)
 
     def stop_replica(self, request: StopReplicaRequest) -> Deferred[StopReplicaResponse]:
-        """Stop replicas, and delete them where the controller says so; the reply comes when that is done."""
+        """Stop replicas, and delete them if the controller says so; the response comes when that is done."""
         failed = StopReplicaResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, partition_errors=())
         return self._role_changes.add(lambda: self._stops.stop(request), failed)
 
     def step_down(self) -> None:
-        """Lead no more what others can lead: the broker ends. Who waits to be acknowledged asks them, and not later."""
+        """Resign from partitions with followers, because the broker ends. Their producers get an error at once."""
         for partition in (each for each in self.partitions.values() if each.followers):
             partition.resign()
             self._signal.notify(partition.topic_partition, EVERYTHING)
@@ -435,5 +415,5 @@ class ReplicaManager:
     # Checkpoints
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """What to save, so that a restart needs not ask again how far everybody was."""
+        """Return the high watermarks of all partitions, for the checkpoint."""
         return {partition.topic_partition: partition.high_watermark for partition in self.partitions.values()}

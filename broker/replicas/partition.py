@@ -1,7 +1,7 @@
-"""One partition as this broker sees it: role, epochs, high watermark, and what may be appended and read.
+"""One hosted partition: role, epochs, high watermark, and what may be appended and read.
 
-Owns the rules of leadership (fencing by leader epoch, min ISR), the high watermark, and the followers' positions. Says
-what moved by return value. Must not know requests, sessions or who waits. Plain blocking Python.
+Owns the rules of leadership (fencing by leader epoch, min ISR), the high watermark, and the followers' positions.
+Methods return what moved. Must not know requests, sessions or watchers. Plain blocking Python.
 Counterpart in Kafka: Partition (and the high watermark of UnifiedLog).
 """
 
@@ -30,7 +30,7 @@ logger = logging.getLogger("kafka.cluster.Partition")
 
 NO_LEADER: Final = -1
 NO_TIMESTAMP: Final = -1
-# What DeleteRecords means by all that is committed.
+# The offset by which DeleteRecords means all committed records.
 UP_TO_HIGH_WATERMARK: Final = -1
 _NEVER: Final = 0x7FFFFFFFFFFFFFFF
 
@@ -56,7 +56,7 @@ class Partition:
         high_watermark: int,
         is_alive: Callable[[int], bool],
     ) -> None:
-        """Take the log, and the high watermark that was saved for it; `is_alive` tells of brokers."""
+        """`high_watermark` is from the checkpoint; `is_alive(broker_id)` says whether a broker is registered."""
         self.topic_partition = topic_partition
         self.log = log
         self._broker_id = broker_id
@@ -74,11 +74,11 @@ class Partition:
         self._is_alive = is_alive
 
     def use_config(self, config: LogConfig, rules: RecordRules) -> None:
-        """Go by other configs from now on; the segment that is open keeps the spacing of its indexes."""
+        """Apply changed configs. The open segment keeps the spacing of its indexes."""
         self.log.config = config
-        # What produced batches are checked against.
+        # The rules for produced batches.
         self.rules = rules
-        # Nobody pays for what these ask for who does not use it.
+        # These are looked up once here, because every append and fetch asks for them.
         self.flushes_by_count = config.flush_messages < _NEVER
         here = self.topic_partition.partition, self._broker_id
         self.is_throttled_leader = is_throttled(config.values["leader.replication.throttled.replicas"], *here)
@@ -87,7 +87,7 @@ class Partition:
     # Roles
 
     def check_role(self, topic_id: bytes, state: LeaderAndIsrPartitionState) -> ErrorCode | None:
-        """Return what ends a change of role before it begins; None if nothing does."""
+        """Return the code that answers a role that is not taken; None if it is to be taken."""
         if self.is_offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if topic_id != ZERO_UUID and self.log.topic_id not in (None, topic_id):
@@ -95,13 +95,13 @@ class Partition:
         if state.leader_epoch > self.leader_epoch:
             return None
         if state.leader_epoch == self.leader_epoch and self.log.topic_id is None and topic_id != ZERO_UUID:
-            # A controller that learned topic ids gives one to an old topic.
+            # A controller that was upgraded gives a topic id to an old topic.
             self.log.set_topic_id(topic_id)
             return ErrorCode.NONE
         return ErrorCode.STALE_CONTROLLER_EPOCH
 
     def make_leader(self, state: LeaderAndIsrPartitionState, now_ms: int) -> int:
-        """Lead, as the controller says; returns what moved."""
+        """Lead in the state that the controller sent; return what moved."""
         log = self.log
         was_leader = self.is_leader
         if state.partition_epoch < self.partition_epoch:
@@ -116,8 +116,8 @@ class Partition:
         is_new_epoch = state.leader_epoch > self.leader_epoch
         if is_new_epoch:
             end = log.log_end_offset
-            # Followers may hold records of a later epoch than any in this log. They find where to truncate only if the
-            # epoch is known from its first moment on.
+            # Followers may hold records of a later epoch than any in this log. They find the offset to truncate to only
+            # if this log has the epoch before its first record.
             log.assign_epoch(state.leader_epoch)
             for replica in self.followers.values():
                 in_sync = replica.broker_id in state.isr
@@ -127,11 +127,11 @@ class Partition:
         self.leader_id = self._broker_id
         self.is_leader = not self.is_offline
         moved = self._raise_high_watermark(now_ms)
-        # Who waits with an older epoch is to be told.
+        # Watchers with an older epoch get an error.
         return EVERYTHING if is_new_epoch else moved
 
     def make_follower(self, state: LeaderAndIsrPartitionState) -> int:
-        """Follow, as the controller says; returns what moved."""
+        """Follow in the state that the controller sent; return what moved."""
         if state.partition_epoch < self.partition_epoch:
             return NOTHING
         self.partition_epoch = state.partition_epoch
@@ -145,24 +145,24 @@ class Partition:
         return EVERYTHING if is_new_epoch else NOTHING
 
     def make_offline(self) -> None:
-        """The disk failed: nothing is answered from here until the broker starts anew."""
+        """Serve nothing until the broker starts anew, because the disk failed."""
         self.is_offline = True
         self.is_leader = False
 
     def resign(self) -> None:
-        """It is deleted, or the broker ends: whoever still holds this object gets no more from it."""
+        """Stop leading, because the partition is deleted or the broker ends; holders of this object get errors."""
         self.is_leader = False
 
     # Appending
 
     def append_as_leader(self, batch: ProducedBatch, required_acks: int, now_ms: int) -> tuple[LogAppendInfo, int]:
-        """Append a validated batch; returns what the log says, and what moved."""
+        """Append a validated batch; return the log's result, and what moved."""
         self._require_appends(required_acks)
         info = self.log.append_as_leader(batch, self.leader_epoch, now_ms)
         return info, self.appended(info, now_ms)
 
     def begin_append(self, batch: ProducedBatch, required_acks: int, now_ms: int) -> Append:
-        """The first half of `append_as_leader`, for an append whose write a worker thread makes."""
+        """Begin an append whose write a worker thread makes; `appended` ends it."""
         self._require_appends(required_acks)
         return self.log.begin_as_leader(batch, self.leader_epoch, now_ms)
 
@@ -175,7 +175,7 @@ class Partition:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, detail)
 
     def appended(self, info: LogAppendInfo, now_ms: int) -> int:
-        """The log counts an append now; returns what moved. KafkaError if the disk failed meanwhile."""
+        """Take in that the log holds an append; return what moved. KafkaError if the disk failed meanwhile."""
         if self.is_offline:
             raise self._refusal()
         if info.is_duplicate:
@@ -189,7 +189,7 @@ class Partition:
 
     @property
     def is_under_min_isr(self) -> bool:
-        """Fewer replicas are in sync than `min.insync.replicas` asks for."""
+        """Whether fewer replicas are in sync than `min.insync.replicas`."""
         if not self.followers:
             return False
         min_isr = isr.effective_min_isr(self.log.config.min_insync_replicas, len(self.followers) + 1)
@@ -197,18 +197,18 @@ class Partition:
 
     @property
     def needs_flush(self) -> bool:
-        """So much was appended since the last fsync that what follows may be seen only after the next one."""
+        """Whether an fsync is due by `flush.messages`; until then the high watermark does not rise."""
         log = self.log
         if not self.flushes_by_count:
             return False
         return log.log_end_offset - log.recovery_point >= log.config.flush_messages
 
     def flushed(self, now_ms: int) -> int:
-        """The log was flushed; returns what moved."""
+        """Take in that the log was flushed; return what moved."""
         return self._raise_high_watermark(now_ms) if self.is_leader else NOTHING
 
     def acks_error(self, required_offset: int, required_acks: int) -> ErrorCode | None:
-        """How a produce request that waits to be acknowledged ends by now; None: it has to wait on."""
+        """Return NONE if an append is acknowledged, an error if it never will be, and None while that is open."""
         log = self.log
         if not self.is_leader:
             return self._refusal().code
@@ -217,14 +217,14 @@ class Partition:
             return ErrorCode.NONE if done else None
         if self.high_watermark < required_offset:
             return None
-        # The in-sync replicas may have become fewer since the records were let in.
+        # Replicas may have left the in-sync replicas since the append.
         min_isr = isr.effective_min_isr(log.config.min_insync_replicas, len(self.followers) + 1)
         enough = len(self.in_sync.maximal) >= min_isr
         return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def _raise_high_watermark(self, now_ms: int) -> int:
         log = self.log
-        # Records that an fsync is due for are not to be seen before it.
+        # Records are not visible before an fsync that is due for them.
         end = log.recovery_point if self.needs_flush else log.log_end_offset
         min_isr = isr.effective_min_isr(log.config.min_insync_replicas, len(self.followers) + 1)
         before = self.high_watermark
@@ -236,7 +236,7 @@ class Partition:
     # Deleting
 
     def delete_records(self, offset: int) -> int:
-        """Have the log start at `offset`, -1 for the high watermark; returns where that is."""
+        """Move the log start to `offset` (UP_TO_HIGH_WATERMARK: the high watermark); return that offset."""
         log = self._log_for(NO_EPOCH, True)
         if not log.config.delete:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, f"cleanup.policy of {self.topic_partition} deletes nothing")
@@ -250,12 +250,12 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """Where the last of all live replicas starts."""
+        """The lowest log start offset of all live replicas."""
         followers = [each.log_start_offset for each in self.followers.values() if self._is_alive(each.broker_id)]
         return min([self.log.log_start_offset, *followers])
 
     def deletion_error(self, wanted: int) -> ErrorCode | None:
-        """How a deletion up to `wanted` ends by now; None: it has to wait on."""
+        """Return NONE if all live replicas start at `wanted` or later, an error if that fails, and None while open."""
         if not self.is_leader:
             return self._refusal().code
         return ErrorCode.NONE if self.low_watermark >= wanted else None
@@ -264,7 +264,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to where no transaction is open."""
+        """The offset of the first open transaction, or the high watermark if that is lower."""
         log = self.log
         unstable = log.producers.first_unstable_offset(self.high_watermark)
         if unstable is None:
@@ -281,9 +281,9 @@ class Partition:
         from_leader_only: bool,
         may_copy: bool = True,
     ) -> ReadResult:
-        """Read records from the position asked for; KafkaError where that is not possible."""
+        """Read records from the position of a request; KafkaError if that is not possible."""
         epoch = asked.current_leader_epoch
-        # In a Fetch any negative epoch is none, unlike elsewhere.
+        # In a Fetch any negative epoch means NO_EPOCH, unlike elsewhere.
         log = self._log_for(epoch if epoch >= 0 else NO_EPOCH, from_leader_only)
         offset = asked.fetch_offset
         start = log.log_start_offset
@@ -320,7 +320,7 @@ class Partition:
         return result
 
     def refer(self, asked: Asked, broker_id: int) -> ReadResult:
-        """Tell a consumer to ask another replica; KafkaError where it asks in another epoch."""
+        """Return a result that sends a consumer to another replica; KafkaError if it asks in another epoch."""
         epoch = asked.current_leader_epoch
         log = self._log_for(epoch if epoch >= 0 else NO_EPOCH, False)
         stable, start = self.last_stable_offset, log.log_start_offset
@@ -347,16 +347,16 @@ class Partition:
         *,
         may_copy: bool = True,
     ) -> tuple[ReadResult, int]:
-        """Read for a follower; returns what it gets, and what moved.
+        """Read for a follower; return the result, and what moved.
 
-        It has all before the position it asks for. That counts at the time of its request, not when one that waited is
-        looked at again (`now_ms` is None then).
+        The follower has all records before its position. That is taken in when its request arrives, and not when a
+        waiting request is looked at again: `now_ms` is None then.
         """
         epoch = asked.current_leader_epoch
         log = self._log_for(epoch if epoch >= 0 else NO_EPOCH, True)
         replica = self.followers.get(broker_id)
         if replica is None:
-            # Its state is newer than this leader's, or older: it tries again.
+            # One of the two has older state. The follower tries again.
             code = ErrorCode.UNKNOWN_LEADER_EPOCH if epoch >= 0 else ErrorCode.NOT_LEADER_OR_FOLLOWER
             raise KafkaError(code, f"broker {broker_id} is no replica of {self.topic_partition}")
         end = log.log_end_offset
@@ -365,9 +365,9 @@ class Partition:
             return result, NOTHING
         starts_later = asked.log_start_offset > replica.log_start_offset
         replica.fetched(asked.fetch_offset, asked.log_start_offset, now_ms, end, broker_epoch)
-        # First of all: from the moment that it is asked for, the high watermark waits for the new member.
+        # The ISR first: the high watermark waits for a new member from its proposal on.
         moved = self._expand_isr(replica) | self._raise_high_watermark(now_ms)
-        # Those who wait for a follower to delete look whenever the high watermark may have moved.
+        # Requests that wait for a follower to delete records watch the high watermark.
         return result, moved | HIGH_WATERMARK if starts_later else moved
 
     # In-sync replicas
@@ -382,7 +382,7 @@ class Partition:
         return ISR_PROPOSED
 
     def shrink_isr(self, now_ms: int) -> int:
-        """Propose to be without the followers that lag; returns whether it does."""
+        """Propose the in-sync replicas without the followers that lag; return ISR_PROPOSED if there are any."""
         if not self.is_leader:
             return NOTHING
         end = self.log.log_end_offset
@@ -393,13 +393,13 @@ class Partition:
         return ISR_PROPOSED
 
     def isr_changed(self, members: Collection[int], partition_epoch: int, now_ms: int) -> int:
-        """The controller committed these in-sync replicas; returns what moved."""
+        """Take over the in-sync replicas that the controller committed; return what moved."""
         self.in_sync = InSyncReplicas(members)
         self.partition_epoch = partition_epoch
         return self._raise_high_watermark(now_ms)
 
     def isr_unchanged(self) -> None:
-        """The controller is known not to have done what was proposed."""
+        """Drop the proposal, because the controller refused it."""
         self.in_sync = InSyncReplicas(self.in_sync.order)
 
     # Offsets
@@ -407,7 +407,7 @@ class Partition:
     def offset_for_timestamp(
         self, timestamp: int, how_far: int, current_leader_epoch: int, *, from_leader_only: bool
     ) -> TimestampAndOffset | None:
-        """The first offset with a timestamp not below the given one, or where a special timestamp points to."""
+        """Return the first offset with a timestamp not below the given one, or the offset of a special timestamp."""
         log = self._log_for_lookup(current_leader_epoch, from_leader_only)
         if timestamp == LATEST_TIMESTAMP:
             self._check_offsets_are_available(how_far)
@@ -432,20 +432,20 @@ class Partition:
         return self.high_watermark if how_far == TO_HIGH_WATERMARK else self.last_stable_offset
 
     def _check_offsets_are_available(self, how_far: int) -> None:
-        """A new leader may know less than its predecessor told; it says nothing rather than an older offset."""
+        """KafkaError while a new leader's high watermark may be lower than the one that its predecessor returned."""
         start = self.leader_epoch_start_offset
         if how_far != TO_LOG_END and start is not None and start > self.high_watermark:
             detail = f"the high watermark {self.high_watermark} is below the start of the epoch, {start}"
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, detail)
 
     def end_offset_for_epoch(self, epoch: int, current_leader_epoch: int) -> EpochEndOffset:
-        """Where a leader epoch ends in the leader's log."""
+        """Return the end of a leader epoch in the leader's log."""
         return self._log_for_lookup(current_leader_epoch, True).end_offset_for_epoch(epoch)
 
     # Fencing
 
     def _log_for_lookup(self, current_leader_epoch: int, from_leader_only: bool) -> PartitionLog:
-        """As `_log_for`; but only -1 is no epoch, where fetches take every negative one for none, as in Kafka."""
+        """As `_log_for`; only -1 means NO_EPOCH, where in a Fetch any negative epoch does, as in Kafka."""
         if current_leader_epoch < NO_EPOCH:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {current_leader_epoch}")
         return self._log_for(current_leader_epoch, from_leader_only)

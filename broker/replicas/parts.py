@@ -1,12 +1,13 @@
-"""What the replica manager and those beside it work with, made once and in order.
+"""What the replica manager and the objects beside it share: each part is made once, here, in the order of their needs.
 
-Owns the order only. Must not know what the parts do. Counterpart in Kafka: the constructor of ReplicaManager.
+Owns that order. Must not know what the parts do. Counterpart in Kafka: the constructor of ReplicaManager.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
 
 from ottla.broker.loop.clock import Clock, Offload, StartSoon
 from ottla.broker.loop.turn import Turn
+from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.events import PartitionEvents
 from ottla.broker.replicas.fsync import GroupCommit
 from ottla.broker.replicas.hosted import HostedPartitions
@@ -16,33 +17,34 @@ from ottla.broker.replicas.watchers import OffsetSignal
 from ottla.log.manager import LogManager
 
 
-class ReplicaParts(NamedTuple):
-    """For constructors only: each object keeps the parts that it needs, and not this."""
+class ReplicaParts:
+    """What a broker's replica manager works with: logs, clock, threads, events, fsyncs, slow appends.
 
-    logs: LogManager
-    clock: Clock
-    offload: Offload
-    start_soon: StartSoon
-    turn: Turn
-    signal: OffsetSignal
-    events: PartitionEvents
-    hosted: HostedPartitions
-    group_commit: GroupCommit
-    segment_checks: SegmentChecks
-    slow_appends: SlowAppends
+    A constructor that gets this object keeps only the parts that it needs.
+    """
 
-
-def replica_parts(
-    logs: LogManager, clock: Clock, offload: Offload, append_offload: Offload, start_soon: StartSoon
-) -> ReplicaParts:
-    """Make the parts of one broker. `append_offload` is for the writes of slow directories alone."""
-    turn = Turn()
-    signal = OffsetSignal(turn)
-    events = PartitionEvents()
-    hosted = HostedPartitions(signal, events)
-    group_commit = GroupCommit(hosted, clock, offload, start_soon, signal)
-    segment_checks = SegmentChecks(hosted, offload, start_soon, signal)
-    slow_appends = SlowAppends(clock, append_offload, start_soon, group_commit)
-    return ReplicaParts(
-        logs, clock, offload, start_soon, turn, signal, events, hosted, group_commit, segment_checks, slow_appends
-    )
+    def __init__(
+        self,
+        logs: LogManager,
+        clock: Clock,
+        offload: Offload,
+        append_offload: Offload,
+        start_soon: StartSoon,
+        broker_id: int,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        """`append_offload` is for the writes of slow directories alone."""
+        self.broker_id = broker_id
+        self.broker_epoch = broker_epoch
+        self.logs = logs
+        self.clock = clock
+        self.offload = offload
+        self.start_soon = start_soon
+        self.turn = Turn()
+        self.signal = OffsetSignal(self.turn)
+        self.events = PartitionEvents()
+        self.fence = ControllerFence(broker_epoch)
+        self.hosted = HostedPartitions(self.signal, self.events)
+        self.group_commit = GroupCommit(self.hosted, clock, offload, start_soon, self.signal)
+        self.segment_checks = SegmentChecks(self.hosted, offload, start_soon, self.signal)
+        self.slow_appends = SlowAppends(clock, append_offload, start_soon, self.group_commit)

@@ -1,4 +1,4 @@
-"""Who reads from a partition, a consumer or a follower, how far that one may see, and what a read gives.
+"""The reader of a partition (a consumer or a follower), how far it may read, and the result of a read.
 
 Must not know what a partition is. Counterpart in Kafka: FetchParams, FetchIsolation, LogReadResult.
 """
@@ -11,7 +11,7 @@ from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import AbortedTransaction
 from ottla.wire.types import Region
 
-# How far a reader may see. Followers see all; consumers see what is committed, or what no open transaction precedes.
+# How far a reader may read: followers to the log end, consumers to the high watermark or the first open transaction.
 TO_LOG_END: Final = 0
 TO_HIGH_WATERMARK: Final = 1
 TO_LAST_STABLE_OFFSET: Final = 2
@@ -28,7 +28,7 @@ class Asked(Protocol):
 
 
 class ReadResult:
-    """What a read gave: records and offsets, a divergence, or an error."""
+    """The result of a read: records and offsets, a divergence, or an error."""
 
     __slots__ = (
         "aborted_transactions",
@@ -61,25 +61,25 @@ class ReadResult:
         self.high_watermark = high_watermark
         self.last_stable_offset = last_stable_offset
         self.log_start_offset = log_start_offset
-        # Nothing is left to read for now, but for `records`.
+        # There are no more records than `records` for now.
         self.is_exhausted = is_exhausted
-        # The reader is behind: there is a newer segment for it, so that it need not wait for more in this one.
+        # There is a newer segment to read, so that the reader need not wait for more records.
         self.is_of_older_segment = False
-        # The epoch and its end offset from which on the reader's log is another one.
+        # The epoch, and its end offset, from which on the reader's log differs.
         self.diverging_epoch = diverging_epoch
-        # Whom the reader is to ask instead, if anybody.
+        # The broker that the reader should fetch from instead.
         self.preferred_read_replica = preferred_read_replica
-        # Whose records a reader that wants only committed ones passes over. None: nothing was read.
+        # The transactions whose records a read_committed reader skips. None: nothing was read.
         self.aborted_transactions: Sequence[AbortedTransaction] | None = ()
 
     @property
     def is_diverging(self) -> bool:
-        """The reader has to truncate."""
+        """Whether the reader has to truncate."""
         return self.diverging_epoch is not None
 
 
 class Reader:
-    """Who reads, and how far that one may see."""
+    """A consumer or a follower, and how far it may read."""
 
     __slots__ = ("broker_epoch", "from_leader_only", "how_far", "listener", "rack_id", "replica_id")
 
@@ -93,7 +93,7 @@ class Reader:
         rack_id: str = "",
         listener: str = "",
     ) -> None:
-        """Take, of a consumer that may be sent to a replica in its rack, the rack and how it reaches brokers."""
+        """`rack_id` and `listener` are of a consumer that may be sent to a replica in its rack."""
         self.replica_id = replica_id
         self.broker_epoch = broker_epoch
         self.how_far = how_far
@@ -103,21 +103,21 @@ class Reader:
 
     @property
     def is_follower(self) -> bool:
-        """A broker that replicates, not a consumer."""
+        """Whether the reader is a broker that replicates."""
         return self.replica_id >= 0
 
     @property
     def reads_committed(self) -> bool:
-        """Records of open and aborted transactions are not for this one."""
+        """Whether the reader skips records of open and aborted transactions."""
         return self.how_far == TO_LAST_STABLE_OFFSET
 
     @property
     def waits_for(self) -> int:
-        """What has to move to give this reader more. A follower also has to be told the high watermark."""
+        """What has to move to give the reader more. A follower is also sent the high watermark."""
         return HIGH_WATERMARK if self.how_far != TO_LOG_END else LOG_END | HIGH_WATERMARK
 
 
 def consumer(isolation_level: int, *, from_leader_only: bool, rack_id: str = "", listener: str = "") -> Reader:
-    """The reader that a consumer is; isolation level 1 is read_committed."""
+    """Return the reader for a consumer; isolation level 1 is read_committed."""
     how_far = TO_LAST_STABLE_OFFSET if isolation_level == 1 else TO_HIGH_WATERMARK
     return Reader(-1, -1, how_far, from_leader_only=from_leader_only, rack_id=rack_id, listener=listener)

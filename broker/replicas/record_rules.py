@@ -1,4 +1,4 @@
-"""What produced batches of a topic are checked against, by its configs.
+"""The rules that produced batches of a topic are checked against, from its configs.
 
 Must not know partitions. Counterpart in Kafka: LogConfig, as LogValidator reads it.
 """
@@ -21,7 +21,7 @@ _CODECS: Final[Mapping[str, Compression | None]] = {
 
 
 def record_rules(config: LogConfig) -> RecordRules:
-    """The rules of a topic."""
+    """Return the rules of a topic."""
     compression_type = config.values["compression.type"]
     return RecordRules(
         compacted=config.compact,

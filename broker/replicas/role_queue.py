@@ -1,6 +1,6 @@
-"""The order in which the controller's requests change what this broker hosts: one request after the other.
+"""The queue of the controller's requests that change what this broker hosts: one request after the other.
 
-Owns the queue of these requests, and how long one may hold the loop. Must not know what a change is.
+Owns the queue, and how long one request may hold the loop. Must not know what a change is.
 Counterpart in Kafka: ReplicaManager's replicaStateChangeLock.
 """
 
@@ -19,7 +19,7 @@ logger = logging.getLogger("kafka.server.ReplicaManager")
 
 
 class RoleChanges:
-    """A queue, and the task that works it off while there is something in it."""
+    """The queue, and the task that runs while there are requests in it."""
 
     def __init__(self, start_soon: StartSoon, slice_clock: Callable[[], float] = time.perf_counter) -> None:
         self._start_soon = start_soon
@@ -30,9 +30,9 @@ class RoleChanges:
     def add(
         self, change: Callable[[], Awaitable[R]], failed: R, afterwards: Callable[[], Awaitable[None]] | None = None
     ) -> Deferred[R]:
-        """Have a request carried out when all before it are; the reply comes then, `failed` if a bug ends it.
+        """Run `change` after all requests before it, and complete with its result, or with `failed` if it raises.
 
-        `afterwards`: what is left to do once it is answered, and before the next one.
+        `afterwards` runs after the reply and before the next request.
         """
         reply: Deferred[R] = Deferred(applied=False)
 
@@ -55,7 +55,7 @@ class RoleChanges:
                 self._queue.popleft()
 
     async def rest(self) -> None:
-        """Let others have the loop if this request has had it for long enough; between two partitions, not within."""
+        """Yield to other tasks if this request has used up its slice; called between two partitions."""
         await self._slice.rest()
 
 
@@ -63,5 +63,5 @@ async def _outcome(change: Callable[[], Awaitable[R]], failed: R) -> R:
     try:
         return await change()
     except Exception:
-        logger.exception("A bug: a change of roles failed")
+        logger.exception("A bug: a request of the controller failed, and is answered with an error")
         return failed

@@ -1,6 +1,6 @@
-"""Segments that were found on the disk are gone through before they are served; who asks for one meanwhile waits.
+"""Segments that were found on the disk are checked by a worker thread before they are read.
 
-Owns which of them are being gone through, by a worker thread. Must not know what is looked for, nor who waits.
+Owns which segments are being checked. Must not know what is checked, nor who waits for it.
 Counterpart in Kafka: none.
 """
 
@@ -21,7 +21,7 @@ logger = logging.getLogger("kafka.log.LogSegment")
 
 
 class SegmentChecks:
-    """Those on their way."""
+    """The checks that are under way."""
 
     def __init__(self, hosted: HostedPartitions, offload: Offload, start_soon: StartSoon, signal: OffsetSignal) -> None:
         self._hosted = hosted
@@ -31,27 +31,27 @@ class SegmentChecks:
         self._running: dict[Segment, trio.Event] = {}
 
     def answer(self, partition: Partition, error: KafkaError) -> ReadResult:
-        """What a reader gets who met an error; of a segment that nobody has gone through, nothing yet: that begins."""
+        """Turn a read error into a result. For an unchecked segment, start the check and return no records."""
         if not isinstance(error, UncheckedSegmentError):
             return ReadResult(error.code)
         if error.segment not in self._running:
             self._running[error.segment] = trio.Event()
-            self._start_soon(self._go_through, partition, error.segment)
+            self._start_soon(self._check, partition, error.segment)
         log = partition.log
         return ReadResult(
             ErrorCode.NONE, b"", partition.high_watermark, partition.last_stable_offset, log.log_start_offset, False
         )
 
     async def finish(self, partition: Partition, unchecked: UncheckedSegmentError) -> None:
-        """Go through a segment, or wait for who does."""
+        """Check a segment, or wait for the check that is under way."""
         running = self._running.get(unchecked.segment)
         if running is not None:
             await running.wait()
         else:
             self._running[unchecked.segment] = trio.Event()
-            await self._go_through(partition, unchecked.segment)
+            await self._check(partition, unchecked.segment)
 
-    async def _go_through(self, partition: Partition, segment: Segment) -> None:
+    async def _check(self, partition: Partition, segment: Segment) -> None:
         segments = partition.log.segments
         try:
             if segment in segments:

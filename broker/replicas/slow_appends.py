@@ -1,8 +1,8 @@
-"""Appends to log directories whose writes are slow: one after the other for each log, written by worker threads.
+"""Appends to log directories whose writes are slow: written by worker threads, one after the other for each log.
 
-Owns the queue of each partition, and whose turn it is to change a log: an append on its way, a follower's append, a
-change of role, a truncation or retention. Every decision on an append is made on the loop when its turn comes, so that
-role, epoch, sequence and offsets are those of that moment. Must not know requests.
+Owns the queue of each partition, and the turns in which a log is changed: by an append, a follower's append, a change
+of role, a truncation or retention. An append is decided on the loop when its turn comes, so that role, epoch, sequence
+and offsets are those of that moment. Must not know requests.
 Counterpart in Kafka: the lock of UnifiedLog, and the request handler threads that wait for it.
 """
 
@@ -30,7 +30,7 @@ Result = LogAppendInfo | KafkaError
 
 
 class _Waiting:
-    """An append that waits for its turn."""
+    """An append in a queue."""
 
     __slots__ = ("batch", "done", "pace", "required_acks")
 
@@ -44,10 +44,10 @@ class _Waiting:
 
 
 class SlowAppends:
-    """The appends of one broker that wait for a disk."""
+    """The slow appends of one broker."""
 
     def __init__(self, clock: Clock, offload: Offload, start_soon: StartSoon, group_commit: GroupCommit) -> None:
-        """`offload` is for these writes alone: they must leave threads to others."""
+        """`offload` is for these writes alone, so that other work finds free threads."""
         self._clock = clock
         self._offload = offload
         self._start_soon = start_soon
@@ -59,7 +59,7 @@ class SlowAppends:
 
     @asynccontextmanager
     async def turn(self, topic_partition: tuple[str, int]) -> AsyncIterator[None]:
-        """Have the log of a partition to oneself, in the order of asking."""
+        """Hold the log of a partition exclusively, in the order of the calls."""
         lock = self._turns.setdefault(topic_partition, trio.Lock())
         try:
             async with lock:
@@ -69,7 +69,7 @@ class SlowAppends:
                 self._turns.pop(topic_partition, None)
 
     async def idle(self, topic_partition: tuple[str, int]) -> None:
-        """Return when no append is on its way, at once if there is none. None begins before the caller's next await."""
+        """Return when no append is under way. None begins before the caller's next await."""
         if topic_partition in self._turns:
             async with self.turn(topic_partition):
                 pass
@@ -79,7 +79,7 @@ class SlowAppends:
     def append(
         self, partition: Partition, batch: ProducedBatch, required_acks: int, done: Callable[[Result], None]
     ) -> None:
-        """Append a batch after those that wait already, and call `done`."""
+        """Append a batch after those in the queue, and call `done(result)`."""
         pace = partition.log.pace
         pace.enter()
         queue = self._queues.get(partition)
@@ -94,7 +94,7 @@ class SlowAppends:
         required_acks: int,
         done: Callable[[list[Result]], None],
     ) -> None:
-        """Append to many; `done` is called once, with all results in the order of `entries`."""
+        """Append to many partitions, and call `done` once, with all results in the order of `entries`."""
         results: dict[int, Result] = {}
 
         def take(slot: int, result: Result) -> None:
@@ -117,13 +117,13 @@ class SlowAppends:
                 try:
                     waiting.done(result)
                 except Exception:
-                    logger.exception("A bug: an append to %s is not answered", partition.topic_partition)
+                    logger.exception("A bug: a producer gets no answer to its append to %s", partition.topic_partition)
         finally:
             del self._queues[partition]
 
     async def _append(self, partition: Partition, batch: ProducedBatch, required_acks: int) -> Result:
         try:
-            # A move may have brought the log into another directory.
+            # A move to another directory may have replaced the log since the append was queued.
             log = partition.log
             if log.pace.is_slow:
                 append = partition.begin_append(batch, required_acks, self._clock.now_ms())
@@ -135,7 +135,7 @@ class SlowAppends:
         except KafkaError as error:
             return error
         except Exception:
-            logger.exception("A bug: an append to %s failed", partition.topic_partition)
+            logger.exception("A bug: an append to %s failed, and is answered with an error", partition.topic_partition)
             return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "an append failed")
         self._group_commit.moved(partition, moved)
         return info
@@ -143,7 +143,7 @@ class SlowAppends:
     # Followers
 
     async def append_as_follower(self, log: PartitionLog, records: memoryview) -> None:
-        """Append what a leader sent, by a caller who has the log's turn; as `PartitionLog.append_as_follower`."""
+        """Append as `PartitionLog.append_as_follower` does; the caller holds the log's turn."""
         left = log.replicated(records)
         while left:
             append = log.begin_as_follower(left, self._clock.now_ms())
@@ -158,7 +158,7 @@ class SlowAppends:
         try:
             await self._offload(write.run)
         except BaseException:
-            # The write has not begun: one that has begun cannot be cancelled.
+            # Cancelled before the write began: a write that has begun cannot be cancelled.
             log.cancel_append()
             raise
         finally:

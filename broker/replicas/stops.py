@@ -1,14 +1,13 @@
-"""StopReplica: replicas that this broker hosts no more, and their logs where those are to be deleted.
+"""StopReplica: stops replicas, and deletes their logs if the controller says so.
 
-Owns what fences a stop, and the renaming of directories off the loop. Must not know what became of the replicas
-elsewhere. Counterpart in Kafka: ReplicaManager.stopReplicas.
+Owns what fences a stop, and the renaming of deleted directories by a worker thread. Must not know the other replicas.
+Counterpart in Kafka: ReplicaManager.stopReplicas.
 """
 
 import logging
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.parts import ReplicaParts
 from ottla.broker.replicas.role_queue import RoleChanges
 from ottla.broker.replicas.watchers import EVERYTHING
@@ -28,7 +27,7 @@ _EPOCH_DURING_DELETE: Final = -2
 class ReplicaStops:
     """Stops the replicas of one broker."""
 
-    def __init__(self, parts: ReplicaParts, role_changes: RoleChanges, fence: ControllerFence, broker_id: int) -> None:
+    def __init__(self, parts: ReplicaParts, role_changes: RoleChanges) -> None:
         self._logs = parts.logs
         self._offload = parts.offload
         self._signal = parts.signal
@@ -36,11 +35,11 @@ class ReplicaStops:
         self._hosted = parts.hosted
         self._slow_appends = parts.slow_appends
         self._role_changes = role_changes
-        self._fence = fence
-        self._broker_id = broker_id
+        self._fence = parts.fence
+        self._broker_id = parts.broker_id
 
     async def stop(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        """Stop all, a slice at a time, and rename what is deleted."""
+        """Stop all replicas, a slice at a time, and rename the directories of those that are deleted."""
         if not self._fence.admit(request):
             return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH, partition_errors=())
         delete = request.delete_partitions
@@ -64,7 +63,7 @@ class ReplicaStops:
         return StopReplicaResponse(error_code=ErrorCode.NONE, partition_errors=errors)
 
     def _stop(self, key: TopicPartition, leader_epoch: int, delete: bool) -> tuple[ErrorCode, list[Renaming]]:
-        """Stop one; returns what is to be renamed on the disk, where it is deleted."""
+        """Stop one replica; return the directories to rename if it is deleted."""
         partition = self._hosted.partitions.get(key)
         if key in self._hosted.not_found:
             return ErrorCode.KAFKA_STORAGE_ERROR, []
@@ -80,7 +79,7 @@ class ReplicaStops:
             if partition is not None:
                 del self._hosted.partitions[key]
                 partition.resign()
-            # Without a partition too: the topic may have been deleted while this broker was down.
+            # Also without a partition, because the topic may have been deleted while this broker was down.
             renamings = [*filter(None, (delete_future(self._logs, key), self._logs.delete(key)))]
         self._signal.notify(key, EVERYTHING)
         return ErrorCode.NONE, renamings
@@ -92,5 +91,5 @@ class ReplicaStops:
                 self._logs.renamed(renaming)
             else:
                 self._logs.failures.failed(renaming.old.parent, error, "deleting a log of")
-                logger.error("%s cannot be deleted: %s", renaming.old, error)
+                logger.error("%s cannot be deleted, the controller gets KAFKA_STORAGE_ERROR: %s", renaming.old, error)
                 answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR

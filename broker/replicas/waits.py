@@ -79,15 +79,12 @@ class PartitionWait(Deferred[R]):
             self._timer.cancel()
             self._respond_now()
 
-    def _cancel(self) -> None:
-        self._timer.cancel()
-        self._settle_open(ErrorCode.NONE)
-
     def _expire(self) -> None:
-        self._settle_open(ErrorCode.REQUEST_TIMED_OUT)
+        self._cancel(ErrorCode.REQUEST_TIMED_OUT)
         self._respond_now()
 
-    def _settle_open(self, error: ErrorCode) -> None:
+    def _cancel(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        self._timer.cancel()
         for awaited in self._awaited:
             if awaited.error is None:
                 self._settle(awaited, error)

@@ -1,11 +1,11 @@
-"""Who waits for which partition to move.
+"""Watchers of partitions: they are called when the log end or the high watermark of a partition moves.
 
-Owns the lists of watchers: of a partition's log end (followers) and of its high watermark (consumers, acks=all). Must
-not know why anybody waits, nor what a partition is beyond its name. Whoever moved a partition hands the value that
-tells what moved to the replica manager, which calls `notify`. Counterpart in Kafka: DelayedOperationPurgatory.
+Owns the watchers of each partition's log end (followers) and high watermark (consumers, acks=all). Must not know why
+anybody waits, nor anything of a partition but its name. `Partition` returns what moved, and its caller calls `notify`.
+Counterpart in Kafka: DelayedOperationPurgatory.
 
-While a connection has its turn nobody is called: whoever moves partitions for a client answers that client first, and
-others hear at its end of all that moved. Without a turn they are called at once.
+During a connection's turn no watcher is called, because the client that moved the partitions is answered first. They
+are called when the turn ends, or at once if there is no turn.
 """
 
 from typing import Final, Protocol
@@ -13,24 +13,24 @@ from typing import Final, Protocol
 from ottla.broker.loop.turn import Turn
 from ottla.wire.types import TopicPartition
 
-# What moved, as a set of bits. A change of role, a truncation or a failure moves everything.
+# What moved, as bits. A change of role, a truncation or a failure moves EVERYTHING.
 NOTHING: Final = 0
 LOG_END: Final = 1
 HIGH_WATERMARK: Final = 2
 EVERYTHING: Final = LOG_END | HIGH_WATERMARK
-# Not for watchers: the leader wants other in-sync replicas, and somebody has to ask the controller for them.
+# Not for watchers: the leader proposes other in-sync replicas to the controller.
 ISR_PROPOSED: Final = 4
 
 
 class Watcher(Protocol):
-    """Somebody who waits. May add and remove watchers while being called."""
+    """An object that waits for a partition. It may add and remove watchers while it is called."""
 
     def partition_moved(self) -> None:
-        """The partition may now have what this one waits for."""
+        """Look at the partition, which moved."""
 
 
 class OffsetSignal:
-    """Watchers by partition. Adding, removing, and notifying where nobody waits cost one or two dict operations."""
+    """Watchers by partition. Adding, removing, and notifying without watchers take one or two dict operations."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -39,12 +39,12 @@ class OffsetSignal:
         self._held: dict[TopicPartition, int] = {}
 
     def watch(self, topic_partition: TopicPartition, what: int, watcher: Watcher) -> None:
-        """Have `watcher` called whenever some of `what` moves, until `unwatch`."""
+        """Call `watcher` whenever some of `what` moves, until `unwatch`."""
         for watchers in self._of(what):
             watchers.setdefault(topic_partition, {})[watcher] = None
 
     def unwatch(self, topic_partition: TopicPartition, what: int, watcher: Watcher) -> None:
-        """Never call `watcher` again. Harmless if it does not wait."""
+        """Never call `watcher` again. Harmless if it does not watch."""
         for watchers in self._of(what):
             of_partition = watchers.get(topic_partition)
             if of_partition is not None:
@@ -53,13 +53,13 @@ class OffsetSignal:
                     del watchers[topic_partition]
 
     def notify(self, topic_partition: TopicPartition, moved: int) -> None:
-        """Call who waits for what moved, now or when the turn ends."""
+        """Call the watchers of what moved, now or when the turn ends."""
         if moved & LOG_END and self._log_end and topic_partition in self._log_end:
-            self._tell(topic_partition, LOG_END)
+            self._call_or_hold(topic_partition, LOG_END)
         if moved & HIGH_WATERMARK and self._high_watermark and topic_partition in self._high_watermark:
-            self._tell(topic_partition, HIGH_WATERMARK)
+            self._call_or_hold(topic_partition, HIGH_WATERMARK)
 
-    def _tell(self, topic_partition: TopicPartition, moved: int) -> None:
+    def _call_or_hold(self, topic_partition: TopicPartition, moved: int) -> None:
         held = self._held
         if not self._turn.is_on:
             self._call(topic_partition, moved)
@@ -85,6 +85,6 @@ class OffsetSignal:
         for watchers in self._of(moved):
             of_partition = watchers.get(topic_partition, {})
             for watcher in tuple(of_partition):
-                # One that was called before it may have removed this one.
+                # An earlier watcher may have removed this one.
                 if watcher in of_partition:
                     watcher.partition_moved()

@@ -1,7 +1,7 @@
-"""What a follower does to its partition: append what its leader sent, truncate, start over.
+"""The steps of a follower on its partition: append records of the leader, truncate, start over.
 
-Owns how log and high watermark follow the leader's. Every step names the leader epoch that it was decided in, and none
-is taken in another one. Says what moved by return value. Plain blocking Python: must not know who fetches, nor when.
+Owns how log and high watermark follow the leader's. Every step takes the leader epoch in which it was decided, fails in
+another one, and returns what moved. Plain blocking Python: must not know fetchers, nor when they fetch.
 Counterparts in Kafka: Partition.appendRecordsToFollowerOrFutureReplica, ReplicaFetcherThread.
 """
 
@@ -24,11 +24,12 @@ def append(
     leader_log_start_offset: int,
     now_ms: int,
 ) -> int:
-    """Append what the leader has at the end of this log, maybe nothing; returns what moved.
+    """Append records of the leader, which may be none, and take over its offsets; return what moved.
 
-    Its high watermark counts as far as this log goes, even where it is lower than what was known: a new leader's is.
+    The leader's high watermark is taken over up to the end of this log, even if it is lower than before: a new leader's
+    may be.
     """
-    log = _log(partition, leader_epoch)
+    log = followed_log(partition, leader_epoch)
     end, high_watermark = log.log_end_offset, partition.high_watermark
     if records:
         try:
@@ -44,9 +45,9 @@ def append(
 
 
 def restart_in_batch(log: PartitionLog, error: UnexpectedAppendOffsetError, records: memoryview, now_ms: int) -> None:
-    """Start the log over at the first of the records if it is empty and starts within them; else raise the error.
+    """Start the log over at the first record, if the log is empty and starts within the records; else raise the error.
 
-    Records were deleted from the source up to the middle of a batch, and the log starts there too.
+    The source deleted records up to the middle of a batch, and the log starts in that batch too.
     """
     end = log.log_end_offset
     if not (log.log_start_offset == end and error.first_offset < end <= error.last_offset):
@@ -56,30 +57,26 @@ def restart_in_batch(log: PartitionLog, error: UnexpectedAppendOffsetError, reco
 
 
 def truncate(partition: Partition, leader_epoch: int, offset: int) -> int:
-    """Drop all from `offset` on; returns what moved."""
-    log = _log(partition, leader_epoch)
-    told = logger.warning if offset < partition.high_watermark else logger.info
-    told("Truncating %s to %d, high watermark %d", log, offset, partition.high_watermark)
+    """Delete all records from `offset` on; return what moved."""
+    log = followed_log(partition, leader_epoch)
+    log_line = logger.warning if offset < partition.high_watermark else logger.info
+    log_line("Truncating %s to %d, high watermark %d", log, offset, partition.high_watermark)
     log.truncate_to(offset)
     partition.high_watermark = min(partition.high_watermark, log.log_end_offset)
     return EVERYTHING
 
 
 def start_at(partition: Partition, leader_epoch: int, offset: int) -> int:
-    """Drop all and go on at `offset`; returns what moved."""
-    log = _log(partition, leader_epoch)
-    logger.warning("%s starts anew at the start of its leader's log, %d", log, offset)
+    """Delete all records and continue at `offset`; return what moved."""
+    log = followed_log(partition, leader_epoch)
+    logger.warning("%s ends before its leader's log starts: it is emptied, and starts at offset %d", log, offset)
     log.truncate_fully_and_start_at(offset)
     partition.high_watermark = offset
     return EVERYTHING
 
 
-def check(partition: Partition, leader_epoch: int) -> None:
-    """KafkaError if the partition does not follow in this leader epoch."""
-    _log(partition, leader_epoch)
-
-
-def _log(partition: Partition, leader_epoch: int) -> PartitionLog:
+def followed_log(partition: Partition, leader_epoch: int) -> PartitionLog:
+    """Return the log of a partition; KafkaError if it does not follow in this leader epoch."""
     if partition.is_offline or partition.is_leader or partition.leader_epoch != leader_epoch:
         detail = f"{partition.topic_partition} does not follow in leader epoch {leader_epoch}"
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, detail)

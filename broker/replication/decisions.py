@@ -1,13 +1,12 @@
-"""What a follower asks one leader, and what it does about the answers.
+"""What followers ask one leader, and the decisions on its responses.
 
-Owns, for each partition that follows this leader, what is to be asked next: records; where the leader's log ends and
-starts, if the position was out of its range; nothing for a while, after an error or where it is throttled. And the
-fetch session (KIP-227): the leader remembers what it was asked, and hears only of what changed. Where the own log ends
-it asks the log itself each time: there is no second copy of it that could differ. Pure: requests and decisions are
-values, carried out by somebody else, and an answer to what was asked in an earlier leader epoch decides nothing. Must
-not know connections, partitions, quotas, nor how long anything takes.
-Counterparts in Kafka: AbstractFetcherThread, RemoteLeaderEndPoint. Since 2.7 leaders say in a Fetch where logs part
-(KIP-595), and no older version is spoken here, so nobody asks OffsetForLeaderEpoch before.
+Owns, for each partition that follows the leader, the next question: for records; for the end and the start of the
+leader's log, if the position was out of range; or none for a while, after an error or while throttled. Owns the fetch
+session (KIP-227) too, in which a request names only what changed. The position is read from the log each time, because
+a copy could differ. Pure: requests and decisions are values, and an answer from an earlier leader epoch decides
+nothing. Must not know connections, partitions, quotas, nor how long anything takes.
+Counterparts in Kafka: AbstractFetcherThread, RemoteLeaderEndPoint. Leaders return the point of divergence in a Fetch
+(KIP-595) since 2.7, and older versions are not used here, so that OffsetForLeaderEpoch is not needed.
 """
 
 import logging
@@ -41,28 +40,28 @@ logger = logging.getLogger("kafka.server.ReplicaFetcherThread")
 
 _LATEST_TIMESTAMP: Final = -1
 _EARLIEST_TIMESTAMP: Final = -2
-# Both sides learn of a change of leader at their own time.
+# Expected for a moment, because leader and follower hear of a new leader at different times.
 _EXPECTED: Final = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER})
 
 
 class Epochs(Protocol):
-    """Which leader epochs a log holds."""
+    """The leader epochs of a log."""
 
     @property
     def latest(self) -> int:
-        """The newest, -1 if none is known."""
+        """The newest epoch; NO_EPOCH if there is none."""
 
 
 class FollowerLog(Protocol):
-    """What has to be known of the follower's own log."""
+    """The follower's log."""
 
     @property
     def topic_id(self) -> bytes | None:
-        """None for a log from before there were any."""
+        """None for a log from before topic ids."""
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset that counts."""
+        """The first offset."""
 
     @property
     def log_end_offset(self) -> int:
@@ -70,14 +69,14 @@ class FollowerLog(Protocol):
 
     @property
     def leader_epochs(self) -> Epochs:
-        """Its epochs."""
+        """The epochs of the log."""
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch not above this one, and its end; -1 and -1 if there is none."""
+        """Return the largest epoch up to this one, and its end; -1 and -1 if there is none."""
 
 
 class Wants(Enum):
-    """What is to be asked next for a partition."""
+    """The next question for a partition."""
 
     RECORDS = 0
     LEADER_END = 1
@@ -85,7 +84,7 @@ class Wants(Enum):
 
 
 class Followed:
-    """A partition in one leader epoch. Another epoch makes another one of these."""
+    """A partition in one leader epoch. Each epoch has its own object."""
 
     __slots__ = (
         "hindrance",
@@ -105,7 +104,7 @@ class Followed:
         self.topic_id = log.topic_id or ZERO_UUID
         self.wants = Wants.RECORDS
         self.rests_until = float("-inf")
-        # None until the leader has told it.
+        # None until the first response.
         self.leader_high_watermark: int | None = None
         self.hindrance = Hindrance(
             logger, topic_partition, "cannot follow its leader for now", "follows its leader again"
@@ -113,13 +112,13 @@ class Followed:
 
     @property
     def is_in_sync(self) -> bool:
-        """It has all that is committed, as far as the leader has told."""
-        told = self.leader_high_watermark
-        return told is not None and self.log.log_end_offset >= told
+        """Whether the log ends at the leader's high watermark or later."""
+        known = self.leader_high_watermark
+        return known is not None and self.log.log_end_offset >= known
 
 
 class Append(NamedTuple):
-    """Append what the leader has, possibly nothing, and take over what it says of itself."""
+    """Append the leader's records, which may be none, and take over its offsets."""
 
     followed: Followed
     records: memoryview
@@ -128,14 +127,14 @@ class Append(NamedTuple):
 
 
 class TruncateTo(NamedTuple):
-    """Drop all from this offset on: the leader has something else there, or nothing."""
+    """Delete all records from the offset on, because the leader has others there, or none."""
 
     followed: Followed
     offset: int
 
 
 class StartAt(NamedTuple):
-    """Drop all, and go on at this offset: the leader has nothing older."""
+    """Delete all records and continue at the offset, because the leader has no older records."""
 
     followed: Followed
     offset: int
@@ -145,7 +144,7 @@ Decision = Append | TruncateTo | StartAt
 
 
 class FetchSettings(NamedTuple):
-    """What all requests of this broker have in common. Versions are those of `inter.broker.protocol.version`."""
+    """The settings of all requests of this broker. The versions are those of `inter.broker.protocol.version`."""
 
     broker_id: int
     fetch_version: int
@@ -158,14 +157,14 @@ class FetchSettings(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What the leader was asked of one partition."""
+    """The position that the leader was asked for."""
 
     followed: Followed
     position: FetchPartition
 
 
 class Question(NamedTuple):
-    """A request, its version, what it asks in all, by name, and the names of the topic ids in it."""
+    """A request and its version, all positions that it stands for, and the names of its topic ids."""
 
     request: Request
     version: int
@@ -181,15 +180,15 @@ class FollowerFetch:
 
     def __init__(self, settings: FetchSettings) -> None:
         self._settings = settings
-        # In the order in which a leader without a session is to read them: who got records goes last.
+        # In the order of reading for a leader without a session: a partition that got records goes to the end.
         self._followed: dict[TopicPartition, Followed] = {}
         self._nameless: set[TopicPartition] = set()
         self._resting: dict[TopicPartition, Followed] = {}
         self._seeking: dict[TopicPartition, Followed] = {}
-        # Left out of what is asked, because they are throttled; looked at again with each question.
+        # Throttled partitions, which are left out; chosen anew with each question.
         self._held: frozenset[TopicPartition] = frozenset()
         self._holds_until = float("inf")
-        # The fetch session: what the leader remembers, and of whom it may remember something else than what holds now.
+        # The fetch session: the positions that the leader remembers, and the partitions that may have others by now.
         self._session_id = NO_SESSION
         self._session_epoch = INITIAL_EPOCH
         self._session: dict[TopicPartition, Asked] = {}
@@ -203,9 +202,9 @@ class FollowerFetch:
     def follow(
         self, topic_partition: TopicPartition, leader_epoch: int, log: FollowerLog, high_watermark: int
     ) -> TruncateTo | None:
-        """Replicate from now on, in this leader epoch; returns what is to be done before.
+        """Fetch for a partition in this leader epoch; return a truncation to carry out first, if any.
 
-        Where a log has lost its epochs, no leader can say where it parts: what is not committed has to go.
+        A log without epochs is truncated to its high watermark, because no leader can tell where it diverges.
         """
         self.unfollow(topic_partition)
         followed = self._followed[topic_partition] = Followed(topic_partition, leader_epoch, log)
@@ -215,7 +214,7 @@ class FollowerFetch:
         return None if has_epochs or log.log_end_offset <= high_watermark else TruncateTo(followed, high_watermark)
 
     def unfollow(self, topic_partition: TopicPartition) -> None:
-        """Ask no more for it."""
+        """Fetch for a partition no more."""
         self._changed[topic_partition] = None
         self._followed.pop(topic_partition, None)
         self._nameless.discard(topic_partition)
@@ -223,16 +222,16 @@ class FollowerFetch:
         self._seeking.pop(topic_partition, None)
 
     def is_followed(self, followed: Followed) -> bool:
-        """Whether it is followed still, in the same epoch."""
+        """Whether the partition is still followed in the same epoch."""
         return self._followed.get(followed.topic_partition) is followed
 
     def drop(self, followed: Followed) -> None:
-        """It cannot go on like this: ask no more until the controller says something new."""
+        """Fetch for a partition no more in this epoch, because it failed."""
         if self.is_followed(followed):
             self.unfollow(followed.topic_partition)
 
     def rest(self, followed: Followed, now: float) -> None:
-        """Something went wrong that may pass: ask again after a while, for records."""
+        """Ask for records again after the backoff, because of an error that may pass."""
         if self.is_followed(followed):
             self._want(followed, Wants.RECORDS)
             if followed.rests_until <= now:
@@ -240,13 +239,13 @@ class FollowerFetch:
                 self._resting[followed.topic_partition] = followed
 
     def failed(self, now: float) -> None:
-        """The leader cannot be asked: all rest."""
+        """Let all partitions rest, because the leader cannot be reached."""
         self._end_session()
         for followed in self._followed.values():
             self.rest(followed, now)
 
     def wakes_at(self) -> float:
-        """When the first of those that rest, or are throttled, may be asked for again."""
+        """Return the time at which the first partition stops resting or may be throttled no more."""
         return min([self._holds_until, *(followed.rests_until for followed in self._resting.values())])
 
     def _want(self, followed: Followed, wants: Wants) -> None:
@@ -260,10 +259,10 @@ class FollowerFetch:
     # Asking
 
     def next_question(self, now: float, broker_epoch: int, is_throttled: IsThrottled | None = None) -> Question | None:
-        """What to ask the leader now; None if there is nothing.
+        """Return the next request to the leader; None if there is nothing to ask.
 
-        While throttled ones may not be fetched for, `is_throttled` says which they are. Those in sync are fetched for
-        all the same: they would lose their place.
+        `is_throttled` is given while the quota is exceeded. Throttled partitions are left out then, but for those in
+        sync, which would leave the in-sync replicas otherwise.
         """
         for followed in tuple(self._resting.values()):
             if followed.rests_until <= now:
@@ -316,7 +315,7 @@ class FollowerFetch:
         return Question(request, version, self._session, self._names)
 
     def _changes(self, by_id: bool) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
-        """What the leader has to hear about so that it remembers what holds now."""
+        """Return the changes since the last request of the session: added or moved positions, and forgotten ones."""
         topics: dict[str | bytes, FetchTopic] = {}
         added: dict[str | bytes, list[FetchPartition]] = {}
         forgotten: dict[str | bytes, ForgottenTopic] = {}
@@ -378,16 +377,16 @@ class FollowerFetch:
         return Question(request, self._settings.list_offsets_version, asked, {})
 
     def _end_session(self) -> None:
-        """Begin a new one next, and have the leader forget this one."""
+        """Begin a new session with the next request, which ends this one."""
         self._session_epoch = INITIAL_EPOCH
 
     # Deciding
 
     def decide(self, question: Question, response: Response, now: float) -> Iterator[Decision]:
-        """What to do about an answer, one partition after the other.
+        """Yield a decision for each partition of a response that needs one.
 
-        Each decision is to be carried out before the next one is taken: it is made on what is followed, and on where
-        its log ends, at that moment.
+        Carry out each decision before the next one is taken, because a decision depends on what is followed, and on
+        the log end, at that moment.
         """
         if isinstance(response, FetchResponse) and not self._goes_on(response, now):
             return
@@ -407,16 +406,16 @@ class FollowerFetch:
                 self.rest(followed, now)
 
     def _goes_on(self, response: FetchResponse, now: float) -> bool:
-        """Take in what the answer says of the session; whether it says anything of partitions."""
+        """Update the session from a response; return whether the response has answers for partitions."""
         was_full = self._session_epoch == INITIAL_EPOCH
         if response.error_code == ErrorCode.NONE:
-            # Without an id the leader keeps no session: there is none for a new one, or it had to end this one.
+            # Without an id the leader keeps no session: it had no slot, or evicted this one.
             self._session_id = response.session_id
             self._session_epoch = next_epoch(self._session_epoch) if response.session_id else INITIAL_EPOCH
             self._refusal.passed()
             return True
         self._refusal.met(f"the leader answers {error_name(response.error_code)}", may_pass=True)
-        # A session that the leader does not know, or knows otherwise, is worth a second try at once.
+        # If the leader does not know the session, or knows another epoch of it, a new one is tried at once.
         self._end_session()
         if was_full:
             self.failed(now)
@@ -425,7 +424,7 @@ class FollowerFetch:
     def _answers(
         self, question: Question, response: Response
     ) -> Iterator[tuple[Followed, PartitionData | ListOffsetsPartitionResponse]]:
-        """The answers that still have to do with what is followed, each looked at when it is taken."""
+        """Yield the answers for partitions that are still followed and have not moved since the question."""
         found: Iterable[tuple[str | None, PartitionData | ListOffsetsPartitionResponse]]
         if isinstance(response, FetchResponse):
             by_id = question.version >= TOPIC_IDS_FROM_VERSION
@@ -456,14 +455,14 @@ class FollowerFetch:
             records = answer.records or b""
             assert isinstance(records, bytes | memoryview)
             if records:
-                # Where there is more than one answer holds, all get their turn.
+                # To the end, so that all partitions get records where one response does not hold all.
                 del self._followed[followed.topic_partition]
                 self._followed[followed.topic_partition] = followed
             followed.leader_high_watermark = answer.high_watermark
             return Append(followed, memoryview(records), answer.high_watermark, answer.log_start_offset)
         if followed.wants is Wants.LEADER_END:
             if answer.offset < end:
-                # Its leader was elected without being in sync.
+                # The leader was elected without being in sync.
                 self._want(followed, Wants.RECORDS)
                 return TruncateTo(followed, answer.offset)
             self._want(followed, Wants.LEADER_START)
@@ -471,16 +470,16 @@ class FollowerFetch:
         if answer.offset > end:
             self._want(followed, Wants.RECORDS)
             return StartAt(followed, answer.offset)
-        # It is in the leader's range now.
+        # The position is in the leader's range now.
         self.rest(followed, now)
         return None
 
 
 def truncation_offset(log: FollowerLog, epoch: int, leader_end_offset: int) -> int:
-    """Up to where a log may hold what its leader holds, which knows `epoch` up to `leader_end_offset`.
+    """Return the offset to truncate a log to, if its leader has `epoch` up to `leader_end_offset`.
 
-    `epoch` is the leader's largest that is not above the follower's last. Where the follower does not have it, its own
-    epochs above the one before cannot be the leader's, and the next answer tells of an older one.
+    `epoch` is the leader's largest up to the follower's last. If the follower does not have it, the follower's later
+    epochs are not the leader's: they are truncated, and the next response names an older epoch.
     """
     own_epoch, own_end_offset = log.end_offset_for_epoch(epoch)
     if own_epoch == epoch:

@@ -1,7 +1,7 @@
-"""The tasks that make this broker's followers follow: they ask leaders, and carry out what is decided on the answers.
+"""The tasks that fetch from leaders for the partitions that follow, and carry out the decisions on each response.
 
-Owns the tasks, `num.replica.fetchers` of them for each leader there is something to fetch from, each with a connection
-of its own. The replica manager tells of every change of role. Must not know how an answer is decided upon.
+Owns the tasks, at most `num.replica.fetchers` for each leader, each with a connection of its own. `PartitionEvents`
+calls `follow` and `unfollow`. Must not know how a decision is made.
 Counterparts in Kafka: ReplicaFetcherManager, ReplicaFetcherThread.
 """
 
@@ -27,7 +27,7 @@ from ottla.wire.types import TopicPartition
 
 logger = logging.getLogger("kafka.server.ReplicaFetcherThread")
 
-# What arrived is not what was sent: it is fetched again.
+# The records were damaged on the way: they are fetched again.
 _BROKEN_ON_THE_WAY: Final = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
 
 
@@ -35,10 +35,10 @@ class Asker(Protocol):
     """A connection to a leader."""
 
     async def ask(self, request: Request, version: int) -> Response:
-        """The answer; OSError if there is none."""
+        """Return the response; OSError if there is none."""
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Close the connection."""
 
 
 class ReplicaFetchers:
@@ -50,18 +50,13 @@ class ReplicaFetchers:
         asker: Callable[[int], Asker],
         config: BrokerConfig,
         *,
-        broker_id: int,
         quota: ReplicationQuota,
-        broker_epoch: Callable[[], int],
         fetch_version: int,
         list_offsets_version: int,
     ) -> None:
         """`asker` makes a connection to a broker. The versions are those of `inter.broker.protocol.version`."""
-        self._parts = parts
-        self._asker = asker
-        self._quota = quota
-        self._settings = FetchSettings(
-            broker_id,
+        settings = FetchSettings(
+            parts.broker_id,
             fetch_version,
             list_offsets_version,
             config.replica_fetch_wait_max_ms,
@@ -70,9 +65,14 @@ class ReplicaFetchers:
             config.replica_fetch_max_bytes,
             config.replica_fetch_backoff_ms / 1000,
         )
-        self._broker_epoch = broker_epoch
+        self._new_fetcher: Callable[[int], _Fetcher] = lambda leader_id: _Fetcher(
+            leader_id, asker(leader_id), parts, settings, quota
+        )
+        self._start_soon = parts.start_soon
+        self._hosted = parts.hosted
+        self._slow_appends = parts.slow_appends
         self._per_leader = max(1, config.num_replica_fetchers)
-        # By leader, and which of its fetchers.
+        # By leader, and the number of the fetcher.
         self._fetchers: dict[tuple[int, int], _Fetcher] = {}
         self._fetcher_of: dict[TopicPartition, tuple[int, int]] = {}
 
@@ -80,15 +80,15 @@ class ReplicaFetchers:
         return len(self._fetchers)
 
     async def reconfigured(self, config: BrokerConfig) -> None:
-        """Go by another `num.replica.fetchers`."""
+        """Apply a changed `num.replica.fetchers`."""
         self._per_leader = max(1, config.num_replica_fetchers)
         for topic_partition in tuple(self._fetcher_of):
-            await self._parts.slow_appends.idle(topic_partition)
+            await self._slow_appends.idle(topic_partition)
             if topic_partition in self._fetcher_of:
-                self.follow(self._parts.hosted.partitions[topic_partition])
+                self.follow(self._hosted.partitions[topic_partition])
 
     def follow(self, partition: Partition) -> None:
-        """Fetch for a partition from its leader, if it has one that is another broker."""
+        """Fetch for a partition from its leader, if that is another broker."""
         if partition.is_leader or partition.leader_id < 0:
             self.unfollow(partition)
         else:
@@ -106,11 +106,8 @@ class ReplicaFetchers:
         if key is not None:
             fetcher = self._fetchers.get(key)
             if fetcher is None:
-                fetcher = _Fetcher(
-                    key[0], self._asker(key[0]), self._parts, self._settings, self._quota, self._broker_epoch
-                )
-                self._fetchers[key] = fetcher
-                self._parts.start_soon(fetcher.run)
+                fetcher = self._fetchers[key] = self._new_fetcher(key[0])
+                self._start_soon(fetcher.run)
             self._fetcher_of[topic_partition] = key
             fetcher.follow(partition)
 
@@ -125,7 +122,6 @@ class _Fetcher:
         parts: ReplicaParts,
         settings: FetchSettings,
         quota: ReplicationQuota,
-        broker_epoch: Callable[[], int],
     ) -> None:
         self._asker = asker
         self._clock = parts.clock
@@ -133,7 +129,7 @@ class _Fetcher:
         self._group_commit = parts.group_commit
         self._slow_appends = parts.slow_appends
         self._quota = quota
-        self._broker_epoch = broker_epoch
+        self._broker_epoch = parts.broker_epoch
         self._fetch = FollowerFetch(settings)
         self._partitions: dict[TopicPartition, Partition] = {}
         self._changed = trio.Event()
@@ -143,7 +139,7 @@ class _Fetcher:
         )
 
     def follow(self, partition: Partition) -> None:
-        """Fetch for it, in the leader epoch that it is in now."""
+        """Fetch for a partition in its present leader epoch."""
         self._partitions[partition.topic_partition] = partition
         self._changed.set()
         first = self._fetch.follow(
@@ -153,7 +149,7 @@ class _Fetcher:
             self._carry_out(first)
 
     def unfollow(self, partition: Partition) -> bool:
-        """Fetch for it no more; whether nothing is left to fetch for."""
+        """Fetch for a partition no more; return whether no partition is left."""
         del self._partitions[partition.topic_partition]
         self._fetch.unfollow(partition.topic_partition)
         return not self._partitions
@@ -170,7 +166,7 @@ class _Fetcher:
                     try:
                         await self._turn()
                     except Exception:
-                        logger.exception("A bug: a fetch from a leader failed")
+                        logger.exception("A bug: a fetch from a leader failed, it is tried again")
                         self._fetch.failed(trio.current_time())
             finally:
                 await self._asker.close()
@@ -206,7 +202,7 @@ class _Fetcher:
             await self._flush(followed)
 
     async def _flush(self, followed: Followed) -> None:
-        """Wait for an fsync that is due: the next question tells the leader that all before it is safe here."""
+        """Wait for an fsync that is due, because the next fetch position acknowledges all records before it."""
         partition = self._partitions.get(followed.topic_partition)
         if partition is not None:
             await self._group_commit.settled(partition)
@@ -217,15 +213,15 @@ class _Fetcher:
         return self._partitions[topic_partition].is_throttled_follower
 
     async def _carry_out_in_turn(self, partition: Partition, decision: Decision) -> None:
-        """Have a worker thread write what is appended; whoever else wants to change the log waits."""
+        """Carry out a decision in the log's turn; a worker thread writes the records."""
         followed = decision.followed
         async with self._slow_appends.turn(followed.topic_partition):
             if not self._fetch.is_followed(followed):
                 return
             if isinstance(decision, Append) and decision.records:
-                log, before = partition.log, partition.log.log_end_offset
+                before = partition.log.log_end_offset
                 try:
-                    following.check(partition, followed.leader_epoch)
+                    log = following.followed_log(partition, followed.leader_epoch)
                     await self._slow_appends.append_as_follower(log, decision.records)
                 except UnexpectedAppendOffsetError:
                     pass  # the log may have to start over first, as below
@@ -264,9 +260,13 @@ class _Fetcher:
             self._group_commit.moved(partition, moved)
 
     def _failed(self, partition: Partition, followed: Followed, error: Exception) -> None:
-        """Fetch again what was damaged on the way; anything else ends the fetching for this partition."""
+        """Fetch damaged records again; any other error ends the fetching for this partition."""
         if not isinstance(error, KafkaError):
-            logger.error("A bug: %s follows no more", followed.topic_partition, exc_info=error)
+            logger.error(
+                "A bug: this broker stops fetching %s until the controller sends the partition's leader again",
+                followed.topic_partition,
+                exc_info=error,
+            )
         elif error.code in _BROKEN_ON_THE_WAY:
             followed.hindrance.met(f"what it fetched from offset {partition.log.log_end_offset} on is broken: {error}")
             self._fetch.rest(followed, trio.current_time())
@@ -274,5 +274,5 @@ class _Fetcher:
         elif error.code == ErrorCode.KAFKA_STORAGE_ERROR:
             self._hosted.take_offline(partition, f"it cannot follow: {error}")
         else:
-            logger.error("%s follows no more: %s", followed.topic_partition, error)
+            logger.error("%s is not fetched until its next role: %s", followed.topic_partition, error)
         self._fetch.drop(followed)

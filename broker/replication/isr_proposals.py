@@ -1,15 +1,16 @@
-"""The leaders of this broker ask the controller for other in-sync replicas.
+"""The leaders of this broker propose other in-sync replicas to the controller (AlterPartition).
 
-Owns when: a follower that lags is looked for now and then, one that has caught up is told by the replica manager; and
-the one request at a time that carries all that is proposed. What an answer means for a partition is decided here and
-done by `Partition`. Must not know how the controller is reached, nor who fetches.
-Counterparts in Kafka: AlterPartitionManager, ReplicaManager.maybeShrinkIsr, and what Partition makes of the answer.
+Owns the looks for lagging followers, and the requests: one at a time, with all proposals. `PartitionEvents` calls
+`propose` for a follower that has caught up. The meaning of an answer is decided here, and `Partition` applies it. Must
+not know how the controller is reached, nor who fetches.
+Counterparts in Kafka: AlterPartitionManager, ReplicaManager.maybeShrinkIsr, Partition.handleAlterPartitionUpdate.
 
-A proposal holds until the controller says yes, or says that it can not have done it, or a new leader epoch ends it.
-After any other refusal the partition is not the one that the controller knows; LeaderAndIsr is on its way.
+A proposal holds until the controller commits it or says that it did not, or a new leader epoch ends it. After any
+other refusal the controller knows another state of the partition, and its LeaderAndIsr will follow.
 
-What fails is asked for again after 50 ms, then after twice as long each time, up to a second: also what the controller
-did not do, which each Fetch of the follower would propose again. A reason is logged once.
+A failed request is retried after _FIRST_PAUSE_SECONDS, then after twice as long each time, up to
+_LONGEST_PAUSE_SECONDS. So is a proposal that the controller did not commit, because each Fetch of the follower would
+repeat it. A reason is logged once.
 """
 
 import logging
@@ -39,12 +40,12 @@ logger = logging.getLogger("kafka.cluster.Partition")
 
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 1.0
-# A millisecond's worth.
+# Partitions until the next checkpoint: they take a millisecond.
 _LOOKED_AT_AT_ONCE: Final = 200
 
-# The controller says that it did not do it, and that the partition is as this leader knows it.
+# The controller did not commit the proposal, and knows the same state as this leader.
 _NOT_DONE: Final = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
-# The controller knows another partition than this leader does, and will say so by LeaderAndIsr.
+# The controller knows another state than this leader, and will send LeaderAndIsr.
 _OUTDATED: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -61,7 +62,7 @@ AskController = Callable[[AlterPartitionRequest], Awaitable[Response]]
 
 
 class _Proposal(NamedTuple):
-    """A partition and the change that it waits for; void once the partition holds another state."""
+    """A partition and its proposal; void once the partition has another state."""
 
     partition: Partition
     in_sync: InSyncReplicas
@@ -72,7 +73,7 @@ class _Proposal(NamedTuple):
 
 
 class _Refused:
-    """What the controller did not do for a partition in one state, and until when it is not to be asked again."""
+    """A proposal that the controller did not commit, and the time until which it is not repeated."""
 
     __slots__ = ("partition_epoch", "pause", "proposed", "until")
 
@@ -83,11 +84,11 @@ class _Refused:
         self.until = float("-inf")
 
     def is_of(self, proposal: _Proposal) -> bool:
-        """Whether this is the very same proposal."""
+        """Whether a proposal is the one that was refused."""
         return self.proposed == proposal.in_sync.proposed and self.partition_epoch == proposal.partition.partition_epoch
 
     def again(self, now: float) -> None:
-        """It was refused once more."""
+        """Take in another refusal, and double the pause."""
         self.pause = _longer(self.pause)
         self.until = now + self.pause
 
@@ -100,17 +101,15 @@ class IsrChanges:
         parts: ReplicaParts,
         ask_controller: AskController,
         *,
-        broker_id: int,
-        broker_epoch: Callable[[], int],
         max_lag_ms: int,
     ) -> None:
-        """`ask_controller` returns the answer of whoever is the controller, or raises OSError."""
+        """`ask_controller` returns the response of the controller, or raises OSError."""
         self._clock = parts.clock
         self._signal = parts.signal
         self._partitions = parts.hosted.partitions
-        self._broker_id = broker_id
+        self._broker_id = parts.broker_id
         self._ask_controller = ask_controller
-        self._broker_epoch = broker_epoch
+        self._broker_epoch = parts.broker_epoch
         self._interval_seconds = max_lag_ms / 2000
         self._proposals: dict[TopicPartition, _Proposal] = {}
         self._refused: dict[TopicPartition, _Refused] = {}
@@ -121,7 +120,7 @@ class IsrChanges:
         )
 
     async def run(self) -> None:
-        """Look for followers that lag, and ask the controller, until cancelled."""
+        """Look for lagging followers, and send proposals, until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._shrink)
             nursery.start_soon(self._ask)
@@ -142,7 +141,7 @@ class IsrChanges:
         self._hindrances = {key: each for key, each in self._hindrances.items() if key in hosted}
 
     def propose(self, partition: Partition) -> bool:
-        """Have it asked for; False, and the proposal is taken back, if it was refused a moment ago. Logged if new."""
+        """Queue the partition's proposal, or drop it during the pause after a refusal; return whether it is new."""
         key = partition.topic_partition
         proposal = _Proposal(partition, partition.in_sync)
         refused = self._refused.get(key)
@@ -164,13 +163,13 @@ class IsrChanges:
             pause = 0.0
             while await self._ask_once():
                 pause = _longer(pause)
-                # What is proposed meanwhile need not wait for what fails; it is asked for once.
+                # A proposal that comes meanwhile is sent at once, and does not wait for the retry.
                 with trio.move_on_after(pause):
                     await self._is_proposed.wait()
                 self._is_proposed = trio.Event()
 
     async def _ask_once(self) -> bool:
-        """Ask for all that is proposed; returns whether some of it has to be asked for again."""
+        """Send all proposals; return whether some of them have to be sent again."""
         self._proposals = {key: each for key, each in self._proposals.items() if not each.is_void}
         asked = self._proposals.copy()
         if not asked:
@@ -190,7 +189,7 @@ class IsrChanges:
         return any(self._proposals.get(key) is each for key, each in asked.items())
 
     def _request(self, proposals: dict[TopicPartition, _Proposal]) -> AlterPartitionRequest:
-        """Fill in what any version needs. Brokers that ZooKeeper knows are not fenced by epochs here."""
+        """Fill in the fields of all versions. Broker epochs in the ISR are left out, as with ZooKeeper."""
         topics: dict[tuple[str, bytes], list[PartitionData]] = {}
         for (topic, index), (partition, in_sync) in proposals.items():
             members = in_sync.proposed_in_order
@@ -212,11 +211,11 @@ class IsrChanges:
         )
 
     def _settle(self, proposal: _Proposal, result: PartitionDataResult) -> None:
-        """Take one answer in; what is to be asked for again stays among the proposals."""
+        """Apply the answer to one proposal; a proposal to send again stays in `_proposals`."""
         partition = proposal.partition
         key = partition.topic_partition
         if proposal.is_void:
-            logger.info("[Partition %s] An answer came too late", key)
+            logger.info("[Partition %s] An answer of the controller is ignored: the proposal is void", key)
             return
         code = result.error_code
         if code != ErrorCode.NONE and code not in _OUTDATED:
@@ -228,7 +227,9 @@ class IsrChanges:
             self._refused.setdefault(key, _Refused(proposal)).again(trio.current_time())
             partition.isr_unchanged()
         elif code in _OUTDATED:
-            logger.info("[Partition %s] Waiting for the controller's word, after %s", key, error_name(code))
+            logger.info(
+                "[Partition %s] The controller refused with %s, waiting for its LeaderAndIsr", key, error_name(code)
+            )
         elif result.leader_epoch == partition.leader_epoch and result.partition_epoch >= partition.partition_epoch:
             moved = partition.isr_changed(result.isr, result.partition_epoch, self._clock.now_ms())
             logger.info(
@@ -243,15 +244,8 @@ class IsrChanges:
             self._signal.notify(key, moved)
 
     def _hindrance(self, key: TopicPartition) -> Hindrance:
-        found = self._hindrances.get(key)
-        if found is None:
-            found = self._hindrances[key] = Hindrance(
-                logger,
-                f"[Partition {key}]",
-                "The in-sync replicas stay as they are",
-                "The in-sync replicas change again",
-            )
-        return found
+        stuck, free = "The in-sync replicas stay as they are", "The in-sync replicas change again"
+        return self._hindrances.setdefault(key, Hindrance(logger, f"[Partition {key}]", stuck, free))
 
 
 def _longer(pause: float) -> float:
@@ -259,7 +253,7 @@ def _longer(pause: float) -> float:
 
 
 def _log_lagging(partition: Partition) -> None:
-    """Why followers are to leave the in-sync replicas, in Kafka's words."""
+    """Log why followers leave the in-sync replicas, in Kafka's words."""
     in_sync = partition.in_sync
     leaving = in_sync.committed - (in_sync.proposed or in_sync.committed)
     lagging = " ".join(
@@ -280,7 +274,7 @@ def _log_lagging(partition: Partition) -> None:
 def _results(
     asked: dict[TopicPartition, _Proposal], response: AlterPartitionResponse
 ) -> dict[TopicPartition, PartitionDataResult]:
-    """The answers to what was asked; topics are named by id from version 2 on."""
+    """Return the answers by partition; topics are named by id from version 2 on."""
     names = {each.partition.log.topic_id: key.topic for key, each in asked.items()}
     found = {}
     for topic in response.topics:

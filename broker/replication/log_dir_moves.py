@@ -1,8 +1,8 @@
-"""Replicas on their way from one log directory of this broker into another.
+"""Moves of replicas from one log directory of this broker to another.
 
-Owns the tasks that copy, one for each such replica, as many at a time as there are directories. The new log follows the
-present one as a follower follows its leader, and takes its place as soon as it ends where that one ends. A task goes on
-while its log is among the future logs: who takes it from there ends it. Must not know requests.
+Owns the tasks that copy, one for each replica, at most one at a time for each directory. The future log follows the
+current log as a follower follows its leader, and replaces it once both end at the same offset. A task runs while its
+log is among the future logs: removing the log from there ends the move. Must not know requests.
 Counterparts in Kafka: ReplicaManager.alterReplicaLogDirs, ReplicaAlterLogDirsThread.
 """
 
@@ -46,7 +46,7 @@ class LogDirMoves:
         quota: ReplicationQuota,
         checkpoint: Callable[[], Awaitable[None]],
     ) -> None:
-        """`checkpoint` writes down what the log directories know of their logs."""
+        """`checkpoint` writes all checkpoint files of the log directories."""
         self._replicas = replicas
         self._logs = parts.logs
         self._clock = parts.clock
@@ -63,9 +63,10 @@ class LogDirMoves:
         self._moving: set[PartitionLog] = set()
 
     def move(self, topic_partition: TopicPartition, path: str) -> None:
-        """Have a replica be in a directory, by its absolute path; KafkaError where that cannot be.
+        """Move a replica to the directory with this absolute path; KafkaError if that is not possible.
 
-        One that is not here yet is made there. Where the replica is already, it stays, and moves nowhere else.
+        A replica that this broker does not host yet will be created there. A replica that is there already stays, and a
+        move of it to another directory ends.
         """
         future_name(topic_partition)
         directory = self._logs.log_directory(path)
@@ -98,7 +99,7 @@ class LogDirMoves:
                 self._logs.failures.failed(renaming.old.parent, error, "deleting a log of")
 
     def go_on(self, partition: Partition) -> None:
-        """Begin to copy, or go on, if the partition has a log that is to take the place of its present one."""
+        """Begin to copy if the partition has a future log."""
         if partition.topic_partition in self._logs.futures:
             self._begin(partition)
 
@@ -115,10 +116,11 @@ class LogDirMoves:
                     try:
                         await self._move(partition, future)
                     except (KafkaError, OSError) as error:
-                        logger.error("%s does not get on to %s: %s", partition.topic_partition, future.directory, error)
+                        where = future.directory
+                        logger.error("%s cannot be copied to %s, retrying: %s", partition.topic_partition, where, error)
                         await trio.sleep(_RETRY_SECONDS)
         except Exception:
-            logger.exception("A bug: %s moves no more", partition.topic_partition)
+            logger.exception("A bug: the move of %s ends, its current log is served on", partition.topic_partition)
         finally:
             self._moving.discard(future)
 
@@ -127,7 +129,7 @@ class LogDirMoves:
         return is_wanted and self._hosted.hosts(partition) and not partition.is_offline
 
     async def _move(self, partition: Partition, future: PartitionLog) -> None:
-        """Copy all; flush it; copy what came meanwhile, and let it count in the same moment."""
+        """Copy all records and flush; copy the records that came meanwhile, and replace the current log at once."""
         if not await self._catch_up(partition, future):
             return
         job = future.flush_job()
@@ -138,12 +140,12 @@ class LogDirMoves:
                 future.flush_failed(job, error)
                 raise
             future.flushed(job)
-        # Where the log starts, say, is not in its files.
+        # The log start offset is only in a checkpoint file.
         await self._checkpoint()
         if not await self._catch_up(partition, future):
             return
         if future.recovery_point < partition.log.recovery_point:
-            # What is acknowledged because it is on the disk has to stay there. It is little, and once for each move.
+            # Records that were acknowledged after an fsync have to be on the disk. They are few, once for each move.
             future.flush()
         renaming = replace_current(self._logs, partition.topic_partition)
         partition.log = future
@@ -158,7 +160,7 @@ class LogDirMoves:
         self._logs.renamed(renaming)
 
     async def _catch_up(self, partition: Partition, future: PartitionLog) -> bool:
-        """Return with both logs at the same end, or False if there is nothing to do any more."""
+        """Return True with both logs at the same end, or False if the move has ended."""
         while await self._goes_on_idle(partition, future):
             source = partition.log
             align(source, future)
@@ -174,7 +176,7 @@ class LogDirMoves:
                 await self._segment_checks.finish(partition, unchecked)
                 continue
             if not isinstance(region, FileRegion):
-                # There are offsets without records at the end, until more come.
+                # The log ends with offsets without records, until more records are appended.
                 await trio.sleep(_RETRY_SECONDS)
                 continue
             read = region.reader()
@@ -189,20 +191,20 @@ class LogDirMoves:
         return False
 
     async def _goes_on_idle(self, partition: Partition, future: PartitionLog) -> bool:
-        """As `_goes_on`, once no append to the present log is on its way: it would not be in the new one."""
+        """Wait until no append to the current log is under way, then return `_goes_on`."""
         await self._slow_appends.idle(partition.topic_partition)
         return self._goes_on(partition, future)
 
     async def _append(self, future: PartitionLog, records: memoryview) -> None:
         if future.pace.is_slow:
-            with suppress(UnexpectedAppendOffsetError):  # the new log may have to start over first, as below
+            with suppress(UnexpectedAppendOffsetError):  # the future log may have to start over first, as below
                 await self._slow_appends.append_as_follower(future, records)
                 return
         append(future, records, self._clock.now_ms())
 
 
 def align(source: PartitionLog, future: PartitionLog) -> None:
-    """Cut off what the source does not hold, or not any more."""
+    """Truncate the future log where it differs from the source, and move its start to the source's."""
     while future.log_end_offset > source.log_start_offset:
         epoch = min(future.leader_epochs.latest, source.leader_epochs.latest)
         if epoch < 0:
@@ -211,7 +213,7 @@ def align(source: PartitionLog, future: PartitionLog) -> None:
             offset = truncation_offset(future, *source.end_offset_for_epoch(epoch))
         if offset >= future.log_end_offset:
             break
-        logger.info("Truncating %s to %d, as the present log was", future.directory, offset)
+        logger.info("Truncating %s to %d, as the current log was", future.directory, offset)
         future.truncate_to(offset)
     if future.log_end_offset < source.log_start_offset:
         future.truncate_fully_and_start_at(source.log_start_offset)
@@ -219,7 +221,7 @@ def align(source: PartitionLog, future: PartitionLog) -> None:
 
 
 def append(future: PartitionLog, records: memoryview, now_ms: int) -> None:
-    """Append what the source has where this log ends."""
+    """Append records of the source at the end of the future log."""
     start = future.log_start_offset
     try:
         future.append_as_follower(records, now_ms)

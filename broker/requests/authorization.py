@@ -257,7 +257,7 @@ def _init_producer_id(
 def _create_topics(
     handler: Handler, error_response: ErrorResponse, permission: Permission, request: CreateTopicsRequest
 ) -> Any:
-    """The response describes only new topics whose configs the client may describe."""
+    """Create all topics; hide in the response the description of topics whose configs the client may not see."""
     names = [topic.name for topic in request.topics]
     shown = permission.access.allowed(
         permission.context, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, names, log_denial=False

@@ -1,1 +1,1 @@
-"""What is due now and then: checkpoints, retention, compaction, and logs that no metadata knows."""
+"""Periodic work: checkpoints, retention and compaction; and the stray logs that are found at start."""

@@ -1,10 +1,9 @@
-"""Compaction: which log is cleaned next, and when what came of it counts.
+"""Compaction: the choice of the next log, and the swap of its cleaned segments.
 
-Owns the choice among logs, the checkpoints, and what is thrown away: a cleaning is void once the log was truncated,
-deleted, moved or is no longer to be compacted, and once any of its segments is no longer there. All that changes
-segments does so between two awaits of this loop, so that whoever else deletes some need not know of this.
-Must not know what stays of a log: that is decided in a process of its own. Counterparts in Kafka: LogCleaner,
-LogCleanerManager.
+Owns the choice, the checkpoints, and when a cleaning is void: once the log was truncated, deleted, moved or is no
+longer compacted, or once one of its segments has gone. Segments change only between two awaits of the loop, so that
+retention need not know of compaction. Must not know which records stay: a process of its own decides that.
+Counterparts in Kafka: LogCleaner, LogCleanerManager.
 """
 
 import logging
@@ -36,7 +35,7 @@ CLEANER_KEYS: Final = (
     "log.cleaner.io.max.bytes.per.second",
     "log.cleaner.threads",
 )
-# A look at all logs is not free: so long is waited between two of them at least.
+# The least time between two looks at all logs, because a look is not free.
 _LEAST_BACKOFF_MS: Final = 100
 _LOOKED_AT_AT_ONCE: Final = 50
 _LARGEST_MAP: Final = 2**31 - 1
@@ -44,16 +43,16 @@ _MEBIBYTE: Final = 1 << 20
 
 
 class Worker(Protocol):
-    """Cleans one log after the other, elsewhere."""
+    """Cleans one log after the other, in another process."""
 
     async def begin(self, job: CleaningJob, bytes_per_second: float) -> None:
-        """Take a job."""
+        """Begin a job."""
 
     async def outcome(self) -> Outcome:
-        """What comes of it next."""
+        """Return the next outcome of the job."""
 
     async def close(self) -> None:
-        """Stop, whatever it does."""
+        """Stop, also in the middle of a job."""
 
 
 class _Chosen(NamedTuple):
@@ -63,7 +62,7 @@ class _Chosen(NamedTuple):
 
 
 class _VoidError(Exception):
-    """What was cleaned is not the log as it is now."""
+    """The log has changed since the cleaning began."""
 
 
 class Cleaning:
@@ -82,14 +81,14 @@ class Cleaning:
         self._hosted = parts.hosted
         self._config = config
         self._new_worker = new_worker
-        # Up to where a log is clean; of this very log, not of one that had its name before.
+        # The offset up to which a log is clean, and that log: an earlier one of its name does not count.
         self._clean_to: dict[TopicPartition, tuple[PartitionLog, int]] = {}
         self._busy: set[TopicPartition] = set()
         self._uncleanable: dict[TopicPartition, PartitionLog] = {}
         self._round = trio.CancelScope()
 
     async def run(self) -> None:
-        """Clean whatever needs it, until cancelled."""
+        """Clean logs that need it, until cancelled."""
         if not self._config()["log.cleaner.enable"]:
             return
         for topic_partition, offset in (await self._offload(self._logs.read_cleaner_offsets)).items():
@@ -105,7 +104,7 @@ class Cleaning:
                             nursery.start_soon(self._clean_on, number, lasting)
 
     async def reconfigured(self, config: object) -> None:
-        """Begin anew with other values."""
+        """Start over with changed values."""
         self._round.cancel()
 
     async def _clean_on(self, number: int, lasting: trio.Nursery) -> None:
@@ -114,7 +113,7 @@ class Cleaning:
             while True:
                 chosen = await self._choose()
                 if chosen is None:
-                    # Its memory is wanted elsewhere for as long as all is clean.
+                    # All is clean: the process ends, to free its memory.
                     await worker.close()
                     await trio.sleep(max(_LEAST_BACKOFF_MS, self._config()["log.cleaner.backoff.ms"]) / 1000)
                 else:
@@ -125,7 +124,7 @@ class Cleaning:
     # The choice
 
     async def _choose(self) -> _Chosen | None:
-        """The log with the largest share of dirt, of those that need cleaning."""
+        """Return the log with the highest share of dirty bytes, of those that need cleaning."""
         now_ms = self._clock.now_ms()
         filthiest: _Chosen | None = None
         before = self._written()
@@ -144,13 +143,12 @@ class Cleaning:
         return filthiest if self._is_current(filthiest) else None
 
     def _forget_the_gone(self) -> None:
-        for topic_partition in [each for each, (log, _) in self._clean_to.items() if self._logs.get(each) is not log]:
-            del self._clean_to[topic_partition]
-        for topic_partition in [each for each, log in self._uncleanable.items() if self._logs.get(each) is not log]:
-            del self._uncleanable[topic_partition]
+        logs = self._logs
+        self._clean_to = {key: known for key, known in self._clean_to.items() if logs.get(key) is known[0]}
+        self._uncleanable = {key: log for key, log in self._uncleanable.items() if logs.get(key) is log}
 
     def _dirt_of(self, topic_partition: TopicPartition, log: PartitionLog, now_ms: int) -> Dirt | None:
-        """What is to be cleaned of a log, if that is due."""
+        """Return the dirty part of a log if its cleaning is due."""
         stable = self._last_stable_offset(topic_partition)
         is_uncleanable = self._uncleanable.get(topic_partition) is log
         if stable is None or is_uncleanable or topic_partition in self._busy:
@@ -192,17 +190,17 @@ class Cleaning:
         try:
             stats = await self._carry_out(worker, chosen, lasting)
         except _VoidError:
-            logger.info("The cleaning of log %s is void: it has changed", topic_partition)
+            logger.info("The cleaning of log %s is dropped, because the log has changed", topic_partition)
             await worker.close()
         except Exception as error:
             await worker.close()
-            # What was truncated or deleted under the cleaner may well look corrupt to it.
+            # A log that was truncated or deleted meanwhile looks corrupt to the cleaner.
             if self._is_current(chosen):
                 self._failed(topic_partition, log, error)
         else:
             self._clean_to[topic_partition] = log, stats.end_offset
             await self._checkpoint()
-            _tell(number, chosen, stats)
+            _log_stats(number, chosen, stats)
         finally:
             self._busy.discard(topic_partition)
 
@@ -222,7 +220,7 @@ class Cleaning:
         topic_partition, log, dirt = chosen
         logger.info("Beginning cleaning of log %s", topic_partition)
         if self._clean_to.get(topic_partition, (None, 0))[0] is not log:
-            # A recovery that meets a segment without a batch has to know that this may be the cleaner's doing.
+            # A recovery that finds a segment without batches has to know that the cleaner may have emptied it.
             self._clean_to[topic_partition] = log, dirt.first_dirty_offset
             await self._checkpoint()
         waiting = [each for each in log.segments if each.base_offset < dirt.first_uncleanable_offset]
@@ -237,7 +235,7 @@ class Cleaning:
                 raise _VoidError
             logger.info("Swapping in cleaned segment %d for %d segments of %s", outcome.base_offset, len(run), log)
             deleted = swap(log, self._logs.files, run, self._clock.now_ms())
-            # Only then may the checkpoint count on it, and the old ones go.
+            # Before the checkpoint and the removal of the old segments.
             await self._offload(sync_directory, log.directory)
             lasting.start_soon(self._remove_later, deleted)
 
@@ -246,7 +244,7 @@ class Cleaning:
         return None if partition is None or partition.is_offline else partition.last_stable_offset
 
     def _disk_failed(self, topic_partition: TopicPartition, error: Exception) -> None:
-        """Nobody knows which of a log's files are whole, nor which are there."""
+        """Take a log offline, because its files are in an unknown state."""
         partition = self._hosted.partitions[topic_partition]
         if isinstance(error, OSError):
             self._logs.failures.failed(partition.log.directory.parent, error, "compacting a log of")
@@ -254,13 +252,13 @@ class Cleaning:
             self._hosted.take_offline(partition, f"it cannot be cleaned: {error}", error)
 
     def _is_current(self, chosen: _Chosen) -> bool:
-        """Whether the log is what it was when it was chosen, and still to be cleaned."""
+        """Whether the log is the one that was chosen, untruncated, and still compacted."""
         topic_partition, log, _ = chosen
         is_served = self._logs.get(topic_partition) is log and self._last_stable_offset(topic_partition) is not None
         return is_served and log.config.compact and log.segments.lowest_cut == NEVER_CUT
 
     def _limits(self) -> CleanerLimits:
-        """A cleaner's share."""
+        """Return the share of one cleaner in the buffers."""
         config = self._config()
         threads = config["log.cleaner.threads"]
         map_bytes = min(config["log.cleaner.dedupe.buffer.size"] // threads, _LARGEST_MAP)
@@ -268,12 +266,12 @@ class Cleaning:
         return CleanerLimits(max_keys, config["log.cleaner.io.buffer.size"] // threads // 2)
 
     async def _remove_later(self, paths: Sequence[str]) -> None:
-        """Remove replaced files once nobody can want them, after a start at the latest."""
+        """Remove replaced files after `log.segment.delete.delay.ms`; if that fails, the next start removes them."""
         await trio.sleep(int(self._config()["log.segment.delete.delay.ms"]) / 1000)
         try:
             await self._offload(_remove, paths)
         except OSError as error:
-            logger.error("Replaced files are left for the next start to remove: %s", error)
+            logger.error("Replaced segment files were not removed, the next start removes them: %s", error)
 
     # Checkpoints
 
@@ -289,8 +287,8 @@ def _remove(paths: Sequence[str]) -> None:
         Path(path).unlink(missing_ok=True)
 
 
-def _tell(number: int, chosen: _Chosen, stats: CleaningStats) -> None:
-    """What a cleaning did, with Kafka's words, as one line."""
+def _log_stats(number: int, chosen: _Chosen, stats: CleaningStats) -> None:
+    """Log what a cleaning did, in Kafka's words, as one line."""
     read, written, indexed = (
         each / _MEBIBYTE for each in (stats.bytes_read, stats.bytes_written, stats.map_bytes_read)
     )

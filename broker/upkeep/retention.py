@@ -1,7 +1,7 @@
-"""Old segments of all logs: sought now and then, taken out, and removed from the disk after `file.delete.delay.ms`.
+"""Retention: old segments of all logs are taken out, and their files removed after `file.delete.delay.ms`.
 
-Owns when files that count no more are removed, and that the loop does not wait for that. Must not know which segments
-are old: `log/retention` does. Counterpart in Kafka: LogManager.cleanupLogs, LocalLog.deleteSegmentFiles.
+Owns when the files are removed, by a worker thread. Must not know which segments are old: `log/retention` does.
+Counterparts in Kafka: LogManager.cleanupLogs, LocalLog.deleteSegmentFiles.
 """
 
 import logging
@@ -17,14 +17,14 @@ from ottla.broker.replicas.parts import ReplicaParts
 from ottla.log.removal import delete_old_segments, remove_files, sync_directories
 from ottla.wire.errors import KafkaError
 
-# A worker thread cannot be cancelled: so many at a time.
+# Directories for each call in a worker thread, which cannot be cancelled.
 _DIRECTORIES_AT_ONCE: Final = 100
 
 logger = logging.getLogger("kafka.log.LogManager")
 
 
 class OldSegments:
-    """The old segments of the partitions that this broker hosts, whoever leads them."""
+    """The old segments of all hosted partitions, led or followed."""
 
     def __init__(self, parts: ReplicaParts) -> None:
         self._clock = parts.clock
@@ -34,7 +34,7 @@ class OldSegments:
         self._slow_appends = parts.slow_appends
 
     async def delete(self) -> None:
-        """Look at every log once."""
+        """Look at every log once, and delete its old segments."""
         started = time.monotonic()
         changed: list[Path] = []
         time_slice = Slice()
@@ -51,7 +51,7 @@ class OldSegments:
         logger.debug("Old segments of %d logs deleted in %.3f seconds", len(changed), time.monotonic() - started)
 
     def _delete_some(self, partition: Partition) -> bool:
-        """Whether segments went, and more may have to."""
+        """Delete some old segments; return whether there may be more."""
         if partition.is_offline or not self._hosted.hosts(partition):
             return False
         log = partition.log

@@ -1,7 +1,7 @@
-"""What has to be done now and then: fsyncs, checkpoints, retention, forgetting producers, removing deleted logs.
+"""The periodic tasks: fsyncs, checkpoints, retention, expiring producers, removing deleted logs.
 
-Owns when. What is due is planned on the loop and written by a worker thread, from plain values. Must not know the roles
-of partitions. Counterpart in Kafka: the scheduled tasks of LogManager and ReplicaManager.
+Owns when each is due. Files are planned on the loop, and written by a worker thread from plain values. Must not know
+the roles of partitions. Counterpart in Kafka: the scheduled tasks of LogManager and ReplicaManager.
 """
 
 import logging
@@ -11,15 +11,17 @@ from typing import Any, Final
 
 import trio
 
-from ottla.broker.loop.clock import Clock, Offload, Slice, StartSoon
-from ottla.log.manager import LogManager, remove_directories
+from ottla.broker.loop.clock import Slice
+from ottla.broker.replicas.parts import ReplicaParts
+from ottla.broker.upkeep.retention import OldSegments
+from ottla.log.manager import remove_directories
 from ottla.log.state.checkpoint import write_checkpoints
 from ottla.wire.errors import KafkaError
 from ottla.wire.types import TopicPartition
 
 logger = logging.getLogger("org.apache.kafka.server.util.KafkaScheduler")
 
-# Kafka has a segment synced when it is rolled; here all that were rolled since the last look.
+# Kafka syncs a segment when it is rolled; here a task syncs all that were rolled since its last look.
 _ROLLED_EVERY_MS: Final = 1_000
 _PRODUCERS_EVERY_MS: Final = 600_000
 _DELETED_EVERY_MS: Final = 1_000
@@ -30,33 +32,28 @@ class Housekeeping:
 
     def __init__(
         self,
-        logs: LogManager,
-        clock: Clock,
-        offload: Offload,
-        start_soon: StartSoon,
+        parts: ReplicaParts,
         *,
-        flush: Callable[[TopicPartition, int | None], Awaitable[None]],
-        delete_old_segments: Callable[[], Awaitable[None]],
         high_watermarks: Callable[[], Mapping[TopicPartition, int]],
         config: Callable[[], Mapping[str, Any]],
     ) -> None:
-        """`flush` makes a partition durable up to an offset or its end; `config` returns values by Kafka's names."""
-        self._logs = logs
-        self._clock = clock
-        self._offload = offload
-        self._start_soon = start_soon
-        self._flush = flush
-        self._delete_old_segments = delete_old_segments
+        """`config` returns values by Kafka's names."""
+        self._logs = parts.logs
+        self._clock = parts.clock
+        self._offload = parts.offload
+        self._start_soon = parts.start_soon
+        self._flush = parts.group_commit.flush
+        self._old_segments = OldSegments(parts)
         self._high_watermarks = high_watermarks
         self._config = config
-        self._started_ms = clock.now_ms()
+        self._started_ms = parts.clock.now_ms()
         self._flushed_ms: dict[TopicPartition, int] = {}
         self._writing = trio.Lock()
-        # By file what stands in it, to leave alone what did not change.
+        # The content of each file, so that a file that did not change is not written.
         self._written: dict[Path, Mapping[TopicPartition, int]] = {}
 
     async def run(self) -> None:
-        """Do everything when it is due, until cancelled."""
+        """Run all tasks when they are due, until cancelled."""
         config = self._config()
         first_ms = config["log.initial.task.delay.ms"]
         tasks: list[tuple[int | None, int, Callable[[], Awaitable[None]]]] = [
@@ -75,7 +72,7 @@ class Housekeeping:
                     nursery.start_soon(self._repeat, first_after_ms, interval_ms, task)
 
     async def _repeat(self, first_ms: int | None, interval_ms: int, task: Callable[[], Awaitable[None]]) -> None:
-        """`first_ms`: how long to wait before the first time, if not as long as before each other."""
+        """Run a task every `interval_ms`, the first time after `first_ms` if that is given."""
         wait_ms = interval_ms if first_ms is None else first_ms
         while True:
             await trio.sleep(wait_ms / 1000)
@@ -83,12 +80,12 @@ class Housekeeping:
             try:
                 await task()
             except (OSError, KafkaError) as error:
-                logger.error("%s: %s", task.__name__, error)
+                logger.error("%s failed, it runs again in %d ms: %s", task.__name__, interval_ms, error)
             except Exception:
-                logger.exception("A bug: %s failed", task.__name__)
+                logger.exception("A bug: %s failed, it runs again in %d ms", task.__name__, interval_ms)
 
     async def flush_due(self) -> None:
-        """Flush the logs whose last flush is longer ago than their `flush.ms`."""
+        """Flush the logs whose last flush is older than their `flush.ms`."""
         now_ms = self._clock.now_ms()
         time_slice = Slice()
         for topic_partition, log in tuple(self._logs.logs.items()):
@@ -101,7 +98,7 @@ class Housekeeping:
             del self._flushed_ms[gone]
 
     async def flush_rolled(self) -> None:
-        """Flush all segments that take no more records: recovery then begins with the active one."""
+        """Flush all rolled segments, so that a recovery begins with the active one."""
         time_slice = Slice()
         for topic_partition, log in tuple(self._logs.logs.items()):
             await time_slice.rest()
@@ -110,19 +107,19 @@ class Housekeeping:
                 await self._flush(topic_partition, active_from)
 
     async def checkpoint_recovery_points(self) -> None:
-        """Write down up to where each log is flushed."""
+        """Write the recovery points."""
         await self._write(self._logs.recovery_points())
 
     async def checkpoint_log_start_offsets(self) -> None:
-        """Write down where logs start."""
+        """Write the log start offsets."""
         await self._write(self._logs.log_start_offsets())
 
     async def checkpoint_high_watermarks(self) -> None:
-        """Write down the high watermarks."""
+        """Write the high watermarks."""
         await self._write(self._logs.high_watermarks(self._high_watermarks()))
 
     async def checkpoint(self) -> None:
-        """Write down all that checkpoints tell."""
+        """Write all checkpoints."""
         await self.checkpoint_recovery_points()
         await self.checkpoint_log_start_offsets()
         await self.checkpoint_high_watermarks()
@@ -136,11 +133,11 @@ class Housekeeping:
                 self._logs.not_written(failed)
 
     async def delete_old_segments(self) -> None:
-        """Delete what logs need no more."""
-        await self._delete_old_segments()
+        """Delete old segments."""
+        await self._old_segments.delete()
 
     async def remove_deleted(self) -> None:
-        """Have the directories of deleted logs removed, once they have stayed for their time."""
+        """Remove the directories of deleted logs after `log.segment.delete.delay.ms`."""
         directories = self._logs.take_deleted()
         if directories:
             self._start_soon(self._remove_later, directories, self._config()["log.segment.delete.delay.ms"])
@@ -150,7 +147,7 @@ class Housekeeping:
         await self._offload(remove_directories, directories)
 
     async def expire_producers(self) -> None:
-        """Forget producers that were silent for `producer.id.expiration.ms`."""
+        """Forget producers without records for `producer.id.expiration.ms`."""
         now_ms = self._clock.now_ms()
         time_slice = Slice()
         for log in tuple(self._logs.logs.values()):

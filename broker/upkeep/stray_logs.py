@@ -1,7 +1,7 @@
-"""Logs that the broker's own metadata does not have: each is named in a warning when the broker starts.
+"""Stray logs: logs that the broker's own metadata does not have. A warning names each when the broker starts.
 
-Owns which logs these are. Must not know what becomes of them: `log/strays` does. Only for a broker with a store of its
-own: there a topic that the store does not have is in no other place either.
+Owns which logs are stray. Must not know what becomes of them: `log/strays` does. Only for a broker with a store of its
+own, because no other store can have its topics.
 Counterparts in Kafka: LogManager.isStrayKraftReplica; a broker with ZooKeeper looks for no stray logs.
 """
 
@@ -25,9 +25,9 @@ _STRAY: Final = (
 def find_strays(
     names: Collection[str], topics: Mapping[str, TopicAssignment], logs: LogManager, store_file: Path
 ) -> None:
-    """Note in `logs.strays` the logs that the store does not have, and log a warning for each.
+    """Add the logs that the store does not have to `logs.strays`, and log a warning for each.
 
-    `names`: of all topics in the store; `topics`: those whose znode can be read.
+    `names` are all topics in the store, `topics` those whose znode can be read.
     """
     directories = ",".join(map(str, logs.directories))
     for log in logs.everything():
@@ -40,7 +40,7 @@ def find_strays(
 def _is_stray(log: PartitionLog, names: Collection[str], topics: Mapping[str, TopicAssignment]) -> bool:
     topic, partition = log.topic_partition
     if topic not in topics:
-        # The znode of a topic may be there and unreadable.
+        # A topic may be in the store with an unreadable znode.
         return topic not in names
     assignment = topics[topic]
     is_another = assignment.topic_id is not None and log.topic_id not in (None, assignment.topic_id)

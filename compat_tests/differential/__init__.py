@@ -1,1 +1,1 @@
-"""The same requests to Ottla and to Apache Kafka, by scenario or generated, and a comparison of the answers."""
+"""The same requests to Ottla and to Apache Kafka, from scenarios or generated, and a comparison of the answers."""

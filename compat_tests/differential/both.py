@@ -1,7 +1,7 @@
-"""One request to two brokers, Ottla and Apache Kafka, and where their answers differ.
+"""One request to two brokers, Ottla and Apache Kafka, and the differences of their answers.
 
-Requests and answers are encoded and decoded by kafka-python's own schemas, which come from Kafka's; nothing of Ottla is
-imported. What must differ between two brokers (ids, ports, directories) is replaced by words before the comparison.
+Requests and answers are encoded and decoded by kafka-python's schemas, which come from Kafka's. Must not import Ottla.
+Values that differ between any two brokers (ids, ports, directories) are replaced by words before the comparison.
 """
 
 import itertools
@@ -23,11 +23,11 @@ from compat_tests.support.brokers import Broker
 Answer = dict[str, Any]
 CLOSED: Final[Answer] = {"closed": True}
 NOBODY: Final = "00000000-0000-0000-0000-000000000000"
-# No topic's id: nothing, and how Kafka's JSON has it.
+# The id of no topic: as bytes, and in Kafka's JSON.
 _NO_IDS: Final = (None, "", "AAAAAAAAAAAAAAAAAAAAAA")
-# A topic that took too long has its id nevertheless.
+# A topic whose creation timed out has an id nevertheless.
 _OF_TOPICS_THAT_ARE: Final = (None, 0, 7)
-# The last full hour but one, in milliseconds: what is older than a week may be deleted at any time.
+# The last full hour but one in milliseconds, because records older than a week may be deleted at any time.
 NOON: Final = (int(time.time()) // 3600 - 1) * 3_600_000
 PATIENCE_S: Final = 120.0
 _TIMEOUT_S: Final = 20.0
@@ -37,7 +37,7 @@ _API_VERSIONS: Final = 18
 _MODULES: Final = (kafka.protocol.admin, kafka.protocol.consumer, kafka.protocol.metadata, kafka.protocol.producer)
 
 _BROKER_IDS: Final = frozenset({"node_id", "leader_id", "controller_id", "broker_id", "replica_nodes", "isr_nodes"})
-# By which of its fields an element of an array is told from its neighbours.
+# The fields that identify an element of an array.
 _IDENTITY: Final = (
     *("group_id", "member_id", "group_instance_id", "name", "topic", "topic_name", "api_key", "resource_type"),
     *("resource_name", "config_name", "log_dir", "partition_index", "partition", "partition_id", "index", "key"),
@@ -46,14 +46,14 @@ _IDENTITY: Final = (
 
 
 class PerSide(NamedTuple):
-    """A value that each of the two brokers has its own of."""
+    """A value of each of the two brokers."""
 
     ottla: Any
     kafka: Any
 
 
 class Difference(NamedTuple):
-    """Where two answers differ."""
+    """A place where two answers differ, with both values."""
 
     where: str
     ottla: Any
@@ -64,7 +64,7 @@ class Difference(NamedTuple):
 
 
 class Text:
-    """Equals any text that starts so, but the empty one: for words that differ."""
+    """Equals any text with this prefix but the empty one, for messages in other words."""
 
     def __init__(self, start: str = "") -> None:
         self.start = start
@@ -83,7 +83,7 @@ TEXT: Final = Text()
 
 
 class Deviation(NamedTuple):
-    """A difference that is meant: where (a regular expression), both values, and why. `...` stands for any value."""
+    """An allowed difference: the place (a regular expression), both values, the reason. `...` stands for any value."""
 
     where: str
     ottla: Any
@@ -91,18 +91,18 @@ class Deviation(NamedTuple):
     reason: str
 
     def covers(self, found: Difference) -> bool:
-        """Whether this is the difference that was found."""
+        """Whether a found difference is this one."""
         values = ((self.ottla, found.ottla), (self.kafka, found.kafka))
         return bool(re.search(self.where, found.where)) and all(a is ... or a == b for a, b in values)
 
 
 class Names:
-    """What one broker calls things, learned from its answers, and the words that both sides' values become."""
+    """One broker's own values, learned from its answers, and the words that replace them."""
 
     def __init__(
         self, broker: Broker, more: Mapping[str, Callable[[Any], Any]] | None = None, repeats: bool = False
     ) -> None:
-        """Fields named in `more` become what its functions return. With `repeats`, elements of a name are numbered."""
+        """Functions in `more` replace the values of fields. With `repeats`, elements of one name are numbered."""
         self.broker = broker
         self.topics: dict[str, str] = {}
         self.cluster_id = ""
@@ -111,7 +111,7 @@ class Names:
         self._keyed = _numbered if repeats else _keyed
 
     def learn(self, value: Any) -> None:
-        """Remember which topic an id stands for."""
+        """Remember the names of topic ids."""
         if isinstance(value, list):
             for each in value:
                 self.learn(each)
@@ -122,7 +122,7 @@ class Names:
             self.learn(list(value.values()))
 
     def normalised(self, value: Any, name: str = "") -> Any:
-        """Return an answer with words for what only this broker calls so."""
+        """Return an answer with words in place of this broker's own values."""
         if isinstance(value, dict):
             if "leader" in value and value["leader"] == value.get("member_id"):
                 value = {**value, "leader": "itself"}
@@ -139,7 +139,7 @@ class Names:
             "total_bytes": lambda: value > 0,
             "usable_bytes": lambda: value > 0,
             "resource_name": lambda: "the broker" if value == str(self.broker_id) else value,
-            # A member's id is its client's, or that of its instance, and a number of its own.
+            # A member's id is the id of its client or its instance, and a random part.
             "member_id": lambda: UUID.sub("ID", value),
             "leader": lambda: UUID.sub("ID", value),
         }
@@ -153,7 +153,7 @@ class Names:
 
 
 class Side:
-    """A connection to one of the brokers, and what it calls things."""
+    """A connection to one of the brokers, and the broker's own values."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -164,11 +164,11 @@ class Side:
         self.names.cluster_id, self.names.broker_id = about["cluster_id"], about["brokers"][0]["node_id"]
 
     def ask(self, api: str, version: int, fields: Answer, line: str = LINE) -> Answer:
-        """Send a request; return its answer, or that the connection was closed."""
+        """Send a request; return the answer, or the note that the connection was closed."""
         return self.receive(api, version, line) if self.send(api, version, fields, line) else {}
 
     def send(self, api: str, version: int, fields: Answer, line: str = LINE) -> bool:
-        """Send a request over the connection of this name, which is the client's id too; say if it is answered."""
+        """Send a request over the connection `line`, which is also the client's id; return whether it is answered."""
         request_class, _ = _classes(api)
         request = request_class(version=version, **_built(request_class, version, fields))
         request.with_header(correlation_id=7, client_id=line)
@@ -178,7 +178,7 @@ class Side:
         return bool(request.expect_response())
 
     def receive(self, api: str, version: int, line: str = LINE) -> Answer:
-        """Return the answer to what was sent, or that the connection was closed."""
+        """Return the answer, or the note that the connection was closed."""
         try:
             reply = self._exactly(line, int.from_bytes(self._exactly(line, 4), "big"))
         except ConnectionError:
@@ -189,7 +189,7 @@ class Side:
         return answer
 
     def close(self) -> None:
-        """Let the connections go; the next request makes another."""
+        """Close the connections; the next request opens a new one."""
         for each in self._sockets.values():
             each.close()
         self._sockets.clear()
@@ -205,7 +205,7 @@ class Side:
 
 
 class Both:
-    """Two brokers that are asked alike; collects what they answer differently."""
+    """Two brokers that get the same requests, and the differences of their answers."""
 
     def __init__(self, ottla: Broker, kafka: Broker) -> None:
         self.ottla = Side(ottla)
@@ -216,24 +216,24 @@ class Both:
         self._api, self.version = "", 0
 
     def common_versions(self, api: str) -> list[int]:
-        """Return the versions that both advertise."""
+        """Return the versions that both brokers advertise."""
         key = api_key(api)
         mine, theirs = self.ottla.versions[key], self.kafka.versions[key]
         lowest = max(mine["min_version"], theirs["min_version"])
         return list(range(lowest, min(mine["max_version"], theirs["max_version"]) + 1))
 
     def begin(self, api: str, version: int) -> None:
-        """Ask this API in this version from now on, over new connections."""
+        """Use this version of this API for later requests, over new connections."""
         self._api, self.version = api, version
         self.close()
 
     def close(self) -> None:
-        """Let both connections go."""
+        """Close both connections."""
         self.ottla.close()
         self.kafka.close()
 
     def ask(self, api: str, settle: bool = False, line: str = LINE, **fields: Any) -> PerSide:
-        """Ask both and compare. To `settle` is to ask again for a while, as Kafka's broker learns late of changes."""
+        """Ask both and compare. With `settle`, retry until both agree, because Kafka's broker applies changes late."""
         version = self.version_of(api)
         deadline = time.monotonic() + PATIENCE_S
         while True:
@@ -246,39 +246,39 @@ class Both:
         return answers
 
     def ask_without_comparing(self, api: str, version: int, line: str = LINE, **fields: Any) -> PerSide:
-        """Return what both answer."""
+        """Return both answers."""
         return PerSide(
             self.ottla.ask(api, version, _of_side(fields, 0), line),
             self.kafka.ask(api, version, _of_side(fields, 1), line),
         )
 
     def version_of(self, api: str) -> int:
-        """Return the version in which this API is asked now."""
+        """Return the version of this API for the next request."""
         return self.version if api == self._api else max(self.common_versions(api))
 
     def send(self, api: str, line: str, **fields: Any) -> None:
-        """Ask both over the connections of this name what is answered later."""
+        """Send a request to both over the connections `line`, without waiting for the answers."""
         version = self.version_of(api)
         self.ottla.send(api, version, _of_side(fields, 0), line)
         self.kafka.send(api, version, _of_side(fields, 1), line)
 
     def receive(self, api: str, line: str) -> PerSide:
-        """Wait for both answers to what was sent, and compare."""
+        """Wait for both answers, and compare."""
         version = self.version_of(api)
         answers = PerSide(self.ottla.receive(api, version, line), self.kafka.receive(api, version, line))
         self.compare(f"{api} v{version}", answers)
         return answers
 
     def compare(self, where: str, answers: PerSide) -> None:
-        """Remember where answers differ."""
+        """Remember the differences of answers."""
         self.differences += self._compare(where, answers)
 
     def new_name(self) -> str:
-        """Return a name that no topic has had."""
+        """Return a new name."""
         return f"topic-{next(self._numbers)}"
 
     def topic(self, partitions: int = 1, **configs: str) -> str:
-        """Create a topic; return its name when both lead it."""
+        """Create a topic; return its name after both brokers lead it."""
         name = self.new_name()
         wanted = {
             "name": name,
@@ -292,12 +292,12 @@ class Both:
         return name
 
     def wait_for(self, name: str, partitions: int = 1) -> None:
-        """Wait until both lead all partitions of a topic."""
+        """Wait until both brokers lead all partitions of a topic."""
         deadline = time.monotonic() + PATIENCE_S
         asked = [{"partition_index": index, "timestamp": -1} for index in range(partitions)]
         for side in (self.ottla, self.kafka):
             while True:
-                # It tells the id; whether its broker knows by then that it leads is another question.
+                # Metadata has the id, but perhaps before the broker knows that it leads.
                 side.ask("Metadata", 12, {"topics": [{"name": name}], "allow_auto_topic_creation": False})
                 (told,) = side.ask("ListOffsets", 7, {"topics": [{"name": name, "partitions": asked}]})["topics"]
                 if not any(each["error_code"] for each in told["partitions"]):
@@ -355,7 +355,7 @@ def _batch(count: int, start_ms: int, codec: int, producer: tuple[int, int, int]
 
 
 def patched(data: bytes, at: int, new: bytes, checksum: bool = True) -> bytes:
-    """Return a batch with other bytes at a place, and the checksum that belongs to them."""
+    """Return a batch with other bytes at a place, and with a correct checksum."""
     from kafka.record.util import calc_crc32c
 
     changed = data[:at] + new + data[at + len(new) :]
@@ -370,12 +370,12 @@ def _classes(api: str) -> tuple[Any, Any]:
 
 
 def _decoded(response_class: Any, reply: bytes, version: int) -> Any:
-    # kafka-python takes every error of ApiVersions for that of an unknown version, which alone comes in version 0.
+    # kafka-python's ApiVersions decodes every error in version 0, but only UNSUPPORTED_VERSION comes in version 0.
     return ApiMessage.decode.__func__(response_class, reply, version=version, header=True)
 
 
 def _built(of: Any, version: int, fields: Answer) -> Answer:
-    """Make what the schema wants of plain dictionaries."""
+    """Return the schema's objects for plain dictionaries."""
     made = dict(fields)
     for name, value in fields.items():
         field = of._struct.fields[name] if hasattr(of, "_struct") else of.fields[name]
@@ -389,7 +389,7 @@ def _built(of: Any, version: int, fields: Answer) -> Answer:
 
 
 def _of_side(value: Any, side: int) -> Any:
-    """Choose, wherever the two sides differ, what belongs to one of them."""
+    """Return a value with each `PerSide` replaced by the value of one side."""
     if isinstance(value, PerSide):
         return value[side]
     if isinstance(value, dict):
@@ -398,7 +398,7 @@ def _of_side(value: Any, side: int) -> Any:
 
 
 def _keyed(values: list[Any]) -> Any:
-    """Return a list whose order says nothing as a dictionary."""
+    """Return a list without a significant order as a dictionary."""
     if not values or not all(isinstance(each, dict) for each in values):
         return values
     keys = [_identity(each) for each in values]
@@ -406,9 +406,9 @@ def _keyed(values: list[Any]) -> Any:
 
 
 def _numbered(values: list[Any]) -> Any:
-    """Return a list whose order says nothing as a dictionary, and elements of one name as one element.
+    """Return a list without a significant order as a dictionary, with elements of one name as one element.
 
-    What these have in lists comes together in theirs; what else repeats itself is numbered.
+    Their lists are joined; other repeated elements are numbered.
     """
     if not values or not all(isinstance(each, dict) for each in values):
         return values
@@ -458,7 +458,7 @@ def differences(where: str, ottla: Any, kafka: Any) -> Iterator[Difference]:
 
 
 def unexplained(differences: Sequence[Difference], deviations: Sequence[Deviation]) -> list[str]:
-    """Return what no deviation covers, and the deviations that there are not."""
+    """Return the differences that no deviation covers, and the deviations without a difference."""
     found = [str(each) for each in differences if not any(d.covers(each) for d in deviations)]
     unused = [d for d in deviations if not any(d.covers(each) for each in differences)]
     return [

@@ -1,4 +1,4 @@
-"""The same requests to Ottla and to Apache Kafka 4.3.1, in every version that both advertise; the same answers."""
+"""The same requests to Ottla and to Apache Kafka 4.3.1 have the same answers, in every version that both advertise."""
 
 from collections.abc import Iterator
 
@@ -18,15 +18,15 @@ from compat_tests.differential.scenarios import (
 from compat_tests.support.brokers import ApacheKafka, Ottla, running
 
 pytestmark = pytest.mark.slow
-# What only brokers ask each other, of which Kafka 4 has nothing any more.
+# Requests between brokers, which Kafka 4 does not have any more.
 OF_BROKERS = {4, 5, 6, 7, 56, 67}
 assert {cluster, groups, offsets, records, topics}  # that they were imported is what fills SCENARIOS
 
 
 @pytest.fixture(scope="module")
 def both() -> Iterator[Both]:
-    """Run both brokers, fresh, and asked by nobody else."""
-    # The same id as Kafka's, as messages speak of it.
+    """Run both brokers on fresh data, for these tests only."""
+    # The same id as Kafka's, because messages contain it.
     with running(Ottla, ["broker.id=1"]) as ottla, running(ApacheKafka) as kafka:
         both = Both(ottla, kafka)
         yield both

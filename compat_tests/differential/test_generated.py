@@ -1,8 +1,8 @@
-"""Generated requests, valid and invalid, to Ottla and to Apache Kafka 3.9.2 with ZooKeeper: the same answers.
+"""Generated requests, valid and invalid, have the same answers from Ottla and Apache Kafka 3.9.2 with ZooKeeper.
 
-Each API in each version that both offer is asked in sessions by which state evolves. Answers are compared field by
-field; `generated/allowed.py` has every difference that is meant. A failure prints the requests that lead to it, as few
-as are enough, and comes again with the seed that it prints.
+Sessions send each API in each version that both brokers offer, and change state. Answers are compared field by field;
+`generated/allowed.py` has all allowed differences. A failure prints a short sequence of requests that leads to it, and
+the seed that reproduces it.
 """
 
 from collections import Counter
@@ -26,13 +26,13 @@ SETTINGS = (
     "group.initial.rebalance.delay.ms=0",
     "offsets.topic.num.partitions=1",
     "transaction.state.log.num.partitions=1",
-    # What brokers do by themselves they would do at moments of their own.
+    # No background work, because each broker would do it at another time.
     "log.cleaner.enable=false",
     "log.retention.ms=-1",
     "offsets.retention.check.interval.ms=1000000000000",
     "producer.id.expiration.check.interval.ms=2000000000",
     "auto.leader.rebalance.enable=false",
-    # Who comes too late gets no fetch session: room for all of a run.
+    # Room for all fetch sessions of a run, because a full cache gives no session.
     "max.incremental.fetch.session.cache.slots=1000000",
 )
 REPLAYS_ON_FRESH_BROKERS = 20
@@ -41,7 +41,7 @@ Replay = Callable[[Sequence[Step]], Failure | None]
 
 @pytest.fixture(scope="module")
 def codec() -> Iterator[Codec]:
-    """Run Kafka's own classes."""
+    """Run the process of Kafka's classes."""
     with Codec() as codec:
         yield codec
 
@@ -68,17 +68,17 @@ class BetweenBrokers:
 
     @property
     def was_each_asked(self) -> bool:
-        """Say whether every version came up."""
+        """Whether every version was sent."""
         return bool(self._versions) and self._versions <= self.asked.keys()
 
     def run(self, is_enough: Callable[[], bool]) -> None:
-        """Run sessions on fresh brokers, and on other ones as often as these are spoiled."""
+        """Run sessions on fresh brokers, and replace the brokers when they are spoiled."""
         while not is_enough():
             with controllers.fresh_pair(self._codec) as pair:
                 sessions = Sessions(pair, self._seed, controllers.KIND, asked=self.asked)
                 self._versions |= set(sessions.in_turn)
                 run(sessions, is_enough, self._replay)
-            # With the seed that a failure prints the pair of brokers that it was found with is the first.
+            # The printed seed is that of the current pair, which is the first pair in a run with this seed.
             self._seed += 1
 
     def _replay(self, steps: Sequence[Step]) -> Failure | None:
@@ -88,12 +88,12 @@ class BetweenBrokers:
 
 @pytest.fixture(scope="module")
 def between_brokers(codec: Codec, seed: int) -> BetweenBrokers:
-    """Return what starts brokers as it needs them."""
+    """Return the runner, which starts brokers when it needs them."""
     return BetweenBrokers(codec, seed)
 
 
 def run(sessions: Sessions, is_enough: Callable[[], bool], replay_anew: Replay | None = None) -> None:
-    """Run sessions until there were enough of them, or the brokers are spoiled; fail where both brokers part."""
+    """Run sessions until they are enough, or the brokers are spoiled; fail after a difference."""
     while not sessions.is_spoiled and not is_enough():
         failure = sessions.run()
         if failure is None:

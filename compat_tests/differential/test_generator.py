@@ -1,4 +1,4 @@
-"""What `test_generated` stands on, without brokers: the same seed makes the same requests, and a failure is shrunk."""
+"""The generator, the comparison and the shrinking of `test_generated`, without brokers."""
 
 import random
 from collections import Counter
@@ -25,13 +25,13 @@ TAG = "unknownTag"
 
 @pytest.fixture
 def learned(tmp_path: Path) -> Learned:
-    """What a broker that was never started has told: nothing."""
+    """Return the empty values of a broker that was never started."""
     facts = {controllers.CONTROLLER_EPOCH: 3, controllers.BROKER_EPOCH: 25}
     return Learned(Names(Ottla(tmp_path), repeats=True), "s1-", facts)
 
 
 def everything() -> list[tuple[int, int]]:
-    """Return each API that both offer, with each of its versions."""
+    """Return each API that both brokers offer, with each of its versions."""
     found = [requests()[key_of(api)] for api in (*advertised.HIGHEST, "AllocateProducerIds")]
     return [(each.key, version) for each in found for version in range(each.lowest, each.highest + 1)]
 
@@ -104,7 +104,7 @@ def test_what_only_brokers_send_is_no_part_of_what_clients_send() -> None:
     assert Deck([*keys, (PRODUCE, 3)], controllers.KIND, "7").in_turn == keys
 
 
-# Values that each side has its own of
+# Values that differ between sides
 
 
 def test_an_own_value_is_what_the_broker_has_told(learned: Learned) -> None:
@@ -232,7 +232,7 @@ def step(value: int, *topics: int) -> Step:
 
 
 def needs(steps: Sequence[Step]) -> Failure | None:
-    """Fail after a request 7 with topic 3, if request 2 came before."""
+    """Return a failure after a request 7 with topic 3, if request 2 came before."""
     for at, each in enumerate(steps):
         names = [topic["name"] for topic in each.fields["topics"]]
         if each.fields["value"] == 7 and 3 in names:

@@ -1,6 +1,6 @@
-"""The same requests about consumer groups to Ottla and to Apache Kafka 3.9.2, whose coordinator is the measure.
+"""The same requests about consumer groups have the same answers from Ottla and Apache Kafka 3.9.2.
 
-Later ones are another piece of work: there is one that answers otherwise here and there.
+Not from Apache Kafka 4, because its coordinator was rewritten and has some other answers.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ SETTINGS = ["broker.id=1", "group.initial.rebalance.delay.ms=0", "group.max.size
 
 @pytest.fixture(scope="module")
 def both() -> Iterator[Both]:
-    """Run both brokers, fresh, and asked by nobody else."""
+    """Run both brokers on fresh data, for these tests only."""
     with running(Ottla, SETTINGS) as ottla, running(ZooKeeperKafka, SETTINGS) as kafka:
         both = Both(ottla, kafka)
         have_coordinators(both)
@@ -27,7 +27,7 @@ def both() -> Iterator[Both]:
 
 
 def have_coordinators(both: Both) -> None:
-    """Have both make the topic of offsets, and wait until they coordinate groups."""
+    """Make both brokers create the topic of offsets, and wait until they coordinate groups."""
     both.ask_without_comparing("FindCoordinator", 4, key_type=0, coordinator_keys=["any"])
     groups.wait_for(both, "no-such-group", "Dead", 0)
 

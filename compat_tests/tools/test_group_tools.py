@@ -26,8 +26,8 @@ CLASSES = {
     "consumer-groups": TOOL,
     "dump": "org.apache.kafka.tools.DumpLogSegments",
 }
-# The tool's output for a group that does not exist. The group is dead in Ottla's version of DescribeGroups, and an error
-# in the newer version of Kafka 4.
+# The tool's output for a group that does not exist: dead in Ottla's version of DescribeGroups, an error in the newer
+# version of Kafka 4.
 DIFFERENT = {
     "consumer-groups --describe --group gone": "Error: Consumer group 'gone' does not exist.",
     "consumer-groups --describe --group gone --members": "Error: Consumer group 'gone' does not exist.",

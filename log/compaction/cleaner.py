@@ -1,4 +1,4 @@
-"""The cleaner: writes segments anew with only the newest record of each key.
+"""The cleaner: rewrites segments with only the newest record of each key.
 
 Owns which records stay, and the new files, which are synced before they are reported. Works on plain values, in a
 process of its own. Must not know a log that is in use, nor how new files replace old files.

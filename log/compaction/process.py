@@ -9,7 +9,6 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable
 from typing import Any, Final
 
 from ottla.log.compaction.cleaner import (
@@ -70,15 +69,15 @@ def decode_outcome(line: bytes) -> Outcome:
     return CleanedGroup(*values) if kind == "group" else CleaningStats(*values)
 
 
-def _work(line: str, send: Callable[[str, Any], None]) -> None:
+def _work(line: str) -> None:
     try:
         job, bytes_per_second = decode_job(line)
         for outcome in clean(job, Pace(bytes_per_second)):
-            send("group" if isinstance(outcome, CleanedGroup) else "done", outcome)
+            _send("group" if isinstance(outcome, CleanedGroup) else "done", outcome)
     except CorruptLogError as error:
-        send("corrupt", error.args)
+        _send("corrupt", error.args)
     except OSError as error:
-        send("failed", (error.errno, str(error)))
+        _send("failed", (error.errno, str(error)))
 
 
 def _send(kind: str, values: Any) -> None:
@@ -90,7 +89,7 @@ def main() -> None:
     """Run the jobs on standard input until it ends."""
     os.nice(_LOWEST_PRIORITY)
     while line := sys.stdin.readline():
-        _work(line, _send)
+        _work(line)
 
 
 if __name__ == "__main__":

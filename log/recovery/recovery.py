@@ -287,7 +287,7 @@ def _scan_segment(
     """
     segment.load_size()
     whole = segment.size
-    segment.start_anew()
+    segment.reset()
     if producers is not None:
         segment.transactions.delete()
     highest = segment.base_offset + MAX_RELATIVE_OFFSET
@@ -297,7 +297,7 @@ def _scan_segment(
         segment.added(header.size, header.last_offset, header.max_timestamp)
         if epochs is not None and producers is not None:
             _note_epoch(epochs, header)
-            aborted = replay(producers, header, segment, position)
+            aborted = _replay(producers, header, segment, position)
             if aborted is not None:
                 segment.transactions.append(aborted)
     return whole
@@ -363,7 +363,7 @@ def rebuild_producers(
             if segment.base_offset in worth_a_snapshot:
                 producers.take_snapshot(sync=True)
             for position, header in _readable_headers(segment, producers.end_offset):
-                replay(producers, header, segment, position)
+                _replay(producers, header, segment, position)
     producers.end_offset = log_end_offset
     producers.take_snapshot(sync=True)
 
@@ -378,7 +378,9 @@ def _readable_headers(segment: Segment, offset: int) -> Iterator[tuple[int, Batc
         logger.error("%s is damaged, its rest is ignored: %s", segment.file.path, error)
 
 
-def replay(producers: ProducerState, header: BatchHeader, segment: Segment, position: int) -> AbortedTransaction | None:
+def _replay(
+    producers: ProducerState, header: BatchHeader, segment: Segment, position: int
+) -> AbortedTransaction | None:
     """Update the producer of one batch in the log; return the transaction that the batch aborts, or None."""
     aborted = None
     if header.has_producer_id:
@@ -402,7 +404,7 @@ def _load_transactions(directory: Path, segments: Sequence[Segment]) -> None:
         for segment in segments:
             segment.transactions.delete()
             for position, header in _readable_headers(segment, segment.base_offset):
-                aborted = replay(producers, header, segment, position)
+                aborted = _replay(producers, header, segment, position)
                 if aborted is not None:
                     segment.transactions.append(aborted)
 

@@ -119,7 +119,7 @@ class Segment:
         self.found_bytes = self.size
         self.is_checked = not self.size
 
-    def start_anew(self) -> None:
+    def reset(self) -> None:
         """Forget all batches and empty the indexes; recovery then adds the batches one by one."""
         self.offset_index.create()
         self.time_index.create()

@@ -179,9 +179,10 @@ class Segments(Sequence[Segment]):
         may_copy: bool,
         failed: Callable[[OSError], object],
     ) -> FileRegion | bytes | bytearray:
-        """Return batches as `PartitionLog.read`; `end_offset` is None if the log end bounds the read.
+        """Return batches from `offset` up to `end_offset`, or up to the log end if that is None.
 
-        `failed` becomes the `failed` of a returned region.
+        Few bytes come as bytes if `may_copy`, else as a region of the file. If reading the region fails later, it calls
+        `failed` with the error.
         """
         found = self.locate(offset)
         if found is None:
@@ -294,7 +295,7 @@ class Segments(Sequence[Segment]):
     # Timestamps
 
     def offset_for_timestamp(self, timestamp_ms: int, start_offset: int) -> TimestampAndOffset | None:
-        """Return the first record from `start_offset` on that is not older than `timestamp_ms`, None if none is."""
+        """Return timestamp and offset of the first record from `start_offset` on with `timestamp_ms` or a later one."""
         for segment in self._segments:
             if segment.max_timestamp >= timestamp_ms:
                 _require_sound(segment)

@@ -291,10 +291,10 @@ class PartitionCheck:
     def _take_epoch(self, segment: _Segment, position: int, header: BatchHeader) -> None:
         epoch = header.partition_leader_epoch
         known = self._epochs_in_batches
-        told = self._epochs_in_file.epoch_for_offset(header.base_offset) if self._epochs_in_file else UNDEFINED_EPOCH
-        if epoch != told and UNDEFINED_EPOCH not in (told, epoch) and not self._epochs_differ:
+        saved = self._epochs_in_file.epoch_for_offset(header.base_offset) if self._epochs_in_file else UNDEFINED_EPOCH
+        if epoch != saved and UNDEFINED_EPOCH not in (saved, epoch) and not self._epochs_differ:
             self._epochs_differ = True
-            self._find(segment.path, position, f"has leader epoch {epoch}, {LEADER_EPOCH_FILE} has {told}")
+            self._find(segment.path, position, f"has leader epoch {epoch}, {LEADER_EPOCH_FILE} has {saved}")
         if UNDEFINED_EPOCH < epoch < known.latest:
             self._find(segment.path, position, f"has leader epoch {epoch} behind a batch with {known.latest}")
         elif epoch > known.latest:

@@ -290,24 +290,14 @@ class Client:
 
     # Metadata
 
-    async def metadata(
-        self, topics: Iterable[str] | None, *, ids: Iterable[bytes] = (), create: bool = False, authorized: bool = False
-    ) -> MetadataResponse:
+    async def metadata(self, topics: Iterable[str] | None, *, create: bool = False) -> MetadataResponse:
         """Return the brokers and some topics; all topics for None. The caller checks the error code of each topic."""
-        wanted = None
-        if topics is not None:
-            wanted = [MetadataRequestTopic(name=name) for name in topics]
-            wanted += [MetadataRequestTopic(name=None, topic_id=each) for each in ids]
-        request = MetadataRequest(
-            topics=wanted,
-            allow_auto_topic_creation=create,
-            include_topic_authorized_operations=authorized,
-        )
-        lowest = 12 if ids else 1
+        wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
 
         async def attempt() -> MetadataResponse:
             connection = await self.connection(ANY)
-            version = connection.version_of(MetadataRequest, lowest)
+            version = connection.version_of(MetadataRequest, 1)
             response = await self._in_time(connection, request, version, None)
             assert isinstance(response, MetadataResponse)
             return response

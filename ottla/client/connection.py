@@ -73,9 +73,6 @@ class Connection:
     def __init__(self, stream: trio.abc.Stream, where: str, config: ClientConfig, security: Security) -> None:
         self.where = where
         self.api_versions: Mapping[int, VersionRange] = {}
-        self.finalized_features: Mapping[str, int] = {}
-        self.supported_features: Mapping[str, VersionRange] = {}
-        self.features_epoch = -1
         self.is_closed = False
         self._stream = stream
         self._config = config
@@ -237,11 +234,6 @@ class Connection:
 
     def _take_versions(self, answer: ApiVersionsResponse) -> None:
         self.api_versions = {each.api_key: VersionRange(each.min_version, each.max_version) for each in answer.api_keys}
-        self.supported_features = {
-            each.name: VersionRange(each.min_version, each.max_version) for each in answer.supported_features
-        }
-        self.finalized_features = {each.name: each.max_version_level for each in answer.finalized_features}
-        self.features_epoch = answer.finalized_features_epoch
 
     async def _authenticate(self, mechanism: Mechanism) -> None:
         name = self._config["sasl.mechanism"]

@@ -29,12 +29,12 @@ _PIECE: Final = re.compile(
 """A word of java.text.BreakIterator: opening characters, the word, closing characters, and spaces."""
 
 
-def wrapped(text: str, width: int = WIDTH) -> str:
-    """Return text wrapped to a width and justified, like argparse4j."""
+def wrapped(text: str) -> str:
+    """Return text wrapped to `WIDTH` and justified, like argparse4j."""
     done, line, taken = "", "", 0
     for piece in filter(None, _PIECE.findall(text)):
-        if taken + len(piece) > width:
-            done += _spread(line, width, taken) + "\n"
+        if taken + len(piece) > WIDTH:
+            done += _spread(line, taken) + "\n"
             line, taken = "", 0
         taken += len(piece)
         line += piece
@@ -43,12 +43,12 @@ def wrapped(text: str, width: int = WIDTH) -> str:
     return done + line
 
 
-def _spread(line: str, width: int, taken: int) -> str:
+def _spread(line: str, taken: int) -> str:
     bare = line.strip(" ")
     gaps = len(re.findall(" +", bare))
     if not gaps:
         return bare
-    needed = width - (taken - (len(line) - len(bare)))
+    needed = WIDTH - (taken - (len(line) - len(bare)))
     each, rest = divmod(needed, gaps)
     first = (gaps - rest + 1) // 2
     numbers = iter(range(gaps))

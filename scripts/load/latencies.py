@@ -31,13 +31,6 @@ class Latencies:
         self._sum += seconds
         self._max = max(self._max, value)
 
-    def merge(self, other: "Latencies") -> None:
-        """Add the counts of another histogram."""
-        self._buckets.update(other._buckets)
-        self.count += other.count
-        self._sum += other._sum
-        self._max = max(self._max, other._max)
-
     @property
     def mean_ms(self) -> float | None:
         """Return the mean in milliseconds; None without times."""

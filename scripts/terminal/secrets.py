@@ -17,14 +17,17 @@ from ottla.scripts.terminal.files import read_text
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def takes_secret(name: str, what: str) -> Callable[[F], F]:
-    """Add `--NAME-file` and `--NAME-env`, and without them a prompt; the command gets the secret as `NAME`."""
+def takes_secret(name: str, what: str, *, is_new: bool = False) -> Callable[[F], F]:
+    """Add `--NAME-file` and `--NAME-env`, and without them a prompt; the command gets the secret as `NAME`.
+
+    The prompt asks twice if the secret `is_new`.
+    """
 
     def decorate(command: F) -> F:
         @wraps(command)
         def with_secret(*arguments: Any, **options: Any) -> None:
             file, variable = options.pop(f"{name}_file"), options.pop(f"{name}_env")
-            command(*arguments, **options, **{name: _read(name, what, file, variable)})
+            command(*arguments, **options, **{name: _read(name, what, is_new, file, variable)})
 
         by_variable = click.option(f"--{name}-env", metavar="NAME", help=f"Read {what} from this environment variable.")
         by_file = click.option(
@@ -39,17 +42,17 @@ def takes_secret(name: str, what: str) -> Callable[[F], F]:
     return decorate
 
 
-def _read(name: str, what: str, file: Path | None, variable: str | None) -> str:
+def _read(name: str, what: str, is_new: bool, file: Path | None, variable: str | None) -> str:
     if file is not None and variable is not None:
         raise click.UsageError(f"--{name}-file and --{name}-env exclude each other")
     if file is not None:
-        return read_text(file).strip()
+        return read_text(file).rstrip("\r\n")
     if variable is not None:
         if variable not in os.environ:
             raise click.UsageError(f"the environment has no {variable}")
-        return os.environ[variable].strip()
+        return os.environ[variable]
     if not sys.stdin.isatty():
         raise click.UsageError(f"there is no terminal to prompt for {what}: give --{name}-file or --{name}-env")
     text = what.removeprefix("the ")
-    found: str = click.prompt(text[:1].upper() + text[1:], hide_input=True, err=True)
-    return found.strip()
+    found: str = click.prompt(text[:1].upper() + text[1:], hide_input=True, confirmation_prompt=is_new, err=True)
+    return found

@@ -154,7 +154,7 @@ async def produce(one: Client, topic: str, *records: bytes) -> int:
     return partition.base_offset
 
 
-async def test_what_is_produced_is_fetched(tmp_path: Path) -> None:
+async def test_produced_records_are_fetched(tmp_path: Path) -> None:
     async with running(config(tmp_path)) as bootstrap, client(bootstrap) as one:
         await create(one, "t")
         assert await produce(one, "t", b"a", b"b") == 0
@@ -163,7 +163,7 @@ async def test_what_is_produced_is_fetched(tmp_path: Path) -> None:
         assert values(await one.ask(fetching("t", 2), 12)) == [b"c"]
 
 
-async def test_a_fetch_waits_for_records_that_another_connection_brings(tmp_path: Path, at_most: AtMost) -> None:
+async def test_a_fetch_waits_for_records_from_another_connection(tmp_path: Path, at_most: AtMost) -> None:
     async with running(config(tmp_path)) as bootstrap, client(bootstrap) as one, client(bootstrap) as other:
         await create(one, "t")
         request = fetching("t")
@@ -183,7 +183,7 @@ async def test_a_fetch_waits_for_records_that_another_connection_brings(tmp_path
         at_most(time.monotonic() - started, 5)
 
 
-async def test_every_api_that_is_told_is_answered_by_its_handler(tmp_path: Path) -> None:
+async def test_every_advertised_api_is_answered_by_its_handler(tmp_path: Path) -> None:
     """A handler that is bound to the wrong things fails at its first call: here. Those of groups: test_group_apis."""
     async with running(config(tmp_path)) as bootstrap, client(bootstrap) as one:
         told = await one.ask(ApiVersionsRequest(), 0)
@@ -287,7 +287,7 @@ async def test_a_restart_finds_the_data_and_the_identity(tmp_path: Path) -> None
         assert await produce(one, "t", b"c") == 2
 
 
-async def test_clients_are_told_the_listener_that_was_asked(tmp_path: Path) -> None:
+async def test_clients_get_the_address_of_the_listener_they_use(tmp_path: Path) -> None:
     settings = config(
         tmp_path,
         listeners="PLAINTEXT://127.0.0.1:0,INSIDE://127.0.0.1:0",
@@ -297,7 +297,7 @@ async def test_clients_are_told_the_listener_that_was_asked(tmp_path: Path) -> N
         broker_id="7",
     )
     node = Node(settings)
-    # Whatever else listens in this process is no broker.
+    # Sockets of this process that are not of the broker.
     before = _listening()
     with trio.fail_after(120):
         async with trio.open_nursery() as nursery:
@@ -334,7 +334,7 @@ def _listening() -> set[int]:
     return {int(each[1].split(":")[1], 16) for each in sockets if each[3] == "0A" and f"socket:[{each[9]}]" in own}
 
 
-async def test_a_topic_that_is_only_asked_for_is_created(tmp_path: Path) -> None:
+async def test_a_topic_is_created_when_its_metadata_is_asked_for(tmp_path: Path) -> None:
     async with running(config(tmp_path)) as bootstrap, client(bootstrap) as one:
         # As in Kafka the second one differs while the first one's creation is under way.
         waiting = (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -382,7 +382,7 @@ def process(folder: Path, before: str = "") -> Iterator[tuple["subprocess.Popen[
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_stops_the_broker_cleanly(tmp_path: Path, number: signal.Signals) -> None:
     with process(tmp_path) as (child, bootstrap):
         host, port = bootstrap.rsplit(":", 1)
         with socket.create_connection((host, int(port)), timeout=120) as idle:
@@ -392,14 +392,14 @@ def test_a_signal_stops_it_cleanly(tmp_path: Path, number: signal.Signals) -> No
     assert (tmp_path / CLEAN).exists()
 
 
-def test_it_may_open_as_many_descriptors_as_the_system_allows(tmp_path: Path) -> None:
+def test_the_broker_may_open_as_many_descriptors_as_the_system_allows(tmp_path: Path) -> None:
     lower = "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (512, r.getrlimit(r.RLIMIT_NOFILE)[1]))"
     with process(tmp_path, lower) as (child, _):
         soft, hard = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
     assert soft == hard == resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 
-async def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+async def test_a_second_signal_ends_the_broker_at_once(tmp_path: Path) -> None:
     """The first one waits for a client that does not read its reply."""
     with process(tmp_path) as (child, bootstrap):
         async with client(bootstrap) as one, client(bootstrap) as lazy:
@@ -425,7 +425,7 @@ async def set_for_broker(one: Client, key: str, value: str) -> None:
     assert [each.error_message for each in response.responses] == [None]
 
 
-async def test_what_was_set_while_it_ran_is_in_force_when_it_starts_again(tmp_path: Path) -> None:
+async def test_configs_set_while_the_broker_ran_apply_after_a_restart(tmp_path: Path) -> None:
     settings = config(tmp_path, broker_id="0")
     async with running(settings) as bootstrap, client(bootstrap) as one:
         await create(one, "t")
@@ -439,7 +439,7 @@ async def test_what_was_set_while_it_ran_is_in_force_when_it_starts_again(tmp_pa
         assert await produce(one, "t", b"x" * 1000) == 0
 
 
-async def test_clients_are_sent_where_the_broker_is_advertised_now(tmp_path: Path) -> None:
+async def test_clients_get_the_address_that_is_advertised_now(tmp_path: Path) -> None:
     settings = config(tmp_path, broker_id="0")
 
     async def place(one: Client) -> tuple[str, int]:

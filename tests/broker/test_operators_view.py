@@ -31,7 +31,7 @@ LIFE = [
     ("kafka.controller.KafkaController", r"\[Controller id=1001\] Ready, with epoch 1"),
     ("kafka.server.KafkaServer", r"\[KafkaServer id=1001\] started"),
     ("kafka.network.DataPlaneAcceptor", r"Awaiting connections of listener PLAINTEXT on 127.0.0.1:\d+"),
-    ("kafka.zk.AdminZkClient", r"Created topic t with id \S{22}, 1 partitions, {}"),
+    ("kafka.zk.AdminZkClient", r"Created topic t with id \S{22}, 1 partitions, configs {}"),
     ("kafka.controller.KafkaController", r"Topics: new \['t'\], gone \[\]"),
     ("state.change.logger", r"\[Controller epoch=1\] Partition t-0 is online, was new: leader 1001 with epoch 0, .*"),
     ("kafka.log.LogManager", r"Created log for partition t-0 in .*/t-0"),

@@ -1,4 +1,4 @@
-"""A broker that answers as a test says, on loopback: for what no real broker does at the right moment."""
+"""A broker on loopback with scripted answers, for situations that no real broker produces at the right moment."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -24,7 +24,7 @@ NEWEST: dict[ApiKey, tuple[int, int]] = dict.fromkeys(ApiKey, (0, 3))
 
 
 class ScriptedBroker:
-    """One broker; `requests` holds all that it was sent, by their types."""
+    """One broker; `requests` has all received requests by type."""
 
     def __init__(self, answer: Answer, node_id: int = 1) -> None:
         self.node_id = node_id
@@ -32,7 +32,7 @@ class ScriptedBroker:
         self.versions = {**NEWEST, ApiKey.METADATA: (0, 12), ApiKey.FIND_COORDINATOR: (0, 4)}
         self.host, self.port = "127.0.0.1", 0
         self.refusals = 0
-        """So many connections are closed at once, before all others are served."""
+        """How many connections are closed at once, before the broker serves."""
         self._answer = answer
 
     @property
@@ -72,13 +72,13 @@ class ScriptedBroker:
         return ApiVersionsResponse(error_code=0, api_keys=keys)
 
     def asked(self, kind: type[Request]) -> int:
-        """Return how often such a request came."""
+        """Return the count of received requests of a type."""
         return sum(isinstance(each, kind) for each in self.requests)
 
 
 @asynccontextmanager
 async def listening(*brokers: ScriptedBroker) -> AsyncIterator[None]:
-    """Serve with all of these."""
+    """Run these brokers."""
     async with trio.open_nursery() as nursery:
         for broker in brokers:
             listeners = await nursery.start(

@@ -56,7 +56,7 @@ WRITE = READ._replace(operation=AclOperation.WRITE)
 async def asking(
     answers: Mapping[type[Request], Response], **versions: tuple[int, int]
 ) -> AsyncIterator[tuple[Client, ScriptedBroker]]:
-    """Offer a client of a broker with these answers, and the broker."""
+    """Yield a client of a broker with these answers, and the broker."""
 
     async def answer(header: RequestHeader, request: Request) -> Response:
         return answers[type(request)]
@@ -87,7 +87,7 @@ async def test_a_broker_without_authorizer_says_so() -> None:
             await describe_acls(client, AclFilter())
 
 
-async def test_a_pattern_is_not_asked_of_a_broker_that_knows_none() -> None:
+async def test_a_broker_without_pattern_types_gets_no_request_with_a_pattern() -> None:
     async with asking({DescribeAclsRequest: described(3)}, DESCRIBE_ACLS=(0, 0)) as (client, broker):
         assert await describe_acls(client, AclFilter(AclResource.TOPIC, "t")) == [READ]
         with pytest.raises(UnsupportedRequestError):
@@ -95,7 +95,7 @@ async def test_a_pattern_is_not_asked_of_a_broker_that_knows_none() -> None:
     assert broker.asked(DescribeAclsRequest) == 1
 
 
-async def test_each_entry_has_a_result_of_its_own() -> None:
+async def test_each_entry_has_its_own_result() -> None:
     results = [
         AclCreationResult(error_code=0, error_message=None),
         AclCreationResult(error_code=ErrorCode.INVALID_REQUEST, error_message="bad"),
@@ -111,7 +111,7 @@ async def test_each_entry_has_a_result_of_its_own() -> None:
     assert len(request.creations) == 2
 
 
-async def test_a_filter_and_each_entry_that_it_matched_may_fail() -> None:
+async def test_a_filter_and_each_matching_entry_may_fail() -> None:
     def matching(operation: int, code: int) -> DeleteAclsMatchingAcl:
         return DeleteAclsMatchingAcl(
             error_code=code, error_message=None, resource_type=2, resource_name="t", pattern_type=3,
@@ -132,7 +132,7 @@ async def test_a_filter_and_each_entry_that_it_matched_may_fail() -> None:
 
 
 @pytest.mark.parametrize(("owners", "asked"), [(None, None), ([], []), ([Principal("User", "a")], ["a"])])
-async def test_all_tokens_are_something_else_than_those_of_nobody(
+async def test_no_owner_filter_differs_from_an_empty_one(
     owners: list[Principal] | None, asked: list[str] | None
 ) -> None:
     nothing = DescribeDelegationTokenResponse(error_code=0, tokens=[])
@@ -143,7 +143,7 @@ async def test_all_tokens_are_something_else_than_those_of_nobody(
     assert (request.owners if request.owners is None else [each.principal_name for each in request.owners]) == asked
 
 
-async def test_a_token_for_another_owner_is_not_asked_of_a_broker_that_would_give_it_to_the_asker() -> None:
+async def test_a_token_for_another_owner_is_not_requested_from_a_broker_that_ignores_owners() -> None:
     async with asking({}, CREATE_DELEGATION_TOKEN=(0, 2)) as (client, broker):
         with pytest.raises(UnsupportedRequestError):
             await create_token(client, owner=Principal("User", "b"))

@@ -1,4 +1,4 @@
-"""Partitions are shared out as Kafka's assignors do."""
+"""The assignors assign partitions like those of Kafka."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def shares(found: dict[str, list[TopicPartition]]) -> dict[str, list[str]]:
     return {member: list(map(str, partitions)) for member, partitions in found.items()}
 
 
-def test_range_gives_runs_of_each_topic_and_the_rest_to_the_first_members() -> None:
+def test_range_assigns_ranges_of_each_topic_and_the_remainder_to_the_first_members() -> None:
     assert shares(assign_range([C, B, A], COUNTS)) == {
         "a": ["t-0", "t-1", "u-0", "u-1"],
         "b": ["t-2"],
@@ -23,7 +23,7 @@ def test_range_gives_runs_of_each_topic_and_the_rest_to_the_first_members() -> N
     }
 
 
-def test_round_robin_goes_on_from_topic_to_topic_and_passes_over_those_who_do_not_want_one() -> None:
+def test_round_robin_continues_over_topics_and_skips_members_without_a_subscription() -> None:
     assert shares(assign_round_robin([C, B, A], COUNTS)) == {
         "a": ["t-0", "t-3", "u-1"],
         "b": ["t-1"],
@@ -36,7 +36,7 @@ def test_static_members_come_first_by_their_instance_ids() -> None:
     assert shares(assign_range([A, B, static], {"t": 4})) == {"z": ["t-0", "t-1"], "a": ["t-2"], "b": ["t-3"]}
 
 
-def test_a_topic_that_does_not_exist_gives_nothing() -> None:
+def test_a_topic_that_does_not_exist_has_no_partitions_to_assign() -> None:
     assert shares(assign_range([A], {})) == shares(assign_round_robin([A], {})) == {"a": []}
 
 

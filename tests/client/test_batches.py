@@ -1,4 +1,4 @@
-"""Batches keep their order and their sequences, whatever fails."""
+"""Batches keep their order and their sequences after failures."""
 
 import random
 
@@ -37,10 +37,10 @@ def test_batches_that_fail_go_back_in_their_order_when_nothing_is_in_flight() ->
     assert queue.may_send(5)
 
 
-def test_a_gap_in_the_sequence_begins_a_new_epoch_for_what_follows() -> None:
+def test_a_gap_in_the_sequence_begins_a_new_epoch_for_later_batches() -> None:
     queue = queue_of(b"1", b"2", b"3")
     first, second = (queue.take(with_sequence=True) for _ in range(2))
-    queue.break_sequence()  # the first one has failed for good
+    queue.break_sequence()  # the first batch has failed for good
     queue.landed()
     assert queue.epoch(7) == 7
     queue.send_again(second)
@@ -95,7 +95,7 @@ def test_halves_hold_the_records_and_the_sequences_of_the_whole() -> None:
     assert batch.order < one.order < other.order < Batch(0.0).order
 
 
-def test_a_record_is_never_larger_than_its_size_says() -> None:
+def test_a_record_is_never_larger_than_its_estimated_size() -> None:
     for _ in range(200):
         key, value = (random.choice([None, random.randbytes(random.randrange(300))]) for _ in range(2))
         headers = [("é" * random.randrange(70), random.choice([None, random.randbytes(9)])) for _ in range(3)]
@@ -103,12 +103,12 @@ def test_a_record_is_never_larger_than_its_size_says() -> None:
         assert len(batch) <= HEADER_SIZE + size_of(key, value, headers)
 
 
-def test_a_record_alone_has_the_size_that_kafkas_client_gives() -> None:
+def test_a_single_record_has_the_estimated_size_of_kafkas_client() -> None:
     assert size_alone(None, bytes(1_100_000), []) == 1_100_088
     assert size_alone(b"k", bytes(100), [("é", None)]) == 61 + 21 + 2 + 102 + 1 + 3 + 1
 
 
-def test_completions_learn_where_their_records_are() -> None:
+def test_completions_get_the_places_of_their_records() -> None:
     batch = Batch(0.0)
     found: list[Delivery] = []
     for number in range(2):

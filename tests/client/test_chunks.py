@@ -1,4 +1,4 @@
-"""What consumers may read of what a broker sends."""
+"""The batches of a fetch response that consumers may read."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def marker(base: int, kind: ControlType, producer: int) -> bytearray:
 
 
 def read(*batches: bytearray, start: int = 0, aborted: list[tuple[int, int]] | None = None) -> tuple[list[bytes], int]:
-    """Return the values, and the offset behind them."""
+    """Return the values, and the offset after them."""
     transactions = None
     if aborted is not None:
         transactions = [AbortedTransaction(producer_id=each, first_offset=first) for each, first in aborted]
@@ -35,11 +35,11 @@ def test_reading_begins_in_the_middle_of_a_batch() -> None:
     assert read(data(5, b"5", b"6", b"7"), data(8, b"8"), start=6) == ([b"6", b"7", b"8"], 9)
 
 
-def test_a_batch_that_is_cut_off_is_left_for_the_next_time() -> None:
+def test_a_truncated_batch_is_left_for_the_next_fetch() -> None:
     assert read(data(0, b"0"), data(1, b"1")[:-1]) == ([b"0"], 1)
 
 
-def test_markers_are_no_records() -> None:
+def test_markers_are_not_records() -> None:
     assert read(data(0, b"0", producer=1), marker(1, ControlType.COMMIT, 1), aborted=[]) == ([b"0"], 2)
 
 
@@ -57,7 +57,7 @@ def test_records_of_aborted_transactions_are_left_out_up_to_their_markers() -> N
     assert len(read(*batches)[0]) == 5
 
 
-def test_a_transaction_that_begins_before_what_was_fetched_is_left_out() -> None:
+def test_an_aborted_transaction_that_begins_before_the_fetched_batches_is_left_out() -> None:
     assert read(data(7, b"x", producer=1), marker(8, ControlType.ABORT, 1), start=7, aborted=[(1, 2)]) == ([], 9)
 
 

@@ -1,4 +1,4 @@
-"""Requests reach whoever can answer them: controllers, coordinators and leaders that move, brokers that end."""
+"""Requests reach the right broker: controllers, coordinators and leaders that move, brokers that end."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -32,7 +32,7 @@ ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
 class Pair:
-    """Two brokers of a cluster; `answers` holds what each answers to which request."""
+    """Two brokers of a cluster; `answers` has the answers of each broker by request type."""
 
     def __init__(self) -> None:
         self.controller = 1
@@ -133,14 +133,14 @@ async def test_coordinators_of_many_groups_are_found_by_one_request(pair: Pair) 
     assert pair.brokers[0].asked(FindCoordinatorRequest) == 1
 
 
-async def test_a_broker_that_hangs_up_is_asked_again(pair: Pair) -> None:
+async def test_a_request_is_retried_after_a_broker_closes_the_connection(pair: Pair) -> None:
     pair.answers[1][CreatePartitionsRequest] = [HANG_UP, created(ErrorCode.NONE)]
     async with pair.client() as client:
         await client.ask(CREATE, CONTROLLER, CreatePartitionsResponse)
     assert pair.brokers[0].asked(CreatePartitionsRequest) == 2
 
 
-async def test_any_broker_answers_for_one_that_has_ended(pair: Pair) -> None:
+async def test_another_broker_answers_after_one_has_ended(pair: Pair) -> None:
     pair.answers[2][ListGroupsRequest] = [ListGroupsResponse(error_code=0, groups=[])]
     pair.answers[1][ListGroupsRequest] = [HANG_UP]
     async with pair.client() as client:
@@ -168,7 +168,7 @@ async def test_each_leader_is_asked_once_for_all_of_its_partitions(pair: Pair) -
     assert sorted(asked) == [(1, [ONE, three]), (2, [TWO])]
 
 
-async def test_only_partitions_whose_leader_moved_are_asked_for_again(pair: Pair) -> None:
+async def test_only_partitions_whose_leader_moved_are_requested_again(pair: Pair) -> None:
     asked: list[tuple[int, Sequence[TopicPartition]]] = []
 
     async def exchange(broker_id: int, mine: Sequence[TopicPartition]) -> Mapping[TopicPartition, int | KafkaError]:
@@ -195,7 +195,7 @@ async def test_a_partition_that_does_not_exist_gets_its_error_and_others_their_r
     assert missing.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_a_partition_without_leader_gets_its_error_when_time_is_over(pair: Pair) -> None:
+async def test_a_partition_without_leader_gets_its_error_after_the_timeout(pair: Pair) -> None:
     pair.leaders = [-1]
 
     async def exchange(broker_id: int, mine: Sequence[TopicPartition]) -> Mapping[TopicPartition, int | KafkaError]:
@@ -211,7 +211,7 @@ async def test_a_partition_without_leader_gets_its_error_when_time_is_over(pair:
 # Addresses
 
 
-async def test_an_advertised_address_that_cannot_be_reached_is_named_as_one(pair: Pair) -> None:
+async def test_the_error_for_an_unreachable_broker_names_its_advertised_address(pair: Pair) -> None:
     pair.controller = 2
     async with pair.client(default_api_timeout_ms="50") as client:
         pair.brokers[1].port = 1
@@ -248,7 +248,7 @@ async def test_only_a_patient_client_waits_for_a_cluster_that_does_not_answer_ye
 
 
 @pytest.mark.parametrize("address", ["localhost", "localhost:", ":9092", "localhost:0", "localhost:99999", "a:b"])
-async def test_a_bootstrap_that_is_no_address_is_refused(address: str) -> None:
+async def test_a_bootstrap_that_is_not_an_address_is_refused(address: str) -> None:
     with pytest.raises(ConfigError, match="is not HOST:PORT"):
         async with open_client(ClientConfig({"bootstrap.servers": address})):
             pass

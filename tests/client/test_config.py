@@ -1,4 +1,4 @@
-"""Kafka's client properties: what is read, what is refused, and where secrets come from."""
+"""Kafka's client properties: parsing, refusals, and the sources of secrets."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from ottla.client.config import ClientConfig, read_properties
 from ottla.wire.config_def import ConfigError
 
 
-def test_what_is_not_given_has_kafkas_default() -> None:
+def test_a_key_that_is_not_given_has_kafkas_default() -> None:
     config = ClientConfig({})
     assert config["request.timeout.ms"] == 30_000
     assert config.seconds("default.api.timeout.ms") == 60.0
@@ -20,7 +20,7 @@ def test_what_is_not_given_has_kafkas_default() -> None:
     ("protocol", "tls", "sasl"),
     [("PLAINTEXT", False, False), ("SSL", True, False), ("SASL_PLAINTEXT", False, True), ("SASL_SSL", True, True)],
 )
-def test_the_protocol_says_what_secures_a_connection(protocol: str, tls: bool, sasl: bool) -> None:
+def test_the_protocol_decides_on_tls_and_sasl(protocol: str, tls: bool, sasl: bool) -> None:
     config = ClientConfig({"security.protocol": protocol})
     assert (config.uses_tls, config.uses_sasl) == (tls, sasl)
 
@@ -34,7 +34,7 @@ def test_a_bad_value_is_refused_with_its_key(key: str, value: str) -> None:
         ClientConfig({key: value})
 
 
-def test_a_key_of_another_kind_of_client_does_not_matter() -> None:
+def test_a_key_of_another_kind_of_client_is_ignored() -> None:
     assert ClientConfig({"some.plugin.key": "x"})["client.id"] == "ottla"
 
 
@@ -69,6 +69,6 @@ def test_a_secret_that_cannot_be_read_is_an_error_that_names_the_key(tmp_path: P
     assert str(raised.value).startswith("a:")
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nowhere"):
         read_properties(tmp_path / "nowhere")

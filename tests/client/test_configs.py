@@ -1,4 +1,4 @@
-"""Configs: what counts as a default, and which resources a broker lists."""
+"""Configs: defaults, and the resources that a broker lists."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -44,7 +44,7 @@ def entry(value: str | None, *synonyms: Synonym) -> ConfigEntry:
     return ConfigEntry("k", value, synonyms[0].source, False, False, synonyms)
 
 
-def test_the_default_of_a_topic_is_what_brokers_have_and_that_of_a_broker_is_kafkas() -> None:
+def test_the_default_of_a_topic_is_the_brokers_value_and_that_of_a_broker_is_kafkas() -> None:
     own = Synonym("segment.ms", "4", ConfigSource.DYNAMIC_TOPIC_CONFIG)
     topic = entry("4", own, DYNAMIC, STATIC, DEFAULT)
     assert (topic.default(ResourceType.TOPIC), topic.is_changed(ResourceType.TOPIC)) == ("3", True)
@@ -55,13 +55,13 @@ def test_the_default_of_a_topic_is_what_brokers_have_and_that_of_a_broker_is_kaf
     assert (plain.default(ResourceType.BROKER), plain.is_changed(ResourceType.BROKER)) == ("1", False)
 
 
-def test_a_value_that_was_set_to_the_default_is_not_changed_and_a_secret_is() -> None:
+def test_a_value_equal_to_the_default_is_not_changed_but_a_secret_is() -> None:
     assert not entry("1", STATIC._replace(value="1"), DEFAULT).is_changed(ResourceType.BROKER)
     secret = entry(None, STATIC._replace(value=None))
     assert (secret.default(ResourceType.BROKER), secret.is_changed(ResourceType.BROKER)) == (None, True)
 
 
-async def test_resources_of_other_types_than_client_metrics_take_a_newer_broker() -> None:
+async def test_resources_of_other_types_than_client_metrics_need_a_newer_broker() -> None:
     async def answer(header: RequestHeader, request: Request) -> Response:
         return ListConfigResourcesResponse(error_code=0, config_resources=[ConfigResource(resource_name="a")])
 
@@ -78,7 +78,7 @@ async def test_resources_of_other_types_than_client_metrics_take_a_newer_broker(
 
 @asynccontextmanager
 async def with_topic(configs: Mapping[str, str], **settings: object) -> AsyncIterator[Client]:
-    """Offer a client of a broker with one topic."""
+    """Yield a client of a broker with one topic."""
     with Broker(**settings) as running:
         async with open_client(ClientConfig({"bootstrap.servers": running.bootstrap})) as client:
             await create_topics(client, [NewTopic(TOPIC.name, configs=configs)])
@@ -96,7 +96,7 @@ async def test_defaults_in_another_unit_of_time_are_found() -> None:
 
 
 @pytest.mark.slow
-async def test_replaced_configs_leave_no_others() -> None:
+async def test_replacing_configs_unsets_all_other_keys() -> None:
     async with with_topic({"retention.ms": "5", "segment.ms": "9000000"}) as client:
         assert await replace_configs(client, {TOPIC: {"retention.ms": "6"}}) == {TOPIC: None}
         assert await alter_configs(client, {TOPIC: [Change("flush.ms", Operation.SET, "9")]}) == {TOPIC: None}

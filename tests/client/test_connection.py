@@ -1,4 +1,4 @@
-"""One connection: versions, responses in their order, and answers that are none."""
+"""One connection: versions, responses in request order, and invalid answers."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -72,12 +72,12 @@ async def test_a_request_that_the_broker_lacks_is_an_error() -> None:
             connection.version_of(DescribeClusterRequest)
 
 
-async def test_a_broker_that_knows_an_older_version_only_is_asked_in_that() -> None:
+async def test_a_broker_that_knows_only_an_older_version_gets_that_version() -> None:
     """Kafka answers an ApiVersions that is too new in version 0, with error 35."""
 
     async def serve(stream: trio.SocketStream) -> None:
         frame = await stream.receive_some()
-        # Size, correlation id, the error, no APIs; then what an old broker says to version 3.
+        # Size, correlation id, the error, no APIs: an old broker's answer to version 3.
         await stream.send_all(bytes.fromhex("0000000a") + frame[8:12] + bytes.fromhex("002300000000"))
         again = await stream.receive_some()
         assert again[4:8] == bytes.fromhex("00120003")
@@ -108,7 +108,7 @@ async def test_requests_are_sent_before_responses_come() -> None:
         both.set()
 
 
-async def test_a_response_that_nobody_waits_for_any_more_does_not_answer_the_next_request() -> None:
+async def test_an_abandoned_response_does_not_answer_the_next_request() -> None:
     first = trio.Event()
 
     async def answer(header: RequestHeader, request: Request) -> Response:
@@ -127,7 +127,7 @@ async def test_a_response_that_nobody_waits_for_any_more_does_not_answer_the_nex
         assert answered.error_code == 3
 
 
-async def test_a_broker_that_hangs_up_fails_all_who_wait() -> None:
+async def test_a_closed_connection_fails_all_pending_requests() -> None:
     async def answer(header: RequestHeader, request: Request) -> None:
         return HANG_UP
 
@@ -138,7 +138,7 @@ async def test_a_broker_that_hangs_up_fails_all_who_wait() -> None:
 
 
 async def answered_by(data: bytes, **properties: str) -> ClientError:
-    """Return how a connection fails to whatever sends these bytes and hangs up."""
+    """Return the error of a connection to a server that sends these bytes and closes."""
 
     async def serve(stream: trio.SocketStream) -> None:
         await stream.receive_some()
@@ -156,7 +156,7 @@ async def answered_by(data: bytes, **properties: str) -> ClientError:
     return failed
 
 
-async def test_a_listener_of_tls_is_recognised() -> None:
+async def test_a_listener_with_tls_is_recognised() -> None:
     error = await answered_by(bytes.fromhex("15030300020246"))
     assert "speaks TLS" in str(error)
     assert "SSL" in error.hint
@@ -172,7 +172,7 @@ async def test_a_web_server_is_recognised() -> None:
     assert "a web server" in str(await answered_by(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
 
 
-async def test_what_is_no_broker_is_recognised() -> None:
+async def test_a_server_that_is_not_a_broker_is_recognised() -> None:
     assert "not a Kafka broker" in str(await answered_by(b"\xff\xff\xff\xff\xff\xff"))
 
 
@@ -197,7 +197,7 @@ async def test_a_name_that_does_not_resolve_is_an_error() -> None:
 
 
 def asking_for(password: str) -> ScriptedBroker:
-    """Return a broker that takes PLAIN with one password."""
+    """Return a broker that accepts PLAIN with one password."""
 
     async def answer(header: RequestHeader, request: Request) -> Response:
         if isinstance(request, SaslHandshakeRequest):
@@ -234,7 +234,7 @@ async def test_a_client_authenticates_itself_before_it_asks() -> None:
         ("SCRAM-SHA-256", "pencil", "does not accept sasl.mechanism=SCRAM-SHA-256; it accepts PLAIN"),
     ],
 )
-async def test_a_client_that_is_refused_says_why(mechanism: str, password: str, reason: str) -> None:
+async def test_the_error_of_a_refused_client_has_the_reason(mechanism: str, password: str, reason: str) -> None:
     broker = asking_for("pencil")
     config = ClientConfig(
         {

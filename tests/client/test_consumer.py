@@ -1,4 +1,4 @@
-"""A consumer reads each partition in order, from whoever leads it."""
+"""A consumer reads each partition in order from its leader."""
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
@@ -41,7 +41,7 @@ SESSION = 9
 
 
 class Quiet(ScriptedBroker):
-    """A broker to which it is nothing that a client goes away while it is answered."""
+    """A broker that ignores a client's close during an answer."""
 
     async def serve(self, stream: trio.SocketStream) -> None:
         with contextlib.suppress(trio.BrokenResourceError):
@@ -57,7 +57,7 @@ class Cluster:
         self.logs = {0: 3, 1: 3}
         """How many batches each partition has."""
         self.codes: dict[int, list[int]] = {0: [], 1: []}
-        """Errors that the next answers for a partition hold."""
+        """Errors of the next answers for a partition."""
         self.session_codes: list[int] = []
         self.hangs_up = False
         self.aborted: list[AbortedTransaction] = []
@@ -131,17 +131,12 @@ class Cluster:
         )
 
     @asynccontextmanager
-    async def consumer(
-        self, *, sessions: bool = True, reset: str | None = None, **properties: str
-    ) -> AsyncIterator[Consumer]:
+    async def consumer(self, *, reset: str | None = None, **properties: str) -> AsyncIterator[Consumer]:
         more = {key.replace("_", "."): value for key, value in properties.items()}
         with trio.fail_after(PATIENCE_S):
             async with listening(*self.brokers):
                 config = ClientConfig({**HASTY, "bootstrap.servers": self.brokers[0].bootstrap, **more})
-                async with (
-                    open_client(config) as client,
-                    open_consumer(client, with_sessions=sessions, reset=reset) as consumer,
-                ):
+                async with open_client(config) as client, open_consumer(client, reset=reset) as consumer:
                     yield consumer
 
 
@@ -164,17 +159,19 @@ def values(index: int, first: int, behind: int) -> list[bytes]:
     return [b"%d:%d" % (index, offset) for offset in range(first, behind)]
 
 
-@pytest.mark.parametrize("sessions", [True, False])
-async def test_partitions_of_several_leaders_are_read_in_their_order(sessions: bool) -> None:
+@pytest.mark.parametrize("newest_fetch", [6, 12])
+async def test_partitions_of_several_leaders_are_read_in_their_order(newest_fetch: int) -> None:
     cluster = Cluster()
-    async with cluster.consumer(sessions=sessions) as consumer:
+    for each in cluster.brokers:
+        each.versions |= {ApiKey.FETCH: (4, newest_fetch)}
+    async with cluster.consumer() as consumer:
         consumer.assign({ONE: EARLIEST, TWO: 3})
         assert await read(consumer, 9) == {0: values(0, 0, 6), 1: values(1, 3, 6)}
         assert consumer.begun() == {ONE: 0, TWO: 3}
         cluster.logs[1] += 1
         assert await read(consumer, 2) == {0: [], 1: values(1, 6, 8)}
     epochs = {request.session_epoch for _, request in cluster.fetches}
-    assert (epochs == {-1}) is not sessions
+    assert (epochs == {-1}) is (newest_fetch == 6)
 
 
 async def test_a_session_names_only_what_has_changed() -> None:
@@ -192,7 +189,7 @@ async def test_a_session_names_only_what_has_changed() -> None:
     assert not any(each.topics for each in others if each.session_epoch > 3 and each is not others[-1])
 
 
-async def test_a_session_that_is_lost_begins_anew() -> None:
+async def test_a_lost_session_begins_anew() -> None:
     cluster = Cluster()
     cluster.leaders = [1, 1]
     async with cluster.consumer() as consumer:
@@ -217,7 +214,7 @@ async def test_a_partition_that_is_no_longer_read_leaves_the_session() -> None:
     assert [list(each.partitions) for each in forgotten] == [[1]]
 
 
-async def test_reading_goes_on_at_the_new_leader() -> None:
+async def test_reading_continues_at_the_new_leader() -> None:
     cluster = Cluster()
     async with cluster.consumer() as consumer:
         consumer.assign({ONE: 0})
@@ -229,7 +226,7 @@ async def test_reading_goes_on_at_the_new_leader() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
-async def test_an_error_that_passes_is_waited_out(code: ErrorCode) -> None:
+async def test_a_passing_error_is_retried(code: ErrorCode) -> None:
     cluster = Cluster()
     cluster.codes[0] = [code] * 3
     async with cluster.consumer() as consumer:
@@ -237,7 +234,7 @@ async def test_an_error_that_passes_is_waited_out(code: ErrorCode) -> None:
         assert await read(consumer, 6) == {0: values(0, 0, 6), 1: []}
 
 
-async def test_a_connection_that_breaks_is_made_anew() -> None:
+async def test_a_broken_connection_is_opened_again() -> None:
     cluster = Cluster()
     async with cluster.consumer() as consumer:
         consumer.assign({ONE: 0})
@@ -255,7 +252,7 @@ async def test_an_error_that_does_not_pass_is_raised() -> None:
             await consumer.next()
 
 
-async def test_an_error_that_passes_is_raised_when_it_lasts() -> None:
+async def test_a_passing_error_is_raised_after_the_timeout() -> None:
     cluster = Cluster()
     cluster.leaders = [-1, 2]
     async with cluster.consumer(default_api_timeout_ms="300") as consumer:
@@ -265,7 +262,7 @@ async def test_an_error_that_passes_is_raised_when_it_lasts() -> None:
     assert raised.value.code == ErrorCode.LEADER_NOT_AVAILABLE
 
 
-async def test_out_of_range_goes_to_where_the_reset_says() -> None:
+async def test_out_of_range_continues_at_the_reset() -> None:
     cluster = Cluster()
     cluster.starts[0] = 4
     async with cluster.consumer(reset="earliest") as consumer:
@@ -273,7 +270,7 @@ async def test_out_of_range_goes_to_where_the_reset_says() -> None:
         assert await read(consumer, 2) == {0: values(0, 4, 6), 1: []}
 
 
-async def test_out_of_range_is_an_error_where_there_is_no_reset() -> None:
+async def test_out_of_range_is_an_error_without_a_reset() -> None:
     async with Cluster().consumer(auto_offset_reset="none") as consumer:
         consumer.assign({ONE: 99})
         with pytest.raises(KafkaError, match="orders-0 has no offset 99"):
@@ -288,7 +285,7 @@ async def test_a_committed_reader_gets_no_records_of_aborted_transactions() -> N
         assert await read(consumer, 4) == {0: [*values(0, 0, 2), *values(0, 4, 6)], 1: []}
 
 
-async def test_what_was_fetched_for_another_assignment_is_dropped() -> None:
+async def test_chunks_of_an_earlier_assignment_are_dropped() -> None:
     cluster = Cluster()
     async with cluster.consumer() as consumer:
         consumer.assign({ONE: 0, TWO: 0})
@@ -297,7 +294,7 @@ async def test_what_was_fetched_for_another_assignment_is_dropped() -> None:
         assert await read(consumer, 2) == {0: [], 1: values(1, 4, 6)}
 
 
-async def test_what_is_there_already_comes_without_waiting() -> None:
+async def test_ready_chunks_come_without_waiting() -> None:
     cluster = Cluster()
     async with cluster.consumer() as consumer:
         assert consumer.ready() is None
@@ -311,7 +308,7 @@ async def test_what_is_there_already_comes_without_waiting() -> None:
         assert consumer.ready() is None
 
 
-async def test_no_more_is_fetched_than_the_caller_takes() -> None:
+async def test_fetching_stops_until_the_caller_takes_chunks() -> None:
     cluster = Cluster()
     cluster.logs[0] = 100
     async with cluster.consumer() as consumer:

@@ -1,4 +1,4 @@
-"""Topics in a file: what is read, what is refused, and the steps that lead there."""
+"""Topics in a file: parsing, refusals, and the plan of changes."""
 
 import pytest
 from hypothesis import given
@@ -47,16 +47,16 @@ def test_a_file_describes_topics() -> None:
         ("[topics.orders.configs]\nretention.ms = 3", "quote a key with dots"),
     ],
 )
-def test_a_file_that_describes_none_says_where(text: str, reason: str) -> None:
+def test_the_error_of_an_invalid_file_names_the_place(text: str, reason: str) -> None:
     with pytest.raises(DesiredError, match=reason):
         read_topics(text)
 
 
-def test_a_topic_that_is_missing_is_created() -> None:
+def test_a_missing_topic_is_created() -> None:
     assert plan({"orders": ORDERS}, {}) == [Change("orders", Action.CREATE, after=6)]
 
 
-def test_a_topic_that_is_as_it_should_be_is_left_alone() -> None:
+def test_a_topic_that_is_as_wanted_is_left_unchanged() -> None:
     assert plan({"orders": ORDERS}, {"orders": ORDERS}, prune=True) == []
 
 
@@ -68,11 +68,11 @@ def test_only_what_differs_is_changed() -> None:
     ]
 
 
-def test_what_a_file_leaves_open_stays_as_it_is() -> None:
+def test_values_that_a_file_does_not_name_stay_unchanged() -> None:
     assert plan({"orders": Topic(None, None, {})}, {"orders": ORDERS}) == []
 
 
-def test_nothing_is_removed_unless_that_is_asked_for() -> None:
+def test_nothing_is_removed_without_prune() -> None:
     wanted, actual = {"orders": Topic(6, 3, {})}, {"orders": ORDERS, "other": ORDERS}
     assert plan(wanted, actual) == []
     assert plan(wanted, actual, prune=True) == [

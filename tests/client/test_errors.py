@@ -1,4 +1,4 @@
-"""The page on connections explains each line that a client prints when there is none."""
+"""docs/connecting.md explains each line that a client prints after a failed connection."""
 
 import re
 import ssl
@@ -33,16 +33,16 @@ LINES = [
 
 
 @pytest.mark.parametrize("error", LINES, ids=str)
-def test_the_page_has_the_line(error: errors.ClientError) -> None:
+def test_the_page_explains_the_line(error: errors.ClientError) -> None:
     phrase = str(error).partition(": ")[2] or str(error)
     assert phrase in PAGE or "advertised.listeners" in error.hint
 
 
-def test_a_host_that_is_an_address_is_not_said_twice() -> None:
+def test_a_host_that_is_an_address_is_not_repeated() -> None:
     assert str(errors.unreachable("10.0.0.7", 9092, "10.0.0.7", "no")) == "10.0.0.7:9092: no"
 
 
-def test_an_address_of_bootstrap_is_no_matter_of_advertising() -> None:
+def test_a_bootstrap_address_has_no_hint_about_advertised_listeners() -> None:
     error = errors.ConnectionFailedError("kafka-1:9092: no", "Start it.")
     assert errors.advertised(WHERE, f"other:1,{WHERE}", error) is error
 
@@ -59,7 +59,9 @@ def test_an_address_of_bootstrap_is_no_matter_of_advertising() -> None:
         ("NO_PROTOCOLS_AVAILABLE", errors.ConnectionFailedError, "the TLS handshake failed"),
     ],
 )
-def test_a_handshake_that_fails_says_who_ended_it(reason: str, kind: type[errors.ClientError], says: str) -> None:
+def test_the_error_of_a_failed_handshake_names_its_cause(
+    reason: str, kind: type[errors.ClientError], says: str
+) -> None:
     found = errors.tls_failed(WHERE, tls_error(reason))
     assert type(found) is kind
     assert re.search(says, str(found))

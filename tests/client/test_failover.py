@@ -1,4 +1,4 @@
-"""Records go on when brokers crash: each is appended once, in order, and read in that order."""
+"""While brokers crash, each record is appended once, in order, and read in that order."""
 
 from collections.abc import Iterator
 

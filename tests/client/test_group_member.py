@@ -1,4 +1,4 @@
-"""Members of a group share its partitions, and go on where others have committed."""
+"""Members of a group share its partitions, and continue at the offsets that other members committed."""
 
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -126,7 +126,7 @@ async def test_without_auto_commit_only_the_caller_commits(group: Group) -> None
         assert await group.committed(client) == {0: 4}
 
 
-async def test_a_member_is_told_what_it_gets_and_what_is_taken_away(group: Group) -> None:
+async def test_the_callbacks_get_assigned_and_revoked_partitions(group: Group) -> None:
     async with group.client() as client:
         await group.create(client, 2)
         told: list[tuple[str, list[int]]] = []
@@ -141,7 +141,7 @@ async def test_a_member_is_told_what_it_gets_and_what_is_taken_away(group: Group
         assert told == [("given", [0, 1]), ("taken", [0, 1]), ("given", [0, 1, 2]), ("taken", [0, 1, 2])]
 
 
-async def test_the_caller_says_what_to_commit(group: Group) -> None:
+async def test_the_caller_can_commit_given_offsets(group: Group) -> None:
     async with group.client(enable_auto_commit="false") as client:
         await group.create(client, 2)
         async with group.member(client) as member:
@@ -162,7 +162,7 @@ async def test_offsets_are_committed_while_the_member_reads(group: Group) -> Non
 
 
 @pytest.mark.once
-async def test_members_share_partitions_and_none_reads_what_another_has_read(group: Group) -> None:
+async def test_members_share_partitions_and_read_each_record_once(group: Group) -> None:
     found: dict[str, list[int]] = {"a": [], "b": []}
     shares: dict[str, int] = {}
 
@@ -216,7 +216,7 @@ async def test_a_stock_client_and_a_member_share_a_group(group: Group) -> None:
                 await member.next(0.01)
 
 
-async def test_new_partitions_and_topics_come_to_the_member(group: Group) -> None:
+async def test_new_partitions_and_topics_are_assigned_to_the_member(group: Group) -> None:
     async with group.client() as client:
         await group.create(client, 1)
         async with group.member(client) as named, open_client(client.config) as another:
@@ -227,7 +227,7 @@ async def test_new_partitions_and_topics_come_to_the_member(group: Group) -> Non
                 await named.next(0.01)
 
 
-async def test_a_pattern_means_topics_that_are_yet_to_come(group: Group) -> None:
+async def test_a_pattern_matches_later_topics(group: Group) -> None:
     async with group.client() as client, group.member(client, f"{group.name}.*") as member:
         await member.next(0)
         assert member.assigned == []
@@ -244,7 +244,7 @@ async def test_a_group_without_offsets_needs_a_reset(group: Group) -> None:
                 await member.next()
 
 
-async def test_a_name_that_no_group_can_have_is_refused(group: Group) -> None:
+async def test_an_invalid_group_name_is_refused(group: Group) -> None:
     async with group.client(group_id="") as client:
         with pytest.raises(KafkaError) as raised:
             async with group.member(client):
@@ -252,7 +252,7 @@ async def test_a_name_that_no_group_can_have_is_refused(group: Group) -> None:
     assert raised.value.code == ErrorCode.INVALID_GROUP_ID
 
 
-async def test_an_assignor_that_is_not_here_is_refused(group: Group) -> None:
+async def test_an_unknown_assignor_is_refused(group: Group) -> None:
     async with group.client(partition_assignment_strategy="sticky") as client:
         with pytest.raises(ConfigError, match="there is no 'sticky', only range, roundrobin"):
             async with group.member(client):

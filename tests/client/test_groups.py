@@ -1,4 +1,4 @@
-"""Requests about groups: each coordinator is asked once, and a group that moved is asked for anew."""
+"""Requests about groups: one for each coordinator, and another one for a group that moved."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -30,7 +30,7 @@ ONE, TWO, THREE = (TopicPartition("orders", each) for each in range(3))
 
 
 class Groups:
-    """Two brokers and their groups. Both name the first one as coordinator of `moved`, until the first one is asked."""
+    """Two brokers and their groups. The coordinator of `moved` is the first one until the first request about it."""
 
     def __init__(self, coordinators: Mapping[str, int], consumers: tuple[str, ...] = (), moved: str = "") -> None:
         self.coordinators = dict(coordinators)
@@ -93,7 +93,7 @@ async def described(groups: Groups, *names: str) -> dict[str, GroupDescription |
                 return await describe_groups(client, names)
 
 
-async def test_many_groups_take_one_request_to_each_coordinator() -> None:
+async def test_many_groups_need_one_request_to_each_coordinator() -> None:
     groups = Groups({f"group-{number}": number % 2 + 1 for number in range(40)})
     found = await described(groups, *groups.coordinators)
     assert list(found) == list(groups.coordinators)
@@ -101,7 +101,7 @@ async def test_many_groups_take_one_request_to_each_coordinator() -> None:
     assert groups.asked(DescribeGroupsRequest) == [1, 1]
 
 
-async def test_a_group_whose_coordinator_moved_is_asked_for_at_the_new_one() -> None:
+async def test_a_group_whose_coordinator_moved_is_requested_from_the_new_one() -> None:
     groups = Groups({"one": 1, "two": 2, "three": 2}, moved="two")
     found = await described(groups, "one", "two", "three")
     moved = found["two"]
@@ -120,7 +120,7 @@ async def test_groups_of_both_protocols_are_described() -> None:
     assert groups.asked(DescribeGroupsRequest) == [1, 0]
 
 
-async def test_a_group_that_is_deleted_is_not_asked_for_again() -> None:
+async def test_a_deleted_group_is_not_requested_again() -> None:
     groups = Groups({"one": 1, "two": 2})
     async with listening(*groups.brokers):
         config = ClientConfig({"bootstrap.servers": groups.brokers[0].bootstrap, **HASTY})
@@ -129,7 +129,7 @@ async def test_a_group_that_is_deleted_is_not_asked_for_again() -> None:
     assert groups.asked(DeleteGroupsRequest) == [1, 1]
 
 
-async def test_the_first_error_of_calls_ends_the_others() -> None:
+async def test_the_first_error_cancels_the_other_calls() -> None:
     async def fail() -> None:
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
@@ -137,10 +137,10 @@ async def test_the_first_error_of_calls_ends_the_others() -> None:
         await gather([trio.sleep_forever, fail])
 
 
-# The way back from changes
+# Undo
 
 
-def test_the_way_back_restores_what_is_as_the_change_left_it() -> None:
+def test_undo_restores_offsets_that_have_not_changed_since() -> None:
     changes = {
         ONE: Change(Committed(5, 2, "kept"), Committed(0)),
         TWO: Change(None, Committed(0)),
@@ -164,5 +164,5 @@ def test_a_commit_since_the_change_is_a_conflict_even_at_the_same_offset() -> No
     assert undo.conflicts == {ONE: Change(Committed(1), Committed(5)), TWO: Change(Committed(0, 4), Committed(5))}
 
 
-def test_a_partition_that_is_as_it_was_needs_no_way_back() -> None:
+def test_a_partition_with_its_old_offset_needs_no_undo() -> None:
     assert undo_of({ONE: Change(Committed(5), Committed(0))}, {ONE: Committed(5)}.get) == ({}, {})

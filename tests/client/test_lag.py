@@ -7,7 +7,7 @@ from ottla.client.lag import NOTHING_UNREAD, Lag, lag_of, total
 NOW = 1_700_000_010_500
 
 
-def test_the_lag_is_the_records_to_the_end_and_the_age_of_the_first_of_them() -> None:
+def test_the_lag_is_the_unread_records_and_the_age_of_the_first_one() -> None:
     assert lag_of(4, 0, 10, NOW - 2_500, NOW) == Lag(6, 2.5)
 
 
@@ -16,7 +16,7 @@ def test_without_lag_both_are_zero(first_unread_ms: int | None) -> None:
     assert lag_of(10, 0, 10, first_unread_ms, NOW) == Lag(0, 0.0)
 
 
-def test_a_commit_behind_the_end_of_the_log_is_no_negative_lag() -> None:
+def test_a_commit_after_the_end_of_the_log_gives_no_negative_lag() -> None:
     assert lag_of(12, 0, 10, None, NOW) == Lag(0, 0.0)
 
 
@@ -29,7 +29,7 @@ def test_the_age_of_a_record_without_timestamp_is_unknown(first_unread_ms: int |
     assert lag_of(4, 0, 10, first_unread_ms, NOW) == Lag(6, None)
 
 
-def test_markers_of_transactions_are_no_unread_records() -> None:
+def test_markers_of_transactions_are_not_unread_records() -> None:
     assert lag_of(9, 0, 10, NOTHING_UNREAD, NOW) == Lag(1, 0.0)
 
 
@@ -42,6 +42,6 @@ def test_without_commit_or_log_the_lag_is_unknown(committed: int | None, end: in
     assert lag_of(committed, 0, end, NOW, NOW) == Lag(None, None)
 
 
-def test_the_lag_of_partitions_together_is_the_sum_and_the_largest_age() -> None:
+def test_the_total_lag_is_the_sum_of_records_and_the_largest_age() -> None:
     assert total([Lag(3, 1.5), Lag(None, None), Lag(4, None), Lag(0, 0.0)]) == Lag(7, 1.5)
     assert total([]) == Lag(None, None)

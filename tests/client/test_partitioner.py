@@ -1,4 +1,4 @@
-"""Keys go where Kafka's Java client sends them."""
+"""Keys have the same partitions as with Kafka's Java client."""
 
 from collections import Counter
 
@@ -6,7 +6,7 @@ import pytest
 
 from ottla.client.producing.partitioner import StickyPartition, murmur2, partition_of_key
 
-# Of Kafka's own test of its hash.
+# The values of Kafka's test of its hash.
 HASHES = {
     b"21": -973932308,
     b"foobar": -790332482,

@@ -1,4 +1,4 @@
-"""Placing replicas: spread over brokers, racks and leaders, with few moves from where they are."""
+"""Placing replicas: spread over brokers and racks, with spread leaders and few moves."""
 
 import random
 from collections import Counter
@@ -33,17 +33,17 @@ def leaders(assignment: Assignment) -> Counter[int]:
 
 
 def spread(counts: Mapping[int, int], brokers: int) -> int:
-    """Return by how much brokers differ, those with nothing too."""
+    """Return the largest difference of brokers, also of those without replicas."""
     found = [*counts.values(), *[0] * (brokers - len(counts))]
     return max(found) - min(found)
 
 
-def test_what_is_spread_already_stays_where_it_is() -> None:
+def test_an_even_placement_stays_unchanged() -> None:
     before = topic("t", [1, 2], [2, 3], [3, 1])
     assert place(before, without_racks(1, 2, 3)) == before
 
 
-def test_a_new_broker_gets_its_share_and_no_more_is_moved() -> None:
+def test_a_new_broker_gets_its_share_with_the_fewest_moves() -> None:
     before = topic("t", *[[1, 2]] * 6)
     after = place(before, without_racks(1, 2, 3))
     assert moves(before, after) == 4
@@ -51,7 +51,7 @@ def test_a_new_broker_gets_its_share_and_no_more_is_moved() -> None:
     assert leaders(after) == {1: 2, 2: 2, 3: 2}
 
 
-def test_a_broker_that_is_left_out_loses_its_replicas_and_no_others_move() -> None:
+def test_an_excluded_broker_loses_its_replicas_and_no_others_move() -> None:
     before = topic("t", [1, 2, 3], [2, 3, 1], [3, 1, 2])
     after = place(before, without_racks(2, 3, 4))
     assert moves(before, after) == 3
@@ -79,7 +79,7 @@ def test_replicas_are_added_up_to_the_replication_factor() -> None:
     assert leaders(after) == {1: 1, 2: 1, 3: 1}
 
 
-def test_replicas_beyond_the_replication_factor_go_and_none_moves() -> None:
+def test_replicas_beyond_the_replication_factor_are_removed_and_none_moves() -> None:
     before = topic("t", [1, 2, 3], [1, 2, 3], [1, 2, 3])
     after = place(before, without_racks(1, 2, 3), 2)
     assert moves(before, after) == 0
@@ -94,7 +94,7 @@ def test_a_partition_gets_a_second_replica_in_a_rack_only_when_each_rack_has_one
     assert spread(leaders(after), 6) == 0
 
 
-def test_racks_do_not_count_where_a_broker_has_none() -> None:
+def test_racks_are_ignored_if_a_broker_has_none() -> None:
     after = place(topic("t", [1, 2], [2, 1]), {1: "a", 2: "a", 3: None})
     assert spread(load(after), 3) <= 1
 

@@ -1,4 +1,4 @@
-"""A producer appends each record once and in order, whatever its brokers answer."""
+"""A producer appends each record once and in order, for all answers of its brokers."""
 
 import contextlib
 import random
@@ -45,7 +45,7 @@ FAILURES: tuple[Mishap, ...] = (
 
 
 class Log:
-    """A partition's log on a broker that checks sequences as Kafka does; `mishap` is called for each batch."""
+    """A partition's log on a broker that checks sequences like Kafka; `mishap` is called for each batch."""
 
     def __init__(self, mishap: Callable[[], Mishap | None]) -> None:
         self.values: list[bytes | None] = []
@@ -125,7 +125,7 @@ async def send_all(producer: Producer, values: list[bytes], found: list[Delivery
 
 
 @pytest.mark.trials(few=10, soak=500)
-def test_each_record_is_appended_once_and_in_order_whatever_fails(trials: int) -> None:
+def test_each_record_is_appended_once_and_in_order_after_any_failure(trials: int) -> None:
     async def trial() -> None:
         left = random.randrange(12)
 
@@ -133,7 +133,7 @@ def test_each_record_is_appended_once_and_in_order_whatever_fails(trials: int) -
             nonlocal left
             if left and random.random() < 0.4:
                 left -= 1
-                # A broker that forgets a producer does so for an epoch, which it has not seen either.
+                # A broker without the producer's state does not know its epoch, either.
                 return random.choice([each for each in FAILURES if each != ErrorCode.UNKNOWN_PRODUCER_ID])
             return None
 
@@ -173,7 +173,7 @@ async def test_a_producer_that_the_broker_has_forgotten_begins_a_new_epoch() -> 
     assert set(cluster.log._expected) == {(7, 0), (7, 1)}
 
 
-async def test_a_record_knows_its_offset_and_its_timestamp() -> None:
+async def test_a_delivery_has_the_records_offset_and_timestamp() -> None:
     cluster = Cluster()
     async with cluster.producer() as producer:
         await producer.deliver(TOPIC, b"first")
@@ -192,7 +192,7 @@ async def test_a_batch_that_is_too_large_is_sent_in_halves() -> None:
     assert cluster.log.batches == [2, 2, 4]
 
 
-async def test_an_error_that_does_not_pass_is_the_records_own() -> None:
+async def test_an_error_that_does_not_pass_fails_only_its_record() -> None:
     codes = iter([ErrorCode.INVALID_RECORD])
     cluster, found = Cluster(lambda: next(codes, None)), list[Delivery]()
     async with cluster.producer(batch_size="61") as producer:
@@ -204,7 +204,7 @@ async def test_an_error_that_does_not_pass_is_the_records_own() -> None:
     assert cluster.log.values == numbers(4)[1:]
 
 
-async def test_what_was_sent_is_counted_with_what_was_sent_again_and_what_failed() -> None:
+async def test_sent_retried_and_failed_records_are_counted() -> None:
     codes = iter([None, ErrorCode.NOT_ENOUGH_REPLICAS, None, ErrorCode.INVALID_RECORD])
     cluster = Cluster(lambda: next(codes, None))
     async with cluster.producer() as producer:
@@ -220,7 +220,7 @@ async def test_what_was_sent_is_counted_with_what_was_sent_again_and_what_failed
         assert (producer.free_memory, producer.requests_in_flight) == (room, 0)
 
 
-async def test_what_waits_for_its_response_takes_room() -> None:
+async def test_records_in_flight_take_memory() -> None:
     cluster = Cluster()
     cluster.gate = trio.Event()
     async with cluster.producer() as producer:
@@ -233,14 +233,14 @@ async def test_what_waits_for_its_response_takes_room() -> None:
         cluster.gate.set()
 
 
-async def test_a_record_fails_when_its_time_is_over() -> None:
+async def test_a_record_fails_after_the_delivery_timeout() -> None:
     cluster = Cluster(lambda: ErrorCode.NOT_LEADER_OR_FOLLOWER)
     async with cluster.producer(delivery_timeout_ms="20", retry_backoff_ms="1") as producer:
         with pytest.raises((OperationTimedOutError, KafkaError)):
             await producer.deliver(TOPIC, b"late")
 
 
-async def test_with_acks_0_nothing_is_known_of_a_record() -> None:
+async def test_with_acks_0_a_delivery_has_no_offset() -> None:
     cluster = Cluster()
     async with cluster.producer(acks="0") as producer:
         found = await producer.deliver(TOPIC, b"x", timestamp=1)
@@ -248,7 +248,7 @@ async def test_with_acks_0_nothing_is_known_of_a_record() -> None:
     assert cluster.broker.asked(InitProducerIdRequest) == 0
 
 
-async def test_records_wait_while_there_is_no_room() -> None:
+async def test_sending_waits_for_memory() -> None:
     cluster = Cluster()
     cluster.gate = trio.Event()
     sent = 0
@@ -275,7 +275,7 @@ async def test_a_record_that_fits_no_request_is_refused() -> None:
             await producer.send(TOPIC, bytes(1000))
 
 
-async def test_a_topic_that_stays_away_is_waited_for_no_longer_than_max_block_ms() -> None:
+async def test_sending_waits_for_a_missing_topic_up_to_max_block_ms() -> None:
     cluster = Cluster()
     cluster.topic_error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     async with cluster.producer(max_block_ms="30", retry_backoff_ms="1") as producer:
@@ -283,13 +283,13 @@ async def test_a_topic_that_stays_away_is_waited_for_no_longer_than_max_block_ms
             await producer.send(TOPIC, b"x")
 
 
-async def test_a_partition_that_stays_away_is_named() -> None:
+async def test_the_error_for_a_missing_partition_names_it() -> None:
     async with Cluster().producer(max_block_ms="30", retry_backoff_ms="1") as producer:
         with pytest.raises(OperationTimedOutError, match="Partition 9 of topic orders with partition count 1"):
             await producer.send(TOPIC, b"x", partition=9)
 
 
-async def test_a_topic_that_may_not_be_used_is_refused_at_once() -> None:
+async def test_an_unauthorized_topic_is_refused_at_once() -> None:
     cluster = Cluster()
     cluster.topic_error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     async with cluster.producer() as producer:
@@ -311,6 +311,6 @@ def test_properties_that_contradict_each_other_are_refused(properties: dict[str,
         ProducerSettings(ClientConfig(properties))
 
 
-def test_idempotence_is_left_out_where_other_properties_forbid_it() -> None:
+def test_idempotence_is_off_if_other_properties_forbid_it() -> None:
     assert ProducerSettings(ClientConfig({})).is_idempotent
     assert not ProducerSettings(ClientConfig({"acks": "1"})).is_idempotent

@@ -1,4 +1,4 @@
-"""Quotas: what a broker is asked about entities, and how changes of them are sent."""
+"""Quotas: the requests that describe and change entities."""
 
 from ottla.client.admin.quotas import CLIENT_ID, IP, USER, Entity, Part, Wanted, alter_quotas, describe_quotas
 from ottla.client.cluster import open_client

@@ -1,4 +1,4 @@
-"""The client's side of SASL, against the examples of the RFCs and against servers that lie."""
+"""The client's side of SASL, with the examples of the RFCs and with false servers."""
 
 import base64
 
@@ -25,7 +25,7 @@ def test_the_example_of_the_rfc_is_reproduced() -> None:
     assert client.next(SERVER_FINAL) is None
 
 
-def test_a_server_that_does_not_know_the_password_is_not_believed() -> None:
+def test_a_server_that_does_not_know_the_password_is_refused() -> None:
     client = scram()
     client.next(SERVER_FIRST)
     with pytest.raises(SaslError, match="its signature is wrong"):
@@ -48,16 +48,16 @@ def test_a_server_that_does_not_know_the_password_is_not_believed() -> None:
         (b"", "nonce"),
     ],
 )
-def test_a_first_message_that_cannot_be_right_is_refused(message: bytes, reason: str) -> None:
+def test_an_invalid_first_message_is_refused(message: bytes, reason: str) -> None:
     with pytest.raises(SaslError, match=reason):
         scram().next(message)
 
 
-def test_a_user_with_signs_of_the_protocol_is_escaped() -> None:
+def test_special_characters_in_a_user_name_are_escaped() -> None:
     assert scram("a=b,c").first() == b"n,,n=a=3Db=2Cc,r=rOprNGfwEbeRWgbNEkqO"
 
 
-def test_a_delegation_token_is_named_as_one() -> None:
+def test_a_delegation_token_is_marked_in_the_first_message() -> None:
     assert scram(is_token=True).first() == FIRST + b",tokenauth=true"
 
 
@@ -65,7 +65,7 @@ def test_nonces_differ() -> None:
     assert Scram("SCRAM-SHA-512", "user", "pencil").first() != Scram("SCRAM-SHA-512", "user", "pencil").first()
 
 
-def test_plain_sends_the_password_and_believes_any_answer() -> None:
+def test_plain_sends_the_password_and_accepts_any_answer() -> None:
     client = Plain("usér", "pencil")
     assert client.first() == b"\0us\xc3\xa9r\0pencil"
     assert client.next(b"") is None

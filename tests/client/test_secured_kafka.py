@@ -1,4 +1,4 @@
-"""The client's TLS and SASL against Apache Kafka 3.9: PEM stores, PLAIN and SCRAM, and what is refused."""
+"""The client's TLS and SASL with Apache Kafka 3.9: PEM stores, PLAIN and SCRAM, and refusals."""
 
 import subprocess
 from collections.abc import Iterator
@@ -100,7 +100,7 @@ def secured(certificates: Certificates) -> Iterator[Secured]:
 
 
 async def add_users(bootstrap: str) -> None:
-    """Give bob a SCRAM credential of each mechanism."""
+    """Create a SCRAM credential of each mechanism for bob."""
     async with open_client(ClientConfig({"bootstrap.servers": bootstrap})) as client:
         results = await alter_users(client, upsertions=[Upsertion("bob", each, b"of scram") for each in Mechanism])
     assert results == {"bob": None}
@@ -120,7 +120,7 @@ def brokers_found(bootstrap: str, properties: dict[str, str]) -> int:
         with trio.fail_after(PATIENCE_S):
             async with open_client(ClientConfig({**properties, "bootstrap.servers": bootstrap})) as client:
                 await client.metadata(())
-                # The broker advertises itself at the listener that was asked; a second connection goes there.
+                # The broker advertises the listener of the first connection, which a second connection uses.
                 await client.dedicated(next(iter(client.nodes)))
                 return len(client.nodes)
 
@@ -128,7 +128,7 @@ def brokers_found(bootstrap: str, properties: dict[str, str]) -> int:
 
 
 @pytest.mark.parametrize("as_text", [False, True])
-def test_a_client_certificate_opens_a_listener_that_asks_for_it(secured: Secured, as_text: bool) -> None:
+def test_a_client_certificate_opens_a_listener_that_requires_one(secured: Secured, as_text: bool) -> None:
     client = secured.certificates.client.read_text()
     key, chain = client.partition("-----BEGIN CERTIFICATE")[0], client[client.index("-----BEGIN CERTIFICATE") :]
     stores = {"ssl.keystore.location": str(secured.certificates.client)}
@@ -146,7 +146,9 @@ def test_a_client_certificate_opens_a_listener_that_asks_for_it(secured: Secured
     ("mechanism", "password"),
     [("PLAIN", "of plain"), ("SCRAM-SHA-256", "of scram"), ("SCRAM-SHA-512", "of scram")],
 )
-def test_a_user_is_let_in_by_each_mechanism(secured: Secured, protocol: str, mechanism: str, password: str) -> None:
+def test_a_user_authenticates_with_each_mechanism(
+    secured: Secured, protocol: str, mechanism: str, password: str
+) -> None:
     bootstrap = secured.sasl_ssl if protocol == "SASL_SSL" else secured.sasl_plaintext
     properties = {**trusting(secured), **login(mechanism, password), "security.protocol": protocol}
     assert brokers_found(bootstrap, properties) == 1
@@ -159,12 +161,12 @@ def test_a_wrong_password_is_refused_in_the_brokers_words(secured: Secured, mech
         brokers_found(secured.sasl_plaintext, properties)
 
 
-def test_a_client_without_certificate_is_refused_where_one_is_asked_for(secured: Secured) -> None:
+def test_a_client_without_certificate_is_refused_if_one_is_required(secured: Secured) -> None:
     with pytest.raises((AuthenticationError, ConnectionFailedError)):
         brokers_found(secured.ssl, trusting(secured, **{"security.protocol": "SSL"}))
 
 
-def test_a_broker_that_no_known_authority_vouches_for_is_not_trusted(secured: Secured) -> None:
+def test_a_broker_with_a_certificate_of_an_unknown_authority_is_not_trusted(secured: Secured) -> None:
     with pytest.raises(AuthenticationError, match="certificate is not trusted"):
         brokers_found(secured.sasl_ssl, {**login("PLAIN", "of plain"), "security.protocol": "SASL_SSL"})
 
@@ -179,7 +181,7 @@ def test_a_listener_of_another_protocol_is_recognised(secured: Secured) -> None:
     assert "SASL" in raised.value.hint
 
 
-def test_a_store_that_is_not_pem_is_refused_with_the_way_to_convert_it(tmp_path: Path) -> None:
+def test_a_store_that_is_not_pem_is_refused_with_a_command_that_converts_it(tmp_path: Path) -> None:
     store = tmp_path / "trust.pem"
     store.write_bytes(b"\xfe\xed\xfe\xed")
     with pytest.raises(ConfigError, match=r"trust\.pem is a JKS store.*keytool"):

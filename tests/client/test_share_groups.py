@@ -1,4 +1,4 @@
-"""Share and streams groups: what the brokers tell, and what a broker without such groups is asked in vain."""
+"""Share and streams groups: descriptions, and requests to a broker without such groups."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -36,7 +36,7 @@ TOPIC_ID = bytes(16)
 
 @asynccontextmanager
 async def cluster(answers: Mapping[type[Request], Response]) -> AsyncIterator[tuple[Client, ScriptedBroker]]:
-    """A client of one broker that coordinates all groups, and offers no request beyond those that it answers."""
+    """Yield a client of one broker that coordinates all groups, and offers only the requests in `answers`."""
 
     async def answer(header: RequestHeader, request: Request) -> Response | None:
         if isinstance(request, MetadataRequest):
@@ -58,7 +58,7 @@ async def cluster(answers: Mapping[type[Request], Response]) -> AsyncIterator[tu
 
 
 @pytest.mark.parametrize("groups", [["a"], ["a", "b"]])
-async def test_a_broker_without_such_groups_is_an_error_without_a_group_of_errors(groups: list[str]) -> None:
+async def test_a_broker_without_such_groups_raises_one_plain_error(groups: list[str]) -> None:
     async with cluster({}) as (client, _):
         with pytest.raises(UnsupportedRequestError):
             await describe_share_groups(client, groups)
@@ -85,7 +85,7 @@ async def test_a_partition_without_start_has_no_offset_and_one_with_an_error_is_
         assert await share_group_offsets(client, "g") == {ONE: ShareOffset(5, 0, 7), TWO: None}
 
 
-async def test_a_group_that_refuses_altogether_refuses_each_partition() -> None:
+async def test_an_error_of_the_whole_group_is_the_error_of_each_partition() -> None:
     altered = alter.AlterShareGroupOffsetsResponse(
         error_code=ErrorCode.NON_EMPTY_GROUP, error_message="busy", responses=[]
     )
@@ -108,7 +108,7 @@ async def test_a_group_that_refuses_altogether_refuses_each_partition() -> None:
             await delete_share_group_offsets(client, "g", ["orders"])
 
 
-async def test_the_topics_of_a_streams_group_are_told_apart() -> None:
+async def test_source_and_internal_topics_of_a_streams_group_are_distinct() -> None:
     def made(name: str) -> streams.TopicInfo:
         return streams.TopicInfo(name=name, partitions=0, replication_factor=1, topic_configs=[])
 

@@ -1,4 +1,4 @@
-"""Transactions: who is asked, what is waited for, and when a transaction hangs."""
+"""Transactions: the receivers of requests, retries, and the condition of a hanging transaction."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -147,7 +147,7 @@ def cluster() -> Cluster:
     return Cluster()
 
 
-async def test_all_brokers_are_asked_and_one_that_still_loads_is_waited_for(cluster: Cluster) -> None:
+async def test_all_brokers_list_transactions_and_a_loading_one_is_retried(cluster: Cluster) -> None:
     cluster.listed[2] = [listing(code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), listing(("tx", 7, "Ongoing"))]
     async with cluster.client() as client:
         found = await list_transactions(client)
@@ -157,7 +157,7 @@ async def test_all_brokers_are_asked_and_one_that_still_loads_is_waited_for(clus
     assert cluster.brokers[1].asked(ListTransactionsRequest) == 2
 
 
-async def test_a_refusal_to_list_names_the_broker(cluster: Cluster) -> None:
+async def test_the_error_of_a_refused_listing_names_the_broker(cluster: Cluster) -> None:
     cluster.listed[1] = [listing(code=ErrorCode.INVALID_REGULAR_EXPRESSION)]
     async with cluster.client() as client:
         with pytest.raises(KafkaError, match="broker 1"):
@@ -185,7 +185,7 @@ async def test_producers_are_described_by_each_leader(cluster: Cluster) -> None:
     assert [each.asked(DescribeProducersRequest) for each in cluster.brokers] == [1, 1]
 
 
-async def test_producers_are_described_by_the_broker_that_is_named(cluster: Cluster) -> None:
+async def test_producers_are_described_by_the_given_broker(cluster: Cluster) -> None:
     async with cluster.client() as client:
         await describe_producers(client, [ONE, TWO], broker_id=2)
     assert [each.asked(DescribeProducersRequest) for each in cluster.brokers] == [0, 1]
@@ -207,7 +207,7 @@ def test_only_open_transactions_can_be_older() -> None:
     ],
     ids=["no coordinator has the producer", "it has others of its partitions", "it has it", "it is gone meanwhile"],
 )
-async def test_a_transaction_hangs_if_no_coordinator_knows_of_it(
+async def test_a_transaction_hangs_if_no_coordinator_knows_it(
     cluster: Cluster, listed: list[tuple[str, int, str]], partitions: tuple[int, ...], hangs: bool
 ) -> None:
     cluster.listed[2] = [listing(*listed)]
@@ -217,13 +217,13 @@ async def test_a_transaction_hangs_if_no_coordinator_knows_of_it(
         assert await hanging_transactions(client, [candidate]) == ([candidate] if hangs else [])
 
 
-async def test_nobody_is_asked_about_no_transaction(cluster: Cluster) -> None:
+async def test_without_open_transactions_no_request_is_sent(cluster: Cluster) -> None:
     async with cluster.client() as client:
         assert await hanging_transactions(client, []) == []
     assert not any(each.requests for each in cluster.brokers)
 
 
-async def test_a_transaction_does_not_hang_because_its_coordinator_cannot_be_asked(cluster: Cluster) -> None:
+async def test_an_unreachable_coordinator_does_not_make_a_transaction_hang(cluster: Cluster) -> None:
     cluster.listed[2] = [listing(("tx", 7, "Ongoing"))]
     cluster.states["tx"] = described("tx", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     async with cluster.client() as client:
@@ -232,7 +232,7 @@ async def test_a_transaction_does_not_hang_because_its_coordinator_cannot_be_ask
     assert caught.value.code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-async def test_the_marker_goes_to_the_leader(cluster: Cluster) -> None:
+async def test_the_abort_marker_goes_to_the_leader(cluster: Cluster) -> None:
     async with cluster.client() as client:
         assert await abort_transaction(client, TWO, 7, 3, 5) is None
         cluster.marker = ErrorCode.INVALID_PRODUCER_EPOCH
@@ -246,7 +246,7 @@ async def test_the_marker_goes_to_the_leader(cluster: Cluster) -> None:
     assert (marker.producer_epoch, marker.coordinator_epoch, marker.transaction_result) == (3, 5, False)
 
 
-async def test_a_producer_is_fenced_once_its_transaction_is_aborted(cluster: Cluster) -> None:
+async def test_a_producer_is_fenced_after_its_transaction_is_aborted(cluster: Cluster) -> None:
     cluster.fencing = [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS, 0]
     async with cluster.client() as client:
         assert await terminate_transaction(client, "tx") is None

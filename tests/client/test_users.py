@@ -1,4 +1,4 @@
-"""SCRAM credentials: what a broker is sent of a password, and what it says of users."""
+"""SCRAM credentials: the requests that set them, and descriptions of users."""
 
 import base64
 import hashlib
@@ -43,7 +43,7 @@ EXCHANGE = (
 SERVER_SIGNATURE = "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
-def test_a_salted_password_is_the_one_of_the_rfc() -> None:
+def test_a_salted_password_equals_the_example_of_the_rfc() -> None:
     salted = salted_password(Mechanism.SCRAM_SHA_256, PASSWORD, SALT, 4096)
     server_key = hmac.digest(salted, b"Server Key", "sha256")
     assert base64.b64encode(hmac.digest(server_key, EXCHANGE, "sha256")).decode() == SERVER_SIGNATURE
@@ -55,7 +55,7 @@ def test_each_mechanism_has_its_hash() -> None:
     assert [each.mechanism_name for each in Mechanism] == ["SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 
-async def test_a_broker_is_sent_salted_passwords_only() -> None:
+async def test_only_salted_passwords_are_sent() -> None:
     async def answer(header: RequestHeader, request: Request) -> Response:
         if isinstance(request, MetadataRequest):
             return metadata([broker])
@@ -83,7 +83,7 @@ async def test_a_broker_is_sent_salted_passwords_only() -> None:
         assert bytes(each.salted_password) == hashlib.pbkdf2_hmac("sha256", PASSWORD, bytes(each.salt), 5000)
 
 
-async def test_users_are_described_with_an_error_for_each_that_there_is_not() -> None:
+async def test_users_are_described_with_an_error_for_each_missing_one() -> None:
     async def answer(header: RequestHeader, request: Request) -> Response:
         info = [CredentialInfo(mechanism=2, iterations=4096)]
         results = [

@@ -231,7 +231,7 @@ def test_start_up_logs_unknown_keys_keys_without_effect_and_the_form_of_the_hot_
         process.terminate()
         _, stderr = process.communicate(timeout=120)
     assert "unknown configuration num.partition is ignored; did you mean num.partitions?" in stderr
-    assert "without effect in Ottla: num.network.threads" in stderr
+    assert "Configuration keys without effect in Ottla: num.network.threads" in stderr
     assert "the hot path runs " in stderr
 
 

@@ -14,7 +14,7 @@ from ottla import native
 from ottla.build_native import build
 
 COMPILED = """
-broker.fetch.responses broker.fetch.sessions
+broker.fetch.long_poll broker.fetch.responses broker.fetch.sessions
 broker.groups.group_requests broker.groups.internal_topic_log broker.groups.loader
 broker.handlers.fetch broker.handlers.offset_commit broker.handlers.produce
 broker.loop.deferred broker.loop.turn

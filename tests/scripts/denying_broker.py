@@ -1,6 +1,6 @@
-"""A broker in a process of its own that allows everything to everybody but the client `nobody`, which may do nothing.
+"""A broker in a process of its own that denies everything to the client `nobody`, and nothing to other clients.
 
-`python -m tests.scripts.denying_broker FOLDER` prints where it is, and serves until SIGTERM.
+`python -m tests.scripts.denying_broker FOLDER` prints its address, and serves until SIGTERM.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ NOBODY = "nobody"
 
 
 class _Denial:
-    """Denies by the name that a client gives itself, because Ottla knows no other of it."""
+    """Denies by client id, because Ottla has no authenticated principals."""
 
     def authorize(self, context: RequestContext, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         return context.client_id != NOBODY
@@ -31,7 +31,7 @@ class _Denial:
 
 @contextlib.contextmanager
 def denying(folder: Path) -> Iterator[str]:
-    """Run the broker; return where clients connect."""
+    """Run the broker; yield its address."""
     command = [sys.executable, "-m", "tests.scripts.denying_broker", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None

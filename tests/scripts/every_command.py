@@ -1,7 +1,7 @@
-"""One row for each command that asks a cluster or prints rows, and a broker on which each of them has something to say.
+"""A case for each command that needs a cluster or prints rows, and a broker on which each case has output.
 
-What has `--dry-run` is called with it. The broker is Apache Kafka's, which has all that the commands are for, and has
-its clients authenticate themselves: `admin` may do everything, `alice` nothing.
+Commands with `--dry-run` are called with it. The broker is Apache Kafka's, because it supports all commands. It
+authenticates its clients: `admin` may do everything, `alice` nothing.
 """
 
 import contextlib
@@ -29,16 +29,16 @@ from tests.scripts.running import PATIENCE_S, Ended, environment, ottla_here
 
 
 class Case(NamedTuple):
-    """How a command is called on the broker of this module; words in braces are files and names that it has."""
+    """A command's arguments on the broker of this module; words in braces stand for files and names."""
 
     arguments: str = ""
     code: int = 0
     has_rows: bool = True
-    """Whether it has rows to print, there."""
+    """Whether it prints rows."""
     document: str = ""
-    """The beginning of what it prints without --output, where that is something else than rows."""
+    """The begin of its output without --output, if that is not rows."""
     asks_nobody: bool = False
-    """Whether it asks no cluster."""
+    """Whether it works without a cluster."""
 
 
 CASES = {
@@ -121,7 +121,7 @@ CASES = {
 
 
 def commands() -> dict[str, click.Command]:
-    """Return the commands for any cluster by their words; not those that run servers."""
+    """Return the commands for any cluster by their words, without those that run servers."""
     assert isinstance(main, LateGroup)
     context = click.Context(main)
     found: dict[str, click.Command] = {}
@@ -148,7 +148,7 @@ def flags(command: click.Command) -> set[str]:
 
 
 class Prepared:
-    """The broker, and what is on it."""
+    """The broker, with its topics, groups and files."""
 
     def __init__(self, broker: Broker, folder: Path) -> None:
         self.broker = broker
@@ -175,31 +175,31 @@ class Prepared:
         return ottla_here(*given, env=self.env, terminal=terminal)
 
     def filled(self, arguments: str) -> str:
-        """Return arguments with files and names in place of the words in braces."""
+        """Return arguments with the words in braces replaced by files and names."""
         for name, value in self.names.items():
             arguments = arguments.replace(f"{{{name}}}", value)
         return arguments
 
     def write(self, name: str, text: str) -> None:
-        """Write a file that commands name."""
+        """Write a file of a command."""
         (self.folder / name).write_text(text)
         self.names[name] = str(self.folder / name)
 
     def do(self, words: str, arguments: str = "") -> Ended:
-        """Run a command that must work."""
+        """Run a command that must succeed."""
         ended = self.run(words, arguments, "-o", "json")
         assert ended.code == 0, ended
         return ended
 
     def until(self, holds: Callable[[list[dict[str, Any]]], object], words: str, arguments: str = "") -> None:
-        """Run a command until its items are as they must be: a KRaft broker takes in later what it has answered."""
+        """Run a command until its items are right, because a KRaft broker applies changes after its response."""
         deadline = time.monotonic() + PATIENCE_S
         while not holds(items := self.run(words, arguments, "-o", "json").items):
             assert time.monotonic() < deadline, items
             time.sleep(0.05)
 
     def with_client(self, work: Any, *arguments: Any) -> Any:
-        """Return what comes of a client's work."""
+        """Return `work(client, *arguments)` with a client of the broker."""
 
         async def ask() -> Any:
             properties = {
@@ -214,7 +214,7 @@ class Prepared:
 
 @contextlib.contextmanager
 def prepared(folder: Path) -> Iterator[Prepared]:
-    """Run the broker, with something of everything, for as long as the block lasts."""
+    """Run the broker during the block, with at least one object of each kind."""
     settings = [
         *SETTINGS["Kafka"],
         "auto.create.topics.enable=false",
@@ -255,7 +255,7 @@ def _fill(on: Prepared) -> None:
 
 
 async def _begin_transactions(client: Client) -> None:
-    """Begin no transaction with the id `tx`, and one that hangs, at the first offset of the topic `sold`."""
+    """Create the transactional id `tx` without a transaction, and a hanging one at offset 0 of the topic `sold`."""
     known = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000)
     await client.ask(known, Coordinator(TRANSACTION, "tx"), InitProducerIdResponse)
     nameless = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)

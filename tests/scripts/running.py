@@ -1,4 +1,4 @@
-"""Commands as people run them: in a process, with or without a terminal; or within this one, where there are many."""
+"""Running commands: in a process, with or without a terminal, or, for many commands, within this process."""
 
 import contextlib
 import json
@@ -25,7 +25,7 @@ CTRL_C = "Ctrl-C"
 
 
 class Ended(NamedTuple):
-    """How a command ended."""
+    """The exit code and the output of a command."""
 
     code: int
     stdout: str
@@ -50,7 +50,7 @@ class Ended(NamedTuple):
 
 
 def error_of(ended: Ended) -> dict[str, Any]:
-    """Return what a document says of a command that failed as a whole."""
+    """Return the error in the document of a command that failed as a whole."""
     document = ended.document
     assert document["schema"] == 1
     error: dict[str, Any] = document["error"]
@@ -58,7 +58,7 @@ def error_of(ended: Ended) -> dict[str, Any]:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Return an environment in which a command finds and leaves nothing of the user's."""
+    """Return an environment in which a command does not read or write files of the user."""
     return {**os.environ, "HOME": str(home), **{f"XDG_{each}_HOME": str(home) for each in ("CONFIG", "STATE", "CACHE")}}
 
 
@@ -74,7 +74,7 @@ def ottla(
 def ottla_on_a_terminal(
     *arguments: str, typed: Sequence[tuple[str, str]] = (), env: Mapping[str, str] | None = None
 ) -> Ended:
-    """Run a command on a pseudo-terminal, and type each answer when its question is there."""
+    """Run a command on a pseudo-terminal, and type each answer after its question."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [*COMMAND, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env={**(env or os.environ), "TERM": "xterm"}
@@ -104,7 +104,7 @@ def ottla_on_a_terminal(
 
 
 def _interrupt(process: subprocess.Popen[bytes]) -> None:
-    """Send SIGINT until it is heeded: it is lost where a question is asked already, and not yet waited for."""
+    """Send SIGINT until the process ends, because a signal between a question and its reading is lost."""
     while process.poll() is None:
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -112,7 +112,7 @@ def _interrupt(process: subprocess.Popen[bytes]) -> None:
 
 
 class Running:
-    """A command in a process of its own, whose stderr is a terminal, so that it shows how far it is."""
+    """A command in a process of its own, with a terminal as stderr, so that it shows its progress."""
 
     def __init__(self, env: Mapping[str, str], *arguments: str) -> None:
         self._ours, theirs = pty.openpty()
@@ -141,7 +141,7 @@ class Running:
         self._process.stdin.flush()
 
     def wait_for(self, text: str) -> None:
-        """Wait until it has printed a line that begins with what stands behind `|`, or shows a text on the terminal."""
+        """Wait for a line on stdout that begins with the text after `|`, or for a text on the terminal."""
         assert self._process.stdout is not None
         if text.startswith("|"):
             while not self._process.stdout.readline().startswith(text[1:].encode()):
@@ -155,7 +155,7 @@ class Running:
         self._process.send_signal(signal.SIGINT)
 
     def ended(self, *, at_end_of_input: bool = False) -> Ended:
-        """Wait for the end, while its input is open or once it is closed."""
+        """Wait for the end, with its input open or closed."""
         if not at_end_of_input:
             self._process.wait(PATIENCE_S)
         stdout, _ = self._process.communicate(timeout=PATIENCE_S)
@@ -169,7 +169,7 @@ class Running:
 
 
 def ottla_here(*arguments: str, env: Mapping[str, str] | None = None, terminal: bool = False) -> Ended:
-    """Run a command within this process: stdout is a pipe, or a pseudo-terminal; stdin is empty, stderr a file."""
+    """Run a command within this process; stdout is a pipe or a pseudo-terminal, stdin empty, stderr a file."""
     streams = sys.stdin, sys.stdout, sys.stderr
     printed: list[bytes] = []
     with (
@@ -206,7 +206,7 @@ def _environment(env: Mapping[str, str] | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _written(printed: list[bytes], terminal: bool) -> Iterator[IO[str]]:
-    """Offer a stream; what was written to it is in the list when the block ends."""
+    """Yield a stream; at the end of the block the list has its bytes."""
     ours, theirs = pty.openpty() if terminal else os.pipe()
     if terminal:
         tty.setraw(theirs)
@@ -228,7 +228,7 @@ def _read_all(descriptor: int, printed: list[bytes]) -> None:
 
 
 def until(holds: Callable[[], object]) -> None:
-    """Run commands until what they print is as it must be."""
+    """Call `holds` until it is true."""
     deadline = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < deadline

@@ -39,7 +39,7 @@ def topics(broker: Broker, env: dict[str, str]) -> dict[str, int]:
     return {item["topic"]: item["partitions"] for item in found.items}
 
 
-def test_topics_become_as_a_file_wants_them(broker: Broker, env: dict[str, str], tmp_path: Path) -> None:
+def test_topics_become_as_a_file_describes_them(broker: Broker, env: dict[str, str], tmp_path: Path) -> None:
     file = tmp_path / "topics.toml"
     file.write_text(FILE)
     apply = ("apply", str(file), "-b", broker.bootstrap, "-o", "json")
@@ -58,7 +58,7 @@ def test_topics_become_as_a_file_wants_them(broker: Broker, env: dict[str, str],
     assert topics(broker, env)["orders"] == 4
 
 
-def test_nothing_is_removed_unless_that_is_asked_for_and_confirmed(
+def test_nothing_is_removed_without_prune_and_a_confirmation(
     broker: Broker, env: dict[str, str], tmp_path: Path
 ) -> None:
     file = tmp_path / "topics.toml"
@@ -77,7 +77,7 @@ def test_nothing_is_removed_unless_that_is_asked_for_and_confirmed(
     assert "retention.ms" not in exported
 
 
-def test_one_change_that_fails_leaves_the_others(broker: Broker, env: dict[str, str], tmp_path: Path) -> None:
+def test_a_failed_change_does_not_affect_the_others(broker: Broker, env: dict[str, str], tmp_path: Path) -> None:
     file = tmp_path / "topics.toml"
     file.write_text('[topics.good]\n[topics."bad/name"]\n')
     ended = ottla("apply", str(file), "-b", broker.bootstrap, "-o", "json", env=env)
@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_read_is_wrong_usage(env: dict[str, str], tmp_path
     assert "topics.orders.partitions" in ended.stderr
 
 
-def test_an_export_makes_another_cluster_alike(broker: Broker, env: dict[str, str], tmp_path: Path) -> None:
+def test_applying_an_export_makes_two_clusters_equal(broker: Broker, env: dict[str, str], tmp_path: Path) -> None:
     create = ("topics", "create", "a.b", "-p", "2", "-c", "cleanup.policy=compact,delete")
     assert ottla(*create, "-b", broker.bootstrap, env=env).code == 0
     file = tmp_path / "topics.toml"
@@ -117,5 +117,5 @@ def test_an_export_makes_another_cluster_alike(broker: Broker, env: dict[str, st
         assert with_file.rows == [["a.b", "partitions", "3", "2"]]
 
 
-def test_a_comparison_needs_something_to_compare_with(env: dict[str, str]) -> None:
+def test_a_comparison_needs_a_second_side(env: dict[str, str]) -> None:
     assert ottla("diff", "-b", "localhost:1", env=env).code == 2

@@ -1,4 +1,4 @@
-"""Values of Avro are read by the schema that wrote them."""
+"""Avro values are read by the writer's schema."""
 
 import json
 import struct
@@ -12,7 +12,7 @@ from ottla.wire.config_def import ConfigError
 
 
 def number(value: int) -> bytes:
-    """Return a number as Avro writes it."""
+    """Return a number in Avro's encoding."""
     rest = value << 1 if value >= 0 else ~(value << 1)
     out = bytearray()
     while rest > 0x7F:
@@ -63,22 +63,22 @@ LIST = {
 }
 
 
-def test_a_record_may_hold_itself(tmp_path: Path) -> None:
+def test_a_type_may_contain_itself(tmp_path: Path) -> None:
     data = number(1) + number(1) + number(2) + number(0)
     assert read(tmp_path, LIST, data) == {"value": 1, "next": {"value": 2, "next": None}}
 
 
-def test_the_number_of_a_schema_in_a_registry_is_passed_over(tmp_path: Path) -> None:
+def test_the_schema_id_of_a_registry_is_skipped(tmp_path: Path) -> None:
     assert read(tmp_path, "string", b"\0\0\0\0\x07" + text("x")) == "x"
     assert read(tmp_path, "string", text("")) == ""
 
 
-def test_what_is_no_value_of_the_schema_is_shown_as_it_is(tmp_path: Path) -> None:
+def test_bytes_that_are_not_a_value_of_the_schema_are_shown_as_they_are(tmp_path: Path) -> None:
     assert read(tmp_path, LIST, b"plain text") == "plain text"
     assert read(tmp_path, {"type": "array", "items": "null"}, number(1 << 40)) == {"base64": "gICAgIBA"}
 
 
 @pytest.mark.parametrize("schema", ["nothing", {"type": "record"}, {"type": "record", "name": "R", "fields": [1]}, 5])
-def test_what_is_no_schema_is_refused(tmp_path: Path, schema: Any) -> None:
+def test_an_invalid_schema_is_refused(tmp_path: Path, schema: Any) -> None:
     with pytest.raises(ConfigError):
         read(tmp_path, schema, b"")

@@ -1,4 +1,4 @@
-"""Commands that are broken off: by a broker that dies half way, or by Ctrl-C. Nothing is left half done."""
+"""Commands that are interrupted by a broker's death or by Ctrl-C leave nothing half done."""
 
 import os
 import signal
@@ -25,17 +25,15 @@ pytestmark = pytest.mark.slow
 
 
 class Endless(NamedTuple):
-    """A command that does not end by itself, and what tells that it works: a line of stdout, after `|`, or a text on
-    the terminal.
-    """
+    """A command without end, and its first output: a line of stdout, after `|`, or a text on the terminal."""
 
     arguments: str
     sign: str
     needs_broker: bool = True
-    """Whether it ends when the broker does. What tests a broker by writing to it goes on, and tells of each failure."""
+    """Whether it ends with its broker. The producers for tests continue, and print each failure."""
 
     def words(self, group: str) -> list[str]:
-        """Return the arguments, with a group in which nobody is."""
+        """Return the arguments, with a group without members."""
         return self.arguments.replace("GROUP", group).split()
 
 
@@ -59,7 +57,7 @@ def each(endless: Iterable[Endless]) -> pytest.MarkDecorator:
 
 @pytest.fixture(scope="module")
 def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, dict[str, str]]]:
-    """A broker of Ottla with records in a topic, and a group."""
+    """Run a broker of Ottla with records in a topic, and a group."""
     env = environment(tmp_path_factory.mktemp("home"))
     with Broker() as running:
         for topic in ("orders", "written"):
@@ -72,7 +70,7 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, 
 
 @pytest.fixture
 def broker(lasting: tuple[Broker, dict[str, str]]) -> Iterator[Broker]:
-    """The broker, which a test may kill."""
+    """Return the broker, and start it again if a test killed it."""
     running, _ = lasting
     yield running
     running.kill()
@@ -85,7 +83,7 @@ def env(lasting: tuple[Broker, dict[str, str]]) -> dict[str, str]:
 
 
 @each(it for it in ENDLESS if it.needs_broker)
-def test_a_broker_that_dies_half_way_ends_a_command_with_a_line(
+def test_a_command_ends_with_one_line_after_its_broker_dies(
     broker: Broker, env: dict[str, str], endless: Endless
 ) -> None:
     with Running(env, *endless.words("left"), "-b", broker.bootstrap, "--timeout", "3") as process:
@@ -96,7 +94,7 @@ def test_a_broker_that_dies_half_way_ends_a_command_with_a_line(
     assert f"ottla: {broker.bootstrap}: " in ended.stderr
 
 
-def test_a_broker_that_dies_half_way_leaves_a_producer_with_an_account(broker: Broker, env: dict[str, str]) -> None:
+def test_a_producer_prints_its_counts_after_its_broker_dies(broker: Broker, env: dict[str, str]) -> None:
     with Running(env, "produce", "written", "-b", broker.bootstrap, "--timeout", "3") as process:
         process.write("one\n")
         process.wait_for("1 records written")
@@ -109,7 +107,7 @@ def test_a_broker_that_dies_half_way_leaves_a_producer_with_an_account(broker: B
 
 
 @each(ENDLESS)
-def test_ctrl_c_ends_what_has_no_end(broker: Broker, env: dict[str, str], endless: Endless) -> None:
+def test_ctrl_c_ends_commands_without_end(broker: Broker, env: dict[str, str], endless: Endless) -> None:
     with Running(env, *endless.words("interrupted"), "-b", broker.bootstrap) as process:
         process.wait_for(endless.sign)
         process.interrupt()
@@ -117,7 +115,7 @@ def test_ctrl_c_ends_what_has_no_end(broker: Broker, env: dict[str, str], endles
     assert (ended.code, "Traceback" in ended.stderr) == (130, False), ended
 
 
-def test_ctrl_c_leaves_what_was_read_until_then_written(broker: Broker, env: dict[str, str]) -> None:
+def test_after_ctrl_c_the_records_read_before_are_written(broker: Broker, env: dict[str, str]) -> None:
     with Running(env, "produce", "written", "-b", broker.bootstrap, "-o", "json") as process:
         process.write("one\ntwo\nhal")
         process.wait_for("2 records written")
@@ -127,7 +125,7 @@ def test_ctrl_c_leaves_what_was_read_until_then_written(broker: Broker, env: dic
     assert [(item["records"], item["error"]) for item in ended.items] == [(2, None)]
 
 
-def test_ctrl_c_leaves_a_document_of_what_was_there(broker: Broker, env: dict[str, str], tmp_path: Path) -> None:
+def test_after_ctrl_c_the_document_has_the_rows_so_far(broker: Broker, env: dict[str, str], tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("auto.commit.interval.ms=100\n")
     consume = ("consume", "orders", "--group", "documents", "--command-config", str(file), "-o", "json")
@@ -140,7 +138,7 @@ def test_ctrl_c_leaves_a_document_of_what_was_there(broker: Broker, env: dict[st
     assert [item["value"] for item in ended.items][:2] == ["first", "second"]
 
 
-def test_a_dry_run_says_why_a_group_cannot_be_deleted(broker: Broker, env: dict[str, str]) -> None:
+def test_a_dry_run_prints_the_reason_why_a_group_cannot_be_deleted(broker: Broker, env: dict[str, str]) -> None:
     delete = ("groups", "delete", "live", "--dry-run", "-b", broker.bootstrap, "-o", "json")
     with Running(env, "consume", "orders", "--group", "live", "-b", broker.bootstrap) as process:
         process.wait_for("|first")
@@ -156,7 +154,7 @@ def test_a_question_ends_with_ctrl_c_or_with_no(broker: Broker, env: dict[str, s
     delete = ("topics", "delete", "orders", "-b", broker.bootstrap)
     interrupted = ottla_on_a_terminal(*delete, typed=[("[y/N]", CTRL_C)], env=env)
     assert (interrupted.code, "Traceback" in interrupted.stdout) == (130, False)
-    for answer in ("n\n", "\x04"):  # no, and the end of what is typed
+    for answer in ("n\n", "\x04"):  # no, and the end of the input
         declined = ottla_on_a_terminal(*delete, typed=[("[y/N]", answer)], env=env)
         assert (declined.code, "ottla: nothing was changed\n" in declined.stdout) == (1, True)
     assert ottla("topics", "describe", "orders", "-b", broker.bootstrap, env=env).code == 0

@@ -1,4 +1,4 @@
-"""`ottla cluster`, `ottla features` and `ottla api-versions` against Ottla, against Kafka, and against old brokers."""
+"""`ottla cluster`, `ottla features` and `ottla api-versions` with Ottla, with Kafka, and with old brokers."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -36,7 +36,7 @@ from tests.scripts.running import environment, ottla, ottla_on_a_terminal
 async def scripted(
     *answers: Response, **versions: tuple[int, int] | None
 ) -> AsyncIterator[tuple[Client, ScriptedBroker]]:
-    """A client of a broker that gives these answers one after the other, and offers these versions."""
+    """Yield a client of a broker that gives these answers one after the other, and offers these versions."""
     left = list(answers)
 
     async def answer(header: RequestHeader, request: Request) -> Response | None:
@@ -55,7 +55,7 @@ async def scripted(
         yield client, broker
 
 
-async def test_a_broker_too_old_to_describe_the_cluster_is_asked_for_metadata() -> None:
+async def test_a_broker_without_describe_cluster_gets_a_metadata_request() -> None:
     async with scripted(DESCRIBE_CLUSTER=None) as (client, broker):
         assert not await knows_fenced(client)
         known = Described(1, broker.host, broker.port)
@@ -64,7 +64,7 @@ async def test_a_broker_too_old_to_describe_the_cluster_is_asked_for_metadata() 
             await describe_cluster(client, fenced=True)
 
 
-async def test_results_of_single_features_count_where_a_broker_tells_them() -> None:
+async def test_the_result_of_each_feature_is_used_if_the_broker_returns_it() -> None:
     refused = UpdatableFeatureResult(feature="b", error_code=95, error_message="too high")
     worked = UpdatableFeatureResult(feature="a", error_code=0, error_message=None)
     response = UpdateFeaturesResponse(error_code=0, error_message=None, results=[worked, refused])
@@ -94,12 +94,12 @@ async def test_a_broker_without_features_has_none() -> None:
 
 
 @pytest.mark.parametrize("level", ["group.version", "=1", "group.version=x", "group.version=-1"])
-def test_a_level_that_cannot_be_read_is_wrong_usage(level: str) -> None:
+def test_an_invalid_level_is_wrong_usage(level: str) -> None:
     done = CliRunner().invoke(main, ["features", "upgrade", level])
     assert (done.exit_code, "FEATURE=LEVEL" in done.output) == (2, True)
 
 
-def test_the_group_of_a_cluster_has_the_command_that_runs_one() -> None:
+def test_the_group_of_cluster_commands_has_the_command_up() -> None:
     done = CliRunner().invoke(main, ["cluster", "--help"])
     assert done.exit_code == 0
     assert {line.split()[0] for line in done.output.splitlines() if line.startswith("  ")} >= {
@@ -128,11 +128,11 @@ async def test_brokers_that_differ_are_compared_request_by_request() -> None:
     ]
 
 
-# Against brokers
+# With real brokers
 
 
 @pytest.mark.slow
-def test_ottla_tells_its_id_its_brokers_and_its_versions(tmp_path: Path) -> None:
+def test_the_id_the_brokers_and_the_versions_of_ottla_are_shown(tmp_path: Path) -> None:
     env = environment(tmp_path)
     with library.Broker() as broker:
         where = ("-b", broker.bootstrap, "-o", "json")
@@ -155,7 +155,7 @@ def kafka() -> Iterator[Broker]:
 
 
 @pytest.mark.slow
-def test_kafka_tells_fenced_brokers_and_forgets_none_that_it_does_not_know(kafka: Broker, tmp_path: Path) -> None:
+def test_kafkas_fenced_brokers_are_listed_and_an_unknown_one_is_not_unregistered(kafka: Broker, tmp_path: Path) -> None:
     env, where = environment(tmp_path), ("-b", kafka.bootstrap, "-o", "json")
     (one,) = ottla("cluster", "brokers", *where, env=env).items
     assert (one["broker"], one["fenced"], one["controller"]) == (1, False, True)

@@ -1,7 +1,7 @@
-"""Every command fails as it has promised: a line that says why, a document where one is asked for, and a code.
+"""Every failed command prints one line with the reason, a document if `--output` names one, and ends with a code.
 
-Wrong usage, a broker that is not there, something that does not exist, no permission. `test_broken_off_commands` has
-brokers that die half way and Ctrl-C, `test_groups` what a reset of offsets leaves to undo.
+The failures: wrong usage, an unreachable broker, a missing object, a missing permission. `test_broken_off_commands` has
+brokers that die and Ctrl-C, `test_groups` the undo of a failed reset.
 """
 
 from collections.abc import Callable, Iterator
@@ -55,7 +55,7 @@ def test_an_unknown_flag_is_wrong_usage(words: str) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_command_line_is_one_line(tmp_path: Path, arguments: str, line: str) -> None:
+def test_the_error_of_a_command_line_is_one_line(tmp_path: Path, arguments: str, line: str) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"\xff\xfe")
     words = arguments.replace("FILE", str(file)).split()
@@ -64,14 +64,14 @@ def test_what_is_wrong_with_a_command_line_is_one_line(tmp_path: Path, arguments
     assert error_of(ended)["message"] in ended.stderr
 
 
-def test_a_schema_that_cannot_be_read_is_wrong_usage(tmp_path: Path) -> None:
+def test_an_invalid_schema_is_wrong_usage(tmp_path: Path) -> None:
     schema = tmp_path / "schema"
     schema.write_text("{")
     ended = ottla_here("consume", "t", "--decode", "avro", "--schema", str(schema))
     assert (ended.code, ended.stderr.count("\n"), str(schema) in ended.stderr) == (2, 1, True)
 
 
-# Nobody there
+# Unreachable brokers
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", ASKING)
-def test_a_broker_that_is_not_there_is_named(on: Prepared, words: str) -> None:
+def test_an_unreachable_broker_is_named(on: Prepared, words: str) -> None:
     ended = on.run(words, CASES[words].arguments, "-o", "json", bootstrap=NOBODY_THERE)
     line, hint = ended.stderr.splitlines()[-2:]
     assert (ended.code, line) == (1, f"ottla: {NOBODY_THERE}: Connection refused")
@@ -95,23 +95,23 @@ def test_a_broker_that_is_not_there_is_named(on: Prepared, words: str) -> None:
 
 
 @pytest.mark.slow
-def test_watching_has_no_end_and_prints_no_document(on: Prepared) -> None:
+def test_watching_is_refused_with_a_document(on: Prepared) -> None:
     for words in ("groups lag", "groups describe"):
         ended = on.run(words, "billing --watch", "-o", "json")
         assert (ended.code, error_of(ended)["code"]) == (2, "Usage")
         assert "use ndjson" in ended.stderr
 
 
-# What does not exist
+# Missing objects
 
 
 class Missing(NamedTuple):
-    """Arguments that name what is not there, and the error of the item, or of the whole command."""
+    """Arguments with the name of a missing object, and the error of the item or of the whole command."""
 
     arguments: str
     error: str
     names: str = "gone"
-    """What the answer must name."""
+    """The name that the error must contain."""
 
 
 NO_TOPIC, NOT_FOUND = "UNKNOWN_TOPIC_OR_PARTITION", "RESOURCE_NOT_FOUND"
@@ -145,7 +145,7 @@ MISSING = {
     "perf consume": Missing("gone", NO_TOPIC),
     "perf latency": Missing("gone", NO_TOPIC),
     "perf produce": Missing("gone", NO_TOPIC),
-    # It may be created by the first record: a producer waits for it.
+    # A producer waits for the topic, because the first record may create it.
     "produce": Missing("gone {lines.txt} --timeout 2", "OperationTimedOut"),
     "reassign plan": Missing("gone", NO_TOPIC),
     "reassign start": Missing("{plan.json} --yes", NO_TOPIC),
@@ -166,7 +166,7 @@ MISSING = {
     "verifiable-consumer": Missing("gone --group verifiers", NO_TOPIC),
     "verifiable-producer": Missing("gone --max 1", NO_TOPIC),
 }
-# They choose among what there is, make what there is not, or take no name.
+# These commands choose existing objects, create missing ones, or have no name.
 WITHOUT_NAMES = {
     *("acls add", "acls list", "acls remove", "api-versions", "apply", "client-metrics list", "client-metrics set"),
     *("cluster brokers", "cluster id", "diff", "features list", "groups list", "groups undo", "quotas apply"),
@@ -175,7 +175,7 @@ WITHOUT_NAMES = {
 }
 
 
-def test_every_command_that_takes_a_name_is_given_one_that_nothing_has() -> None:
+def test_each_command_with_a_name_has_a_case_with_a_missing_name() -> None:
     assert {*MISSING, *WITHOUT_NAMES} == set(ASKING)
     assert not MISSING.keys() & WITHOUT_NAMES
 
@@ -189,7 +189,7 @@ def failures(ended: Ended) -> set[str | None]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", MISSING)
-def test_what_does_not_exist_is_a_failure_that_names_it(on: Prepared, words: str) -> None:
+def test_the_failure_for_a_missing_object_names_it(on: Prepared, words: str) -> None:
     arguments, error, names = MISSING[words]
     ended = on.run(words, arguments, "-o", "json")
     assert (ended.code, failures(ended)) == (1, {error})
@@ -214,7 +214,7 @@ DENIED = {
     "log-dirs": CLUSTER,
     "offsets": TOPIC,
     **{f"perf {each}": TOPIC for each in ("consume", "latency", "produce")},
-    # A producer asks for an id first, for which it needs no topic.
+    # A producer first requests an id, which needs no topic.
     "produce": CLUSTER,
     **{f"quotas {each}": CLUSTER for each in ("apply", "list", "set", "unset")},
     **{f"reassign {each}": CLUSTER for each in ("cancel", "list", "start", "watch")},
@@ -227,7 +227,7 @@ DENIED = {
     **{f"users {each}": CLUSTER for each in ("add", "delete", "list")},
     **{f"verifiable-{each}": TOPIC for each in ("consumer", "producer")},
 }
-# Everybody may ask, and is told of what he may see.
+# All users may call these commands, and see the objects that they may describe.
 FOR_EVERYBODY = {
     *("api-versions", "cluster brokers", "cluster id", "diff", "features list", "groups list", "tokens create"),
     *("tokens list", "topics list", "transactions find-hanging", "transactions list"),
@@ -236,14 +236,14 @@ FOR_EVERYBODY = {
 DENIED_ARGUMENTS = {"cluster unregister": "1 --yes", "tokens expire": "--hmac-file {hmac} --yes", "users list": "bob"}
 
 
-def test_every_command_needs_a_permission_or_is_for_everybody() -> None:
+def test_every_command_needs_a_permission_or_is_for_all_users() -> None:
     assert {*DENIED, *FOR_EVERYBODY} == set(ASKING)
     assert not DENIED.keys() & FOR_EVERYBODY
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", DENIED)
-def test_who_may_not_is_told_what(on: Prepared, words: str) -> None:
+def test_a_user_without_permission_gets_the_missing_permission(on: Prepared, words: str) -> None:
     ended = on.run(words, DENIED_ARGUMENTS.get(words, CASES[words].arguments), "-o", "json", user="alice")
     assert (ended.code, failures(ended)) == (1, {DENIED[words]})
     assert "Request(" not in ended.stdout + ended.stderr
@@ -252,14 +252,14 @@ def test_who_may_not_is_told_what(on: Prepared, words: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", sorted(FOR_EVERYBODY))
-def test_what_is_for_everybody_is_not_denied(on: Prepared, words: str) -> None:
+def test_commands_for_all_users_are_not_denied(on: Prepared, words: str) -> None:
     ended = on.run(words, CASES[words].arguments, "-o", "json", user="alice")
     assert (ended.code, failures(ended) - {None}) == (CASES[words].code, set())
 
 
 @pytest.fixture(scope="module")
 def denied(on: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Ended]]:
-    """Run a command as somebody whom Ottla's authorizer denies everything."""
+    """Return a function that runs a command as the client that Ottla's authorizer denies everything."""
     (on.folder / "nobody.properties").write_text(f"client.id={NOBODY}\n")
     (on.folder / "somebody.properties").write_text("client.id=somebody\n")
     with denying(tmp_path_factory.mktemp("data")) as bootstrap:
@@ -282,9 +282,9 @@ def denied(on: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", DENIED)
-def test_ottla_denies_what_kafka_does(denied: Callable[[str], Ended], words: str) -> None:
+def test_ottla_denies_the_same_commands_as_kafka(denied: Callable[[str], Ended], words: str) -> None:
     ended = denied(words)
-    # Some requests Ottla has not: then it says which.
+    # For requests that Ottla lacks, the error names the request.
     lacks = failures(ended) == {"UnsupportedRequest"} and "does not offer" in ended.stderr
     assert (ended.code, lacks or failures(ended) == {DENIED[words]}) == (1, True), ended
     assert "Traceback" not in ended.stderr

@@ -36,7 +36,7 @@ class Commands:
         return ottla(*arguments, *self._options, env=self._env)
 
     def changes(self, *arguments: str) -> list[tuple[str, str | None, str | None]]:
-        """Run a change that works; return each key before and after."""
+        """Run a successful change; return each key before and after."""
         ended = self("configs", *arguments)
         assert ended.code == 0, ended
         return [(item["key"], item["before"], item["after"]) for item in ended.items]
@@ -47,7 +47,7 @@ class Commands:
         return resource.removeprefix("broker/")
 
     def own(self, resource: str) -> dict[str, tuple[str, str]]:
-        """Return what differs from the defaults, and the defaults."""
+        """Return the values that differ from the defaults, and the defaults."""
         items = self("configs", "describe", resource, "--changed").items
         return {item["key"]: (item["value"], item["default"]) for item in items}
 
@@ -58,7 +58,7 @@ def run(broker: Broker, env: dict[str, str]) -> Commands:
 
 
 def refused(*arguments: str) -> Result:
-    """Run a command that is refused before anybody is asked."""
+    """Run a command that is refused before the first request."""
     ended = CliRunner().invoke(configs, [*arguments, "-b", "127.0.0.1:1"])
     assert ended.exit_code == 2, ended.output
     return ended
@@ -188,11 +188,11 @@ def test_the_shell_completes_resources(broker: Broker, env: dict[str, str]) -> N
 
 
 @pytest.mark.parametrize("text", ["orders", "topic/", "/orders", "table/orders", "broker/one", "broker-defaults/1"])
-def test_what_names_no_resource_is_refused(text: str) -> None:
+def test_an_invalid_resource_is_refused(text: str) -> None:
     assert text in refused("describe", text).output
 
 
-def test_changes_of_nothing_or_of_patterns_are_refused() -> None:
+def test_changes_without_keys_or_of_patterns_are_refused() -> None:
     assert "at least one key" in refused("set", "topic/orders").output
     assert "at least one key" in refused("unset", "topic/orders").output
     assert "not a pattern" in refused("set", "topic/*", "a=b").output

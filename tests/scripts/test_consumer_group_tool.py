@@ -1,4 +1,4 @@
-"""The parts of Kafka's kafka-consumer-groups, imitated, that need no broker."""
+"""The parts of the imitated kafka-consumer-groups that need no broker."""
 
 import io
 from typing import NamedTuple
@@ -49,18 +49,18 @@ def printed(release: Release = Release.V4_3) -> tuple[Face, io.StringIO]:
         ("2023-11-14T20:13:22.000-02", 1_700_000_002_000),
     ],
 )
-def test_times_are_read_as_java_reads_them(text: str, expected: int) -> None:
+def test_times_are_parsed_like_in_java(text: str, expected: int) -> None:
     assert date_time_ms(text) == expected
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2023-11-14", "2023-11-31T00:00:00.000", "2023-11-14T22:13Z"])
-def test_what_java_takes_for_no_time_is_refused(text: str) -> None:
+def test_an_invalid_time_in_java_is_refused(text: str) -> None:
     with pytest.raises(JavaError) as refused:
         date_time_ms(text)
     assert refused.value.java_class == "java.text.ParseException"
 
 
-def test_durations_are_read_as_java_reads_them() -> None:
+def test_durations_are_parsed_like_in_java() -> None:
     texts = ["PT1H30M", "P1DT1S", "-PT1S", "PT-1.5S", "pt0.25s"]
     assert [duration_ms(text) for text in texts] == [5_400_000, 86_401_000, -1000, -1500, 250]
     for text in ("soon", "PT", "P", "1H"):
@@ -78,13 +78,13 @@ def test_a_plan_is_of_the_one_group_or_names_its_groups() -> None:
     assert "line: 1, column: 3" in str(unfit)
 
 
-def test_what_a_plan_lacks_is_empty_and_what_it_has_too_much_is_refused() -> None:
+def test_missing_values_of_a_plan_are_empty_and_extra_ones_are_refused() -> None:
     assert plan_of("filled;0;2", ["mine"])[0] == {"mine": {TopicPartition("filled;0;2", 0): 0}}
     with pytest.raises(JavaError, match=r"Too many entries: expected at most 4 \(value #4 \(1 chars\) \"9\"\)"):
         plan_of("a,t1,0,2,9", ["a", "b"])
 
 
-def test_a_plan_is_exported_with_quotes_where_they_may_be_needed() -> None:
+def test_a_plan_is_exported_with_quotes_around_special_texts() -> None:
     long = "a-name-of-more-than-24-letters"
     plan = {'my "group"': {ONE: 2, TopicPartition(long, 3): 4}}
     assert sorted(exported(plan, with_groups=True).splitlines()) == [
@@ -94,7 +94,7 @@ def test_a_plan_is_exported_with_quotes_where_they_may_be_needed() -> None:
     assert "t1,0,2\n" in exported(plan, with_groups=False)
 
 
-def test_partitions_stand_in_the_order_of_a_java_map() -> None:
+def test_partitions_have_the_order_of_a_java_map() -> None:
     assert [each.partition for each in in_hash_order(TopicPartition("t1", n) for n in range(4))] == [3, 2, 1, 0]
 
 
@@ -109,14 +109,14 @@ def test_partitions_of_a_topic_are_read() -> None:
     ("text", "reason"),
     [("a.*|(?<x>b)", None), ("a[", "missing closing ]"), ("(?=a)", "invalid or unsupported Perl syntax")],
 )
-def test_expressions_are_judged_as_brokers_judge_them(text: str, reason: str | None) -> None:
+def test_expressions_are_validated_like_by_brokers(text: str, reason: str | None) -> None:
     said = "valid" if reason is None else f"invalid: {reason}"
     ended = tool("--validate-regex", text)
     assert ended == (0, f"The regular expression `{text}` is {said}.\n", "")
     assert regex_verdict(text) in ended.out
 
 
-def test_states_are_read_whatever_their_case() -> None:
+def test_states_are_read_in_any_case() -> None:
     assert states("stable, EMPTY,preparingrebalance") == ["Stable", "Empty", "PreparingRebalance"]
     with pytest.raises(JavaError, match="Invalid state list 'bogus'"):
         states("bogus")
@@ -161,7 +161,7 @@ def test_offsets_are_printed_with_and_without_leader_epochs() -> None:
     assert not out.getvalue().endswith("\n")
 
 
-def test_members_of_both_protocols_are_told_apart() -> None:
+def test_members_of_both_protocols_have_their_own_columns() -> None:
     face, out = printed()
     print_members(face, GROUP, is_verbose=True)
     title, first, second = out.getvalue().strip().splitlines()
@@ -172,7 +172,7 @@ def test_members_of_both_protocols_are_told_apart() -> None:
     assert second.split()[-5:] == ["4", "-", "6", "-", "false"]
 
 
-def test_the_state_has_epochs_if_that_is_asked_for() -> None:
+def test_the_verbose_state_has_epochs() -> None:
     face, out = printed()
     print_state(face, GROUP, is_verbose=True)
     assert out.getvalue().split("\n")[2].split() == [

@@ -1,6 +1,5 @@
 """`ottla copy` between two real brokers."""
 
-import base64
 import json
 import random
 import signal
@@ -16,11 +15,11 @@ import pytest
 
 from compat_tests.support.brokers import ApacheKafka, running
 from ottla import Broker
+from tests.scripts.odd_records import BASE_MS, odd_record
 from tests.scripts.running import COMMAND, PATIENCE_S, Ended, environment, ottla, ottla_on_a_terminal, until
 
 pytestmark = pytest.mark.slow
 NOBODY = "127.0.0.1:1"
-BASE_MS = 1_700_000_000_000
 COLUMNS = (
     *("topic", "partition", "target", "first_offset", "next_offset", "read", "matching", "copied"),
     *("error", "message"),
@@ -70,7 +69,7 @@ class Sides:
         return self.copy(*options, "-o", "json", code=code).items
 
     def read(self, broker: Broker, topic: str | None = None) -> list[dict[str, Any]]:
-        """Return the records of the topic, by partition and offset, without what differs between topics."""
+        """Return the records of the topic, by partition and offset, without the topic's name."""
         options = ("-b", broker.bootstrap, "-e", "-o", "ndjson")
         ended = ottla("consume", topic or self.topic, *options, env=self.env)
         assert ended.code == 0, ended
@@ -82,7 +81,7 @@ class Sides:
         return [each["value"] for each in self.read(broker, topic)]
 
     def committed(self, group: str) -> dict[int, int]:
-        """Return what a group has committed on the source."""
+        """Return a group's committed offsets on the source."""
         options = ("-b", self.source.bootstrap, "-o", "json")
         items = ottla("groups", "describe", group, *options, env=self.env).items
         return {
@@ -90,7 +89,7 @@ class Sides:
         }
 
     def has_committed(self, group: str, least: int) -> bool:
-        """Whether a group has committed that so many records are copied."""
+        """Whether a group has committed at least so many records."""
         return sum(self.committed(group).values()) >= least
 
     def config(self, **properties: str) -> str:
@@ -106,30 +105,6 @@ def sides(brokers: tuple[Broker, Broker], tmp_path: Path, request: pytest.Fixtur
     return Sides(brokers, tmp_path, f"t{name[-60:]}")
 
 
-def odd_bytes() -> bytes | None:
-    return random.choice([None, b"", b"text", "\U0001f600\u2028\x00".encode(), random.randbytes(9), b"\n"])
-
-
-def in_json(data: bytes | None) -> Any:
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
-
-
-def odd_record(partitions: int) -> dict[str, Any]:
-    headers = [(random.choice(["h", "é"]), odd_bytes()) for _ in range(random.randrange(4))]
-    return {
-        "partition": random.randrange(partitions),
-        "timestamp": BASE_MS + random.randrange(10**9),
-        "key": in_json(odd_bytes()),
-        "value": in_json(odd_bytes()),
-        "headers": [{"key": name, "value": in_json(value)} for name, value in headers],
-    }
-
-
 def numbered(count: int, partitions: int = 3) -> list[dict[str, Any]]:
     return [
         {"key": f"k{number}", "value": str(number), "partition": number % partitions, "timestamp": BASE_MS + number}
@@ -137,11 +112,11 @@ def numbered(count: int, partitions: int = 3) -> list[dict[str, Any]]:
     ]
 
 
-# What a copy is
+# Exact copies
 
 
 @pytest.mark.parametrize("codec", [None, "zstd"])
-def test_a_copy_is_exact_and_keeps_partitions_where_there_are_as_many(sides: Sides, codec: str | None) -> None:
+def test_a_copy_is_exact_and_keeps_partitions_if_their_counts_are_equal(sides: Sides, codec: str | None) -> None:
     sides.create()
     sides.write([odd_record(3) for _ in range(300)])
     rows = sides.rows(*(() if codec is None else ("-z", codec)))
@@ -154,7 +129,7 @@ def test_a_copy_is_exact_and_keeps_partitions_where_there_are_as_many(sides: Sid
         assert row["next_offset"] == row["read"] == row["matching"] == row["copied"]
 
 
-def test_where_there_are_other_partitions_records_go_where_their_keys_belong(sides: Sides) -> None:
+def test_with_another_partition_count_keys_choose_the_partition(sides: Sides) -> None:
     sides.create(3, 5)
     records = [{**each, "partition": random.randrange(3)} for each in numbered(100)]
     sides.write([*records, {"value": "without a key", "partition": 1}])
@@ -188,7 +163,7 @@ def test_the_target_is_a_profile_or_a_file_too(sides: Sides, tmp_path: Path) -> 
     assert Counter(sides.values(sides.target)) == Counter([str(number) for number in range(6)] * 2)
 
 
-def test_filters_and_ranges_say_what_is_copied(sides: Sides) -> None:
+def test_filters_and_ranges_choose_the_copied_records(sides: Sides) -> None:
     sides.create(2)
     sides.write(numbered(40, 2))
     rows = sides.rows("--key", "/^k[12]/", "--value", "!*5")
@@ -214,7 +189,7 @@ def test_filters_and_ranges_say_what_is_copied(sides: Sides) -> None:
     assert found("--from", "end") == []
 
 
-def test_a_dry_run_says_how_many_and_writes_nothing(sides: Sides) -> None:
+def test_a_dry_run_prints_the_count_and_writes_nothing(sides: Sides) -> None:
     sides.create()
     sides.write(numbered(30))
     ended = sides.copy("--dry-run", "--value", "1*", "-o", "json")
@@ -231,7 +206,7 @@ def test_a_dry_run_says_how_many_and_writes_nothing(sides: Sides) -> None:
 # Groups
 
 
-def test_a_second_run_goes_on_where_the_first_one_has_committed(sides: Sides) -> None:
+def test_a_second_run_continues_at_the_committed_offsets(sides: Sides) -> None:
     sides.create()
     sides.write(numbered(30))
     rows = sides.rows("-g", f"g-{sides.topic}", "--from", "+4")
@@ -244,7 +219,7 @@ def test_a_second_run_goes_on_where_the_first_one_has_committed(sides: Sides) ->
     assert len(sides.values(sides.target)) == 24
 
 
-def test_a_filter_does_not_hold_a_group_up(sides: Sides) -> None:
+def test_records_that_a_filter_excludes_are_committed_too(sides: Sides) -> None:
     sides.create()
     sides.write(numbered(30))
     assert sum(row["copied"] for row in sides.rows("-g", f"g-{sides.topic}", "--value", "nothing")) == 0
@@ -252,13 +227,13 @@ def test_a_filter_does_not_hold_a_group_up(sides: Sides) -> None:
 
 
 @pytest.mark.trials(few=2, soak=20)
-def test_a_run_that_is_killed_leaves_nothing_out(sides: Sides, trials: int) -> None:
+def test_after_a_killed_run_no_record_is_left_out(sides: Sides, trials: int) -> None:
     sides.create()
     count = 600
     sides.write(numbered(count))
     for trial in range(trials):
         group = f"g{trial}-{sides.topic}"
-        # Records wait a while before they are sent, and commits do not.
+        # Records linger before they are sent, but commits do not.
         hasty = sides.config(auto_commit_interval_ms="1")
         slow = sides.config(linger_ms="200", bootstrap_servers=sides.target.bootstrap)
         options = ("-g", group, "--rate", "300", "--command-config", hasty, "--to-config", slow)
@@ -277,7 +252,7 @@ def test_a_run_that_is_killed_leaves_nothing_out(sides: Sides, trials: int) -> N
         assert all(copied[str(number)] >= trial + 1 for number in range(count))
 
 
-def test_offsets_that_were_deleted_are_told_of(sides: Sides) -> None:
+def test_deleted_offsets_are_reported(sides: Sides) -> None:
     sides.create(1)
     sides.write(numbered(10, 1))
     sides.copy("-g", f"g-{sides.topic}", "-n", "3")
@@ -338,16 +313,16 @@ def test_records_of_aborted_transactions_are_left_out(brokers: tuple[Broker, Bro
         for topic, options, expected in (("sold", (), "kept\n"), ("all", ("--read-uncommitted",), "kept\ndropped\n")):
             target.create_topic(topic, 1)
             ended = ottla("copy", "sold", "--as", topic, "--to", target.bootstrap, *options, *where, env=env)
-            # The copy ends behind the markers of transactions, which are no records.
+            # The copy ends after the markers of transactions, which are not records.
             assert (ended.code, ended.rows[0][4]) == (0, "4")
             printed = ottla("consume", topic, "-e", "-b", target.bootstrap, env=env).stdout
             assert printed == expected
 
 
-# How a copy ends
+# The end of a copy
 
 
-def test_a_follower_goes_on_until_ctrl_c_and_says_what_it_has_copied(sides: Sides) -> None:
+def test_a_follower_continues_until_ctrl_c_and_prints_its_counts(sides: Sides) -> None:
     sides.create(1)
     sides.write(numbered(5, 1))
     words = [*COMMAND, *sides.words("--follow", "-g", f"g-{sides.topic}")]
@@ -393,7 +368,7 @@ def test_a_topic_that_is_created_anew_ends_the_copy(sides: Sides) -> None:
     assert len(sides.values(sides.target)) == 5
 
 
-def test_a_record_as_large_as_the_target_takes_is_copied(sides: Sides) -> None:
+def test_a_record_of_the_targets_largest_size_is_copied(sides: Sides) -> None:
     sides.create(1)
     for broker in (sides.source, sides.target):
         large = ("configs", "set", f"topic/{sides.topic}", "max.message.bytes=9000000", "-b", broker.bootstrap)
@@ -428,7 +403,7 @@ def test_other_formats_have_the_same_columns(sides: Sides) -> None:
     assert sides.copy("-o", "yaml").stdout.startswith('schema: 1\ncommand: "copy"\ndry_run: false\n')
 
 
-# What cannot be copied
+# Refusals
 
 
 def test_a_topic_is_not_copied_onto_itself(sides: Sides) -> None:
@@ -442,7 +417,7 @@ def test_a_topic_is_not_copied_onto_itself(sides: Sides) -> None:
     assert len(sides.values(sides.source)) == 3
 
 
-def test_a_topic_that_is_not_there_is_named_on_either_side(sides: Sides) -> None:
+def test_a_missing_topic_is_named_on_either_side(sides: Sides) -> None:
     assert "UNKNOWN_TOPIC_OR_PARTITION" in sides.copy(code=1).stderr
     sides.source.create_topic(sides.topic)
     assert f"the target topic {sides.topic} does not exist" in sides.copy(code=1).stderr

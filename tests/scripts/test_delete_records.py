@@ -23,7 +23,7 @@ def running_broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def topic(running_broker: Broker, request: pytest.FixtureRequest) -> str:
-    """A topic of two partitions, with ten records in the first."""
+    """Create a topic of two partitions, with ten records in the first one; return its name."""
     name: str = re.sub(r"[^\w-]", "-", request.node.name)
     running_broker.create_topic(name, 2)
     producer = kafka.KafkaProducer(bootstrap_servers=running_broker.bootstrap)
@@ -50,7 +50,7 @@ def beginning(broker: Broker, env: dict[str, str], topic: str) -> str:
 @pytest.mark.parametrize(
     ("before", "first_left"), [("3", "3"), ("latest", "10"), ("99", "10"), ("2023-11-14T22:13:24Z", "4"), ("@1h", "10")]
 )
-def test_records_before_an_offset_or_a_time_go(
+def test_records_before_an_offset_or_a_time_are_deleted(
     running_broker: Broker, topic: str, env: dict[str, str], before: str, first_left: str
 ) -> None:
     ended = delete(running_broker, env, topic, "--before", before, "--yes")
@@ -62,21 +62,23 @@ def test_records_before_an_offset_or_a_time_go(
     assert beginning(running_broker, env, topic) == first_left
 
 
-def test_a_dry_run_says_how_many_records_would_go(running_broker: Broker, topic: str, env: dict[str, str]) -> None:
+def test_a_dry_run_prints_how_many_records_would_be_deleted(
+    running_broker: Broker, topic: str, env: dict[str, str]
+) -> None:
     ended = delete(running_broker, env, f"{topic}:0", "--before", "3", "--dry-run", "-o", "json")
     assert (ended.code, ended.document["dry_run"]) == (0, True)
     assert [(each["records"], each["low_watermark"]) for each in ended.items] == [(3, None)]
     assert beginning(running_broker, env, topic) == "0"
 
 
-def test_nothing_goes_where_nobody_can_be_asked(running_broker: Broker, topic: str, env: dict[str, str]) -> None:
+def test_nothing_is_deleted_without_a_terminal_to_ask(running_broker: Broker, topic: str, env: dict[str, str]) -> None:
     ended = delete(running_broker, env, topic, "--before", "3")
     assert ended.code == 2
     assert f"Delete up to 3 records of a partition ({topic})?" in ended.stderr
     assert beginning(running_broker, env, topic) == "0"
 
 
-def test_nothing_goes_when_the_answer_is_no(running_broker: Broker, topic: str, env: dict[str, str]) -> None:
+def test_nothing_is_deleted_after_the_answer_no(running_broker: Broker, topic: str, env: dict[str, str]) -> None:
     arguments = ("delete-records", topic, "--before", "3", "-b", running_broker.bootstrap)
     ended = ottla_on_a_terminal(*arguments, typed=[("[y/N]", "n\n")], env=env)
     assert ended.code == 1

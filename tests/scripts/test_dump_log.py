@@ -29,12 +29,12 @@ RECORDS = [
 
 
 def batch(records: Sequence[Record], compression: Compression = Compression.NONE) -> bytes:
-    """Return a batch of records whose offsets follow each other."""
+    """Return a batch of records with consecutive offsets."""
     return bytes(build_batch(records, compression=compression, base_offset=records[0].offset, leader_epoch=0))
 
 
 def dumped(*arguments: str | Path, code: int = 0) -> list[dict[str, Any]]:
-    """Return the items that a command prints."""
+    """Return the printed items of a command."""
     ended = CliRunner().invoke(dump_log, [*map(str, arguments), "-o", "json"])
     assert ended.exit_code == code, ended.output
     items: list[dict[str, Any]] = json.loads(ended.stdout)["items"]
@@ -42,7 +42,7 @@ def dumped(*arguments: str | Path, code: int = 0) -> list[dict[str, Any]]:
 
 
 def lines(*arguments: str | Path, release: Release = Release.V4_3) -> tuple[str, str]:
-    """Return what Ottla's kafka-dump-log prints on stdout and stderr."""
+    """Return the output of Ottla's kafka-dump-log on stdout and stderr."""
     out, err = io.StringIO(), io.StringIO()
     kafka_tool.main(list(map(str, arguments)), Face(release, out, err))
     return out.getvalue(), err.getvalue()
@@ -102,7 +102,7 @@ def test_the_marker_of_a_transaction_is_printed(tmp_path: Path) -> None:
     assert (item["control"], item["coordinator_epoch"], item["producer_id"]) == ("ABORT", 7, 5)
 
 
-def test_a_wrong_checksum_and_what_is_no_whole_batch_are_errors(segment: Path) -> None:
+def test_a_wrong_checksum_and_an_incomplete_batch_are_errors(segment: Path) -> None:
     data = bytearray(segment.read_bytes())
     size = len(data)
     data[17] ^= 1
@@ -116,7 +116,7 @@ def test_a_wrong_checksum_and_what_is_no_whole_batch_are_errors(segment: Path) -
     )
 
 
-def test_zeros_behind_the_batches_are_an_error(segment: Path) -> None:
+def test_zeros_after_the_batches_are_an_error(segment: Path) -> None:
     segment.write_bytes(segment.read_bytes() + bytes(100))
     good, zeros = dumped(segment, code=1)
     assert (good["error"], zeros["error"]) == (None, "CORRUPT_MESSAGE")
@@ -213,7 +213,7 @@ def test_files_that_cannot_be_dumped_are_refused(tmp_path: Path, names: list[str
 @pytest.mark.parametrize(
     "name", ["cluster-metadata-decoder", "remote-log-metadata-decoder", "share-group-state-decoder"]
 )
-def test_decoders_that_there_are_not_are_refused(segment: Path, name: str) -> None:
+def test_unknown_decoders_are_refused(segment: Path, name: str) -> None:
     out, err = io.StringIO(), io.StringIO()
     with pytest.raises(ToolExit) as caught:
         kafka_tool.main(["--files", str(segment), f"--{name}"], Face(Release.V4_3, out, err))
@@ -230,7 +230,7 @@ def test_an_index_that_is_not_whole_fails_the_sanity_check(segment: Path) -> Non
     assert index.stat().st_size == 11
 
 
-def test_an_index_that_is_missing_is_not_made(segment: Path) -> None:
+def test_a_missing_index_is_not_created(segment: Path) -> None:
     with pytest.raises(JavaError, match="Invalid max index size: -1"):
         lines("--files", segment.with_suffix(".index"))
     assert not segment.with_suffix(".index").exists()
@@ -252,7 +252,7 @@ def test_names_of_kraft_snapshots_are_read(tmp_path: Path) -> None:
     assert lines("--files", tmp_path / "bootstrap.checkpoint")[0].splitlines()[1] == "KRaft bootstrap snapshot"
 
 
-def test_what_is_wrong_is_printed_behind_all_files_in_the_order_of_each_release(tmp_path: Path) -> None:
+def test_errors_are_printed_after_all_files_in_the_order_of_each_release(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(b"".join(batch([Record(offset, 0, None, b"v")]) for offset in (0, 5, 9)))
     newer = lines("--files", path, "--deep-iteration")[1].splitlines()

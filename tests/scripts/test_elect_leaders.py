@@ -51,7 +51,7 @@ def test_the_first_replica_leads_again_when_it_is_back(cluster: Cluster, env: di
     assert found == [("gone", None, False, "UNKNOWN_TOPIC_OR_PARTITION"), ("led", 2, False, None)]
 
 
-def test_a_replica_that_is_not_in_sync_leads_only_where_it_is_asked_for(cluster: Cluster, env: dict[str, str]) -> None:
+def test_a_replica_that_is_not_in_sync_is_elected_only_with_unclean(cluster: Cluster, env: dict[str, str]) -> None:
     assert command(cluster, env, "topics", "create", "lost", "--assignment", "1:2").code == 0
     cluster.stop(2)
     until(lambda: in_sync(cluster, env, "lost") == "1")

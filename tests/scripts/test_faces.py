@@ -1,4 +1,4 @@
-"""Every command has its faces: a table on a terminal, rows in a pipe, and one document where one is asked for."""
+"""Every command prints a table on a terminal, rows in a pipe, and one document if `--output` names one."""
 
 import csv
 import functools
@@ -23,7 +23,7 @@ def test_every_command_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_every_command_takes_the_options_that_all_share(words: str) -> None:
+def test_every_command_has_the_common_options(words: str) -> None:
     found = flags(COMMANDS[words])
     assert {"-o", "--output"} <= found
     assert CASES[words].asks_nobody == found.isdisjoint(SHARED)
@@ -34,7 +34,7 @@ SHARED = {"-b", "--bootstrap-server", "--profile", "--command-config", "--timeou
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_what_asks_first_can_be_tried(words: str) -> None:
+def test_commands_that_ask_first_have_a_dry_run(words: str) -> None:
     found = flags(COMMANDS[words])
     assert "--yes" not in found or {"-y", "--dry-run"} <= found
 
@@ -61,7 +61,7 @@ def run(on: Prepared, words: str, *options: str, terminal: bool = False) -> Ende
 
 
 def document(ended: Ended) -> dict[str, Any]:
-    """Return the one document that a command printed."""
+    """Return a command's only document."""
     found: dict[str, Any] = json.loads(ended.stdout)
     assert list(found) == [each for each in ENVELOPE if each != "dry_run" or "dry_run" in found]
     return found
@@ -69,7 +69,7 @@ def document(ended: Ended) -> dict[str, Any]:
 
 @functools.cache
 def columns(on: Prepared, words: str) -> tuple[list[str], list[str]]:
-    """Return the columns of a command, and those that it shows on a terminal: of errors only where there are some."""
+    """Return the columns of a command, and those on a terminal, which has columns of errors only after errors."""
     items = document(run(on, words, "-o", "json"))["items"]
     every = list(items[0]) if items else []
     failed = any(item.get("error") for item in items)
@@ -137,7 +137,7 @@ def test_the_other_formats_have_the_same_columns(on: Prepared, words: str, case:
 
 
 @pytest.mark.slow
-def test_the_headings_are_bold_unless_there_is_to_be_no_color(on: Prepared) -> None:
+def test_the_headings_are_bold_unless_no_color_is_set(on: Prepared) -> None:
     colorful = {name: value for name, value in on.env.items() if name != "NO_COLOR"}
     where = ("-b", on.broker.bootstrap, "--command-config", str(on.folder / "admin.properties"))
     for env, has_color in ((on.env, False), (colorful, True), ({**colorful, "TERM": "dumb"}, False)):

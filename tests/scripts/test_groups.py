@@ -1,4 +1,4 @@
-"""`ottla groups`, run as a command against a broker."""
+"""`ottla groups` on a real broker."""
 
 import contextlib
 import itertools
@@ -35,7 +35,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """A broker with a topic `orders`: ten records, one each second, in two of three partitions."""
+    """Run a broker with a topic `orders`: ten records, one each second, in two of three partitions."""
     with Broker() as running:
         admin = AdminClient({"bootstrap.servers": running.bootstrap, "log_level": 0})
         topics = [NewTopic("orders", 3, 1, config={"retention.ms": "-1"}), NewTopic("audit", 1, 1)]
@@ -64,7 +64,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def group(broker: Broker) -> str:
-    """A group of the test's own, which has read a part of `orders`."""
+    """Create a group of the test's own, which has read a part of `orders`; return its name."""
     name = f"group-{next(_numbers)}"
     commit(broker, name, OFFSETS)
     return name
@@ -98,7 +98,7 @@ def run(broker: Broker, env: Mapping[str, str], *arguments: str) -> Ended:
 
 @contextlib.contextmanager
 def member(broker: Broker, group: str, topic: str = "orders") -> Iterator[confluent_kafka.Consumer]:
-    """A consumer that is in a group and has partitions."""
+    """Yield a consumer in a group, with assigned partitions."""
     settings = {"group.id": group, "client.id": "reader", "enable.auto.commit": False, "log_level": 0}
     consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap, **settings})
     consumer.subscribe([topic])
@@ -139,7 +139,7 @@ def test_a_group_is_described_with_its_lag_in_records_and_in_seconds(
     assert (read["lag"], read["lag_seconds"], read["member_id"], read["error"]) == (0, 0.0, None, None)
 
 
-def test_the_lag_in_seconds_is_unknown_where_the_record_was_deleted(broker: Broker, env: dict[str, str]) -> None:
+def test_the_lag_in_seconds_is_unknown_if_the_record_was_deleted(broker: Broker, env: dict[str, str]) -> None:
     partition = TopicPartition("audit", 0)
     commit(broker, "of-the-audit", {partition: Committed(0)})
     (fresh,) = run(broker, env, "describe", "of-the-audit").items
@@ -149,7 +149,7 @@ def test_the_lag_in_seconds_is_unknown_where_the_record_was_deleted(broker: Brok
     assert (gone["lag"], gone["lag_seconds"]) == (1, None)
 
 
-def test_members_are_described_with_what_they_have(broker: Broker, env: dict[str, str], group: str) -> None:
+def test_members_are_described_with_their_partitions(broker: Broker, env: dict[str, str], group: str) -> None:
     with member(broker, group):
         rows = run(broker, env, "describe", group).items
         assert [row["client_id"] for row in rows] == ["reader"] * 3
@@ -164,11 +164,11 @@ def test_members_are_described_with_what_they_have(broker: Broker, env: dict[str
 def test_the_lag_of_groups_is_summed(broker: Broker, env: dict[str, str], group: str) -> None:
     (item,) = run(broker, env, "lag", group).items
     assert (item["group"], item["partitions"], item["lag"]) == (group, 2, 6)
-    # The second partition waits longer: its second record is the fourth of all.
+    # The first unread record of partition 1 is older: it is the fourth of all.
     assert item["lag_seconds"] >= time.time() - LONG_AGO / 1000 - 3 - PATIENCE_S
 
 
-def test_several_groups_in_one_partition_have_each_their_lag(broker: Broker, env: dict[str, str]) -> None:
+def test_several_groups_in_one_partition_have_their_own_lags(broker: Broker, env: dict[str, str]) -> None:
     names = [f"together-{number}" for number in range(3)]
     for number, name in enumerate(names):
         commit(broker, name, {TopicPartition("orders", 0): Committed(number)})
@@ -179,7 +179,7 @@ def test_several_groups_in_one_partition_have_each_their_lag(broker: Broker, env
     assert [round(one - other) for one, other in itertools.pairwise(seconds)] == [2, 2]
 
 
-def test_records_of_any_size_are_looked_at(broker: Broker, env: dict[str, str]) -> None:
+def test_records_of_any_size_are_read_for_the_lag(broker: Broker, env: dict[str, str]) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     admin.create_topics([NewTopic("large", 16, 1, config={"retention.ms": "-1"})])["large"].result(PATIENCE_S)
     producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
@@ -307,7 +307,7 @@ def test_a_reset_shows_what_it_does_and_asks(broker: Broker, env: dict[str, str]
     assert offsets(broker, group) == {0: 0, 1: 0}
 
 
-def test_a_live_group_is_refused_with_whoever_is_in_it(broker: Broker, env: dict[str, str], group: str) -> None:
+def test_a_live_group_is_refused_with_the_names_of_its_members(broker: Broker, env: dict[str, str], group: str) -> None:
     with member(broker, group) as consumer:
         ended = run(broker, env, "reset", group, "--to-earliest", "--yes")
         assert ended.code == 1
@@ -332,7 +332,7 @@ def test_a_reset_without_one_mode_is_wrong_usage(
 # Undo
 
 
-def test_undo_gives_back_what_a_reset_overwrote(broker: Broker, env: dict[str, str], group: str) -> None:
+def test_undo_restores_the_offsets_that_a_reset_overwrote(broker: Broker, env: dict[str, str], group: str) -> None:
     ended = run(broker, env, "reset", group, "--topic", "orders", "--to-latest", "--yes")
     (name,) = undo_names(env)
     assert {item["undo"] for item in ended.items} == {name}
@@ -346,7 +346,7 @@ def test_undo_gives_back_what_a_reset_overwrote(broker: Broker, env: dict[str, s
     assert run(broker, env, "undo", name).code == 2
     given_back = run(broker, env, "undo", name, "--yes")
     assert given_back.code == 0, given_back
-    # With metadata and leader epoch, and without the commit that there had not been.
+    # With metadata and leader epoch; the partition without an earlier commit has none again.
     assert committed(broker, group) == OFFSETS
     assert name not in undo_names(env)
 
@@ -360,7 +360,7 @@ def test_an_undo_can_be_undone(broker: Broker, env: dict[str, str], group: str) 
     assert offsets(broker, group) == {0: 5, 1: 5, 2: 0}
 
 
-def test_undo_refuses_where_somebody_has_committed_since(broker: Broker, env: dict[str, str], group: str) -> None:
+def test_undo_refuses_after_a_later_commit(broker: Broker, env: dict[str, str], group: str) -> None:
     run(broker, env, "reset", group, "--to-earliest", "--yes")
     (name,) = undo_names(env)
     commit(broker, group, {TopicPartition("orders", 0): Committed(2)})
@@ -401,7 +401,7 @@ def test_an_undo_that_does_not_exist_is_wrong_usage(broker: Broker, env: dict[st
         assert run(broker, env, "undo", name).code == 2
 
 
-def test_a_reset_keeps_offsets_before_it_commits(broker: Broker, env: dict[str, str], group: str) -> None:
+def test_a_reset_saves_old_offsets_before_it_commits(broker: Broker, env: dict[str, str], group: str) -> None:
     folder = Path(env["XDG_STATE_HOME"]) / "ottla"
     folder.mkdir()
     (folder / "undo").write_text("where the folder should be")
@@ -412,7 +412,7 @@ def test_a_reset_keeps_offsets_before_it_commits(broker: Broker, env: dict[str, 
 # Deleting
 
 
-def test_offsets_are_deleted_and_given_back(broker: Broker, env: dict[str, str], group: str) -> None:
+def test_offsets_are_deleted_and_restored(broker: Broker, env: dict[str, str], group: str) -> None:
     assert run(broker, env, "delete-offsets", group, "--topic", "orders").code == 2
     ended = run(broker, env, "delete-offsets", group, "--topic", "orders:0", "--topic", "gone", "--yes")
     assert ended.code == 1

@@ -1,4 +1,4 @@
-"""`ottla groups` on what Ottla's broker has not: the consumer protocol and transactions of Apache Kafka 4.3."""
+"""`ottla groups` with the consumer protocol and transactions of Apache Kafka 4.3, which Ottla's broker lacks."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,7 +46,7 @@ def commit(kafka: Broker, group: str, offsets: Offsets) -> None:
     trio.run(main)
 
 
-def test_a_group_of_the_consumer_protocol_is_described_reset_and_given_back(kafka: Broker, env: dict[str, str]) -> None:
+def test_a_group_of_the_consumer_protocol_is_described_reset_and_restored(kafka: Broker, env: dict[str, str]) -> None:
     commit(kafka, "new", {TopicPartition("orders", 0): Committed(0, -1, "mine")})
     with Members(kafka.bootstrap) as members:
         members.add("new", "reader", ["orders"], **NEW_PROTOCOL)
@@ -67,7 +67,7 @@ def test_a_group_of_the_consumer_protocol_is_described_reset_and_given_back(kafk
     assert (row["partition"], row["committed_offset"], row["metadata"]) == (0, 0, "mine")
 
 
-def test_markers_of_transactions_are_passed_over_for_the_lag_in_seconds(kafka: Broker, env: dict[str, str]) -> None:
+def test_markers_of_transactions_are_skipped_for_the_lag_in_seconds(kafka: Broker, env: dict[str, str]) -> None:
     settings = {"bootstrap.servers": kafka.bootstrap, "transactional.id": "payer", "log_level": 0}
     producer = confluent_kafka.Producer(settings)
     producer.init_transactions(PATIENCE_S)
@@ -83,5 +83,5 @@ def test_markers_of_transactions_are_passed_over_for_the_lag_in_seconds(kafka: B
     items = {item["group"]: item for item in run(kafka, env, "lag", "*").items}
     assert (items["done"]["lag"], items["done"]["lag_seconds"]) == (1, 0.0)
     assert items["behind"]["lag"] == 3
-    # The marker at offset 1 is young, and the record behind it a million milliseconds younger than the first one.
+    # The marker at offset 1 is new, and the record after it is a million milliseconds newer than the first one.
     assert round(items["at-the-start"]["lag_seconds"] - items["behind"]["lag_seconds"]) == 1000

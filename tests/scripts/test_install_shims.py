@@ -1,4 +1,4 @@
-"""Scripts with the names of Kafka's own, on the PATH of whatever calls those."""
+"""Scripts with the names of Kafka's tools, on the PATH of a script that calls the tools."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ def test_a_script_finds_the_tools_under_kafkas_names(tmp_path: Path, release: st
     assert absent.stderr.startswith("kafka-jmx: not imitated: ")
 
 
-def test_what_something_else_wrote_is_not_replaced_unasked(tmp_path: Path) -> None:
+def test_files_of_other_programs_are_not_replaced_without_overwrite(tmp_path: Path) -> None:
     theirs = tmp_path / "kafka-topics.sh"
     theirs.write_text("#!/bin/sh\nexec java ...\n")
     refused = ottla("install-shims", str(tmp_path))

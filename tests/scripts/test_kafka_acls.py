@@ -1,6 +1,6 @@
-"""The question of Ottla's kafka-acls before it removes entries, which no test with Kafka's tool beside it can answer.
+"""The question of Ottla's kafka-acls before it removes entries, which tests beside Kafka's tool cannot answer.
 
-The lines are those that Kafka's tools printed to the same command.
+The lines are the output of Kafka's tools for the same command.
 """
 
 import io
@@ -51,7 +51,7 @@ def test_the_older_tool_fails_without_an_answer(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("typed", ["n\n", "\n", "yes\n"])
 def test_the_older_tool_removes_nothing_for_any_answer_but_y(typed: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # It would fail for want of a broker if it asked one.
+    # There is no broker, so the tool would fail if it sent a request.
     code, lines = run(Release.V3_9, typed, monkeypatch)
     assert (code, lines[-1]) == (0, QUESTION[2])
 

@@ -1,4 +1,4 @@
-"""kafka-configs: flags in both spellings, and what shows of Java and Scala in its lines."""
+"""kafka-configs: flags in both spellings, and texts of Java and Scala in its lines."""
 
 import io
 from pathlib import Path
@@ -66,19 +66,19 @@ def test_each_release_has_its_entities() -> None:
         ("SCRAM-SHA-256=[iterations=5000,password=x]", {"SCRAM-SHA-256": "iterations=5000,password=x"}),
     ],
 )
-def test_configs_to_add_are_pairs_whose_lists_stand_in_brackets(text: str, configs: dict[str, str]) -> None:
+def test_configs_to_add_are_pairs_with_lists_in_brackets(text: str, configs: dict[str, str]) -> None:
     found = parsed("--alter", "--topic", "t", "--add-config", text)
     assert added(found, quiet()) == configs
 
 
 @pytest.mark.parametrize("text", ["a", "a=b=c", "a=b,c", ""])
-def test_what_is_no_pair_is_refused(text: str) -> None:
+def test_an_invalid_pair_is_refused(text: str) -> None:
     found = parsed("--alter", "--topic", "t", f"--add-config={text}")
     with pytest.raises(JavaError, match="Invalid entity config"):
         added(found, quiet())
 
 
-def test_configs_to_add_may_stand_in_a_file(tmp_path: Path) -> None:
+def test_configs_to_add_may_be_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("# a comment\na = b,c\n")
     found = parsed("--alter", "--topic", "t", "--add-config-file", str(file))
@@ -97,7 +97,7 @@ def test_zookeeper_is_refused_in_a_line_after_kafkas_warning() -> None:
     ("name", "reason"),
     [("", "empty string"), ("..", "'..' is not allowed"), ("a/b", "other than ASCII"), ("a" * 250, "length 249")],
 )
-def test_a_topic_with_another_name_is_refused_as_kafka_refuses_it(name: str, reason: str) -> None:
+def test_an_invalid_topic_name_is_refused_in_kafkas_words(name: str, reason: str) -> None:
     with pytest.raises(JavaError, match=reason):
         validate_topic(name)
     validate_topic("a" * 249)
@@ -118,12 +118,12 @@ def test_a_topic_with_another_name_is_refused_as_kafka_refuses_it(name: str, rea
         (float("nan"), "NaN"),
     ],
 )
-def test_numbers_look_as_java_shows_them(value: float, text: str) -> None:
+def test_numbers_are_printed_like_in_java(value: float, text: str) -> None:
     assert double_text(value) == text
 
 
-def test_four_keys_stay_in_order_and_more_are_in_that_of_scalas_trie() -> None:
+def test_four_keys_stay_in_order_and_more_have_the_order_of_scalas_trie() -> None:
     assert by_scala_set("dcbad") == ["d", "c", "b", "a"]
-    # What Scala 2.13 prints for Set("a", ..., "h").
+    # The output of Scala 2.13 for Set("a", ..., "h").
     assert by_scala_set("abcdefgh") == ["e", "f", "a", "b", "g", "d", "c", "h"]
     assert len(by_scala_set(map(str, range(2000)))) == 2000

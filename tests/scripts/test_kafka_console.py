@@ -1,4 +1,4 @@
-"""The parts of kafka-console-producer and kafka-console-consumer, for what no comparison with Kafka's tools reaches."""
+"""Parts of kafka-console-producer and kafka-console-consumer that no comparison with Kafka's tools reaches."""
 
 import io
 import json
@@ -29,7 +29,7 @@ TOOL = (sys.executable, "-P", "-m", "ottla.scripts.kafka")
 
 
 def printed(name: str, key: bytes | None, value: bytes | None, release: Release = Release.V4_3) -> str:
-    """Return what a formatter of Kafka's prints of a record."""
+    """Return the output of one of Kafka's formatters for a record."""
     written: list[bytes] = []
     formatter(PACKAGE + name, {}, Face(release)).write(0, HEADER, Record(5, 1, key, value), written.append)
     return b"".join(written).decode()
@@ -39,14 +39,14 @@ def printed(name: str, key: bytes | None, value: bytes | None, release: Release 
 
 
 @pytest.mark.parametrize("step", [1, 2, 100])
-def test_a_line_ends_as_java_ends_it(step: int) -> None:
+def test_a_line_ends_like_in_java(step: int) -> None:
     data = b"a\nb\r\nc\rd\n\n\xff\r"
     lines = Lines()
     found = [line for at in range(0, len(data), step) for line in lines.feed(data[at : at + step])]
     assert [*found, *lines.end()] == ["a", "b", "c", "d", "", "\ufffd"]
 
 
-def test_headers_are_parted_by_a_regular_expression() -> None:
+def test_headers_are_separated_by_a_regular_expression() -> None:
     reader = LineMessageReader({"parse.headers": "TRUE ", "headers.separator": "[;|]"})
     assert reader.read("a:1;b:2|c:\tv") == LineRecord(None, b"v", [("a", b"1"), ("b", b"2"), ("c", b"")])
 
@@ -75,18 +75,18 @@ def test_an_error_names_the_line() -> None:
         ("ByteBuffer", b"abc", "java.nio.HeapByteBuffer[pos=0 lim=3 cap=3]"),
     ],
 )
-def test_a_deserializer_prints_as_java_does(name: str, data: bytes, expected: str) -> None:
+def test_a_deserializer_prints_like_in_java(name: str, data: bytes, expected: str) -> None:
     assert deserializer(f"{SERIALIZATION}{name}Deserializer")(data) == expected
 
 
-def test_a_class_of_ones_own_is_refused_by_name() -> None:
+def test_an_unknown_class_is_refused_by_name() -> None:
     with pytest.raises(JavaError, match=r"com\.example\.Mine: no class of Java can run here"):
         deserializer("com.example.Mine")
     with pytest.raises(JavaError, match=r"com\.example\.Mine: no class of Java can run here"):
         formatter("com.example.Mine", {}, Face())
 
 
-# Formatters of Kafka's own topics
+# Formatters of Kafka's internal topics
 
 OFFSET_KEY = OffsetCommitKey(group="g", topic="t", partition=3).encode(0)
 OFFSET_VALUE = OffsetCommitValue(offset=9, leader_epoch=1, metadata="", commit_timestamp=7).encode(3)
@@ -105,7 +105,7 @@ def prefixed(number: int, data: bytes) -> bytes:
     return number.to_bytes(2, "big") + data
 
 
-def test_committed_offsets_are_json_with_their_type_or_before_4_0_their_version() -> None:
+def test_committed_offsets_are_json_with_their_type_and_before_4_0_with_their_version() -> None:
     key, value = prefixed(1, OFFSET_KEY), prefixed(3, OFFSET_VALUE)
     data = '"data":{"group":"g","topic":"t","partition":3}'
     there = '"value":{"version":3,"data":{"offset":9,"leaderEpoch":1,"metadata":"","commitTimestamp":7}}'
@@ -115,7 +115,7 @@ def test_committed_offsets_are_json_with_their_type_or_before_4_0_their_version(
     assert printed("OffsetsMessageFormatter", key, None).endswith('"value":null}')
 
 
-def test_groups_and_offsets_are_printed_by_their_own_formatters() -> None:
+def test_groups_and_offsets_have_their_own_formatters() -> None:
     group, offset = prefixed(2, GROUP_KEY), prefixed(1, OFFSET_KEY)
     found = json.loads(printed("GroupMetadataMessageFormatter", group, prefixed(3, GROUP_VALUE)))
     assert found["key"] == {"type": 2, "data": {"group": "g"}}
@@ -133,7 +133,7 @@ def test_transactions_are_printed() -> None:
     assert (found["value"]["version"], found["value"]["data"]["producerId"]) == (0, 1)
 
 
-def test_what_is_not_known_is_left_out_or_before_4_0_unknown() -> None:
+def test_unknown_records_are_left_out_and_before_4_0_printed_as_unknown() -> None:
     later = prefixed(99, b"later")
     assert printed("OffsetsMessageFormatter", later, later) == ""
     assert printed("OffsetsMessageFormatter", None, b"") == ""
@@ -142,7 +142,7 @@ def test_what_is_not_known_is_left_out_or_before_4_0_unknown() -> None:
     assert printed("OffsetsMessageFormatter", None, None, Release.V3_9) == '{"key":null,"value":null}'
 
 
-def test_a_record_that_cannot_be_read_is_named() -> None:
+def test_an_unreadable_record_is_named() -> None:
     with pytest.raises(JavaError, match="Could not read record at offset 5"):
         printed("OffsetsMessageFormatter", prefixed(1, b"\0\xff"), None)
 
@@ -166,7 +166,7 @@ def broker() -> Iterator[Broker]:
 
 
 @pytest.mark.slow
-def test_the_consumer_says_how_much_it_has_read_when_it_is_ended(broker: Broker, tmp_path: Path) -> None:
+def test_the_consumer_prints_its_count_at_its_end(broker: Broker, tmp_path: Path) -> None:
     env = environment(tmp_path)
     produce = [*TOOL, "kafka-console-producer", "--bootstrap-server", broker.bootstrap, "--topic", "ended"]
     subprocess.run(produce, input=b"1\n2\n", env=env, check=True, timeout=PATIENCE_S)
@@ -184,7 +184,7 @@ def test_the_consumer_says_how_much_it_has_read_when_it_is_ended(broker: Broker,
 
 
 @pytest.mark.slow
-def test_a_record_that_fails_is_logged_and_the_exit_code_stays(broker: Broker, tmp_path: Path) -> None:
+def test_a_failed_record_is_logged_without_an_effect_on_the_exit_code(broker: Broker, tmp_path: Path) -> None:
     produce = [*TOOL, "kafka-console-producer", "--bootstrap-server", broker.bootstrap, "--topic"]
     env = environment(tmp_path)
     ended = subprocess.run([*produce, "not a name"], input=b"x\n", env=env, capture_output=True, timeout=PATIENCE_S)

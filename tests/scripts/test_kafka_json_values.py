@@ -1,4 +1,4 @@
-"""JSON files as Kafka's tools read them, and the words for what does not fit."""
+"""JSON files as Kafka's tools read them, and their error messages."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +11,12 @@ from ottla.scripts.kafka.flags import flag, parse
 from ottla.scripts.kafka.java import json_values
 
 
-def test_what_follows_the_first_value_does_not_count() -> None:
+def test_text_after_the_first_json_value_is_ignored() -> None:
     assert json_values.parse(' {"a": 1} }') == {"a": 1}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[NaN]", "no"])
-def test_what_is_no_json_is_refused(text: str) -> None:
+def test_invalid_json_is_refused(text: str) -> None:
     with pytest.raises(JavaError) as raised:
         json_values.parse(text)
     assert raised.value.java_class == "com.fasterxml.jackson.core.JsonParseException"
@@ -35,13 +35,13 @@ def test_what_is_no_json_is_refused(text: str) -> None:
         (json_values.as_object, [], "Expected JSON object, received []"),
     ],
 )
-def test_a_value_of_another_kind_is_refused(read: Callable[[Any], Any], value: Any, message: str) -> None:
+def test_a_value_of_another_type_is_refused(read: Callable[[Any], Any], value: Any, message: str) -> None:
     with pytest.raises(JavaError) as raised:
         read(value)
     assert raised.value.message == message
 
 
-def test_a_file_that_is_not_there_says_so_twice() -> None:
+def test_a_missing_file_is_reported_twice() -> None:
     with pytest.raises(JavaError) as raised:
         json_values.read_file("no-such.json")
     assert raised.value.trace() == [
@@ -55,7 +55,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     assert json_values.read_file(str(tmp_path / "plan.json")) == "{}"
 
 
-def test_an_argument_that_is_no_number_has_javas_causes() -> None:
+def test_an_argument_that_is_not_a_number_has_javas_causes() -> None:
     parsed = parse([flag("count", argument="count", type=int, help="A number.")], ["--count", "many"])
     with pytest.raises(JavaError) as raised:
         parsed.value("count")

@@ -1,4 +1,4 @@
-"""What kafka-reassign-partitions proposes: as Kafka's own tool, evenly, from a random place on."""
+"""The proposals of kafka-reassign-partitions: even, from a random broker on, like those of Kafka's tool."""
 
 from collections import Counter
 

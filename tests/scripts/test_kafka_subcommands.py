@@ -1,4 +1,4 @@
-"""Command lines with sub-commands are read, and refused, as argparse4j reads and refuses them.
+"""Command lines with sub-commands are parsed and refused like by argparse4j.
 
 The lines are those of Kafka's tools; `compat_tests/imitation` compares whole tools with them.
 """
@@ -105,7 +105,7 @@ def test_values_are_found_under_the_names_of_their_options(words: list[str], fou
         ([*SERVER, "remove", "--", "--id", "1"], "unrecognized arguments: '--id 1'"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_the_words_of_the_parser(words: list[str], message: str) -> None:
+def test_an_invalid_command_line_is_refused_in_the_parsers_words(words: list[str], message: str) -> None:
     with pytest.raises(ParserError) as raised:
         TOOL.parse(words)
     assert raised.value.message == message
@@ -130,14 +130,14 @@ def test_a_usage_line_shows_required_options_without_brackets_and_groups_last() 
     ]
 
 
-def test_a_long_error_is_spread_over_lines_of_75_columns() -> None:
+def test_a_long_error_is_wrapped_at_75_columns() -> None:
     text = "kafka-cluster: error: invalid choice: '' (choose from 'cluster-id', 'unregister', 'list-endpoints')\n"
     assert wrapped(text) == (
         "kafka-cluster:  error:  invalid  choice:   ''  (choose  from  'cluster-id',\n'unregister', 'list-endpoints')\n"
     )
 
 
-def test_names_that_are_far_from_a_word_are_not_meant() -> None:
+def test_names_that_are_far_from_a_word_are_not_suggested() -> None:
     assert nearest("clusterid", ["cluster-id", "unregister"]) == ["cluster-id"]
     assert nearest("boot", ["--bootstrap-server", "--id"]) == ["--bootstrap-server"]
     assert nearest("frobnicate", ["--id"]) == []
@@ -177,11 +177,11 @@ def test_a_tool_that_leaves_errors_to_the_parser_ends_with_1_also_after_help() -
         (DOUBLE, " ", "empty String"),
     ],
 )
-def test_what_is_no_number_in_java_is_refused_in_javas_words(kind: Any, text: str, reason: str) -> None:
+def test_an_invalid_number_in_java_is_refused_in_javas_words(kind: Any, text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=re.escape(reason)):
         kind.convert(text)
 
 
-def test_numbers_reach_as_far_as_in_java() -> None:
+def test_numbers_have_the_range_of_java() -> None:
     assert (SHORT.convert("-32768"), INTEGER.convert("2147483647"), LONG.convert("+5")) == (-32768, 2147483647, 5)
     assert DOUBLE.convert("-1.5e3") == -1500.0

@@ -1,4 +1,4 @@
-"""The tables of releases that Kafka's tools print are those of Kafka's own classes."""
+"""The tables of releases equal those of Kafka's classes."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -88,7 +88,7 @@ def test_levels_of_features_are_those_of_kafkas_broker(release: Release) -> None
             assert f"{{{shown}}}" == needs
 
 
-def test_a_level_that_a_feature_has_not_is_refused() -> None:
+def test_an_unknown_level_of_a_feature_is_refused() -> None:
     for feature, levels in FEATURES.items():
         for number in (-1, len(levels)):
             with pytest.raises(JavaError, match=f"No feature:{feature} with feature level {number}"):

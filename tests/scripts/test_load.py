@@ -1,4 +1,4 @@
-"""Load and what is measured of it: latencies, rates, payloads, events."""
+"""Load and its measurement: latencies, rates, payloads, events."""
 
 import io
 import json
@@ -47,20 +47,12 @@ def test_the_longest_time_and_the_mean_are_exact(times: list[float]) -> None:
     assert found.percentile_ms(1.0) == found.max_ms
 
 
-@given(st.lists(SECONDS, max_size=50), st.lists(SECONDS, max_size=50), SHARES)
-def test_two_histograms_are_one(some: list[float], others: list[float], share: float) -> None:
-    merged, both = latencies(some), latencies([*some, *others])
-    merged.merge(latencies(others))
-    assert merged.count == both.count
-    assert (merged.percentile_ms(share), merged.max_ms) == (both.percentile_ms(share), both.max_ms)
-
-
 def test_without_times_nothing_is_known() -> None:
     found = latencies([])
     assert (found.count, found.mean_ms, found.max_ms, found.percentile_ms(0.5)) == (0, None, None, None)
 
 
-def test_many_times_take_little_room() -> None:
+def test_many_times_take_little_memory() -> None:
     found = latencies([random.expovariate(10) for _ in range(20_000)])
     assert len(found._buckets) < 3000
 
@@ -80,7 +72,7 @@ def test_a_measurement_has_a_value_for_each_column() -> None:
     assert row["mb_per_second"] == pytest.approx(400 / 1e6 / measured.seconds, abs=0.001)
 
 
-def test_what_was_before_the_beginning_does_not_count() -> None:
+def test_records_before_the_begin_do_not_count() -> None:
     measured = Measurement()
     measured.add(5, 500, 9.0)
     measured.begin()
@@ -98,7 +90,7 @@ async def test_steps_are_no_faster_than_the_rate(autojump_clock: Any) -> None:
         assert trio.current_time() - begun == pytest.approx(number / 4)
 
 
-async def test_a_pause_is_made_up_for(autojump_clock: Any) -> None:
+async def test_the_rate_is_caught_up_after_a_pause(autojump_clock: Any) -> None:
     begun, pace = trio.current_time(), Pace(10)
     await trio.sleep(1)
     for _ in range(10):
@@ -124,7 +116,7 @@ async def test_without_a_rate_nothing_waits_and_with_a_rate_of_0_the_second_step
 
 
 @given(st.integers(0, 5000))
-def test_letters_have_the_size_that_is_wanted(size: int) -> None:
+def test_letters_have_the_given_size(size: int) -> None:
     payload = letters(size)
     for _ in range(3):
         value = payload()
@@ -132,7 +124,7 @@ def test_letters_have_the_size_that_is_wanted(size: int) -> None:
         assert not value or (value.isalpha() and value.isupper())
 
 
-def test_letters_are_others_each_time() -> None:
+def test_letters_differ_each_time() -> None:
     payload = letters(100)
     assert len({payload() for _ in range(20)}) > 1
 
@@ -163,14 +155,14 @@ def test_an_event_is_a_line_with_its_time_and_its_name_first() -> None:
     assert list(json.loads(second)) == ["timestamp", "name", "offsets"]
 
 
-def test_no_event_steers_a_terminal() -> None:
+def test_events_on_a_terminal_have_no_control_characters() -> None:
     stream = _Terminal()
     json_lines(stream).print("record_data", value="\x9b2J\x1b]0;title\x07é")
     assert stream.getvalue().isascii()
     assert "\x1b" not in stream.getvalue()
 
 
-def test_events_go_wherever_they_are_wanted() -> None:
+def test_events_are_written_by_the_given_function() -> None:
     found: list[dict[str, Any]] = []
     Events(found.append).print("startup_complete")
     assert [each["name"] for each in found] == ["startup_complete"]

@@ -1,4 +1,4 @@
-"""The parts of Kafka's tools for load, for what no comparison with these tools reaches."""
+"""Parts of the imitated tools for load that no comparison with Kafka's tools reaches."""
 
 import io
 import subprocess
@@ -19,7 +19,7 @@ from ottla.scripts.kafka.perf.producer_stats import Stats
 from ottla.scripts.kafka.records.client_errors import ProducerErrors, consumer_error
 from ottla.wire.errors import ErrorCode, KafkaError
 
-# What java.text.SimpleDateFormat printed of two times.
+# The output of java.text.SimpleDateFormat for two times.
 AUTUMN_MS, NEW_YEAR_MS = 1_700_000_000_123, 1_735_689_599_999
 FORMATTED = [
     ("UTC", "yyyy.MM.dd G 'at' HH:mm:ss z", "2023.11.14 AD at 22:13:20 UTC", "2024.12.31 AD at 23:59:59 UTC"),
@@ -45,7 +45,7 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 @pytest.mark.parametrize(("zone", "pattern", "autumn", "new_year"), FORMATTED, indirect=["zone"])
-def test_a_time_is_formatted_as_java_does(zone: None, pattern: str, autumn: str, new_year: str) -> None:
+def test_a_time_is_formatted_like_in_java(zone: None, pattern: str, autumn: str, new_year: str) -> None:
     assert [DateFormat(pattern).format(each) for each in (AUTUMN_MS, NEW_YEAR_MS)] == [autumn, new_year]
 
 
@@ -57,7 +57,7 @@ def test_a_time_is_formatted_as_java_does(zone: None, pattern: str, autumn: str,
         ("XXXX", "invalid ISO 8601 format: length=4"),
     ],
 )
-def test_a_format_that_java_has_not_is_refused(pattern: str, message: str) -> None:
+def test_an_invalid_format_in_java_is_refused(pattern: str, message: str) -> None:
     with pytest.raises(JavaError) as refused:
         DateFormat(pattern)
     assert refused.value.message == message
@@ -67,11 +67,11 @@ def test_a_format_that_java_has_not_is_refused(pattern: str, message: str) -> No
     ("value", "digits", "text"),
     [(0.125, 2, "0.13"), (2.675, 2, "2.68"), (-0.5, 0, "-1"), (1e21, 1, "1000000000000000000000.0"), (3, 4, "3.0000")],
 )
-def test_a_number_is_rounded_as_java_does(value: float, digits: int, text: str) -> None:
+def test_a_number_is_rounded_like_in_java(value: float, digits: int, text: str) -> None:
     assert fixed(value, digits) == text
 
 
-def test_a_division_by_zero_is_no_error_in_java() -> None:
+def test_a_division_by_zero_is_not_an_error_in_java() -> None:
     assert [fixed(quotient(each, 0), 2) for each in (0, 5, -5)] == ["NaN", "Infinity", "-Infinity"]
     assert quotient(1, 4) == 0.25
 
@@ -79,7 +79,7 @@ def test_a_division_by_zero_is_no_error_in_java() -> None:
 # Errors
 
 
-def test_an_invalid_topic_is_told_of_at_length_once() -> None:
+def test_an_invalid_topic_has_its_long_error_only_once() -> None:
     errors = ProducerErrors("a/b")
     invalid = KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "a/b")
     name = "org.apache.kafka.common.errors.InvalidTopicException"
@@ -117,7 +117,7 @@ def test_percentiles_are_those_of_all_records() -> None:
     )
 
 
-def test_a_window_is_printed_when_it_is_over_and_the_steady_state_begins_with_a_line() -> None:
+def test_a_line_is_printed_after_each_window_and_at_the_begin_of_the_steady_state() -> None:
     lines: list[str] = []
     stats = Stats(10, 0, lines.append, is_steady_state=True)
     stats.record(3, 10, 1 << 60)
@@ -132,7 +132,7 @@ def test_a_window_is_printed_when_it_is_over_and_the_steady_state_begins_with_a_
 @pytest.mark.parametrize(
     ("records", "name"), [(0, "ArithmeticException"), (-1, "ArrayIndexOutOf"), (-3, "NegativeArraySize")]
 )
-def test_so_few_records_are_an_exception_of_java(records: int, name: str) -> None:
+def test_fewer_than_one_record_is_an_exception_of_java(records: int, name: str) -> None:
     with pytest.raises(JavaError) as error:
         Stats(records, 5000, print)
     assert error.value.java_class.removeprefix("java.lang.").startswith(name)
@@ -149,18 +149,18 @@ def test_metrics_are_a_table_in_the_order_of_their_names() -> None:
     ]
 
 
-# Tools that are not here
+# Tools that are not imitated
 
 
 @pytest.mark.parametrize("tool", ABSENT)
-def test_a_tool_that_is_not_here_says_so_and_fails(tool: str) -> None:
+def test_a_tool_that_is_not_imitated_prints_an_error_and_fails(tool: str) -> None:
     err = io.StringIO()
     assert refuse(tool, Face(Release.V3_9, err=err)) == 1
     assert err.getvalue() == f"{tool}: not imitated: {ABSENT[tool]}\n"
     assert tool not in TOOLS
 
 
-def test_the_program_of_the_shims_refuses_a_tool_that_is_not_here() -> None:
+def test_the_program_of_the_shims_refuses_an_unknown_tool() -> None:
     command = [sys.executable, "-P", "-m", "ottla.scripts.kafka", "--as", "3.9", "kafka-jmx", "--frob"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (1, "")

@@ -1,4 +1,4 @@
-"""How far a partition is copied, in whatever order its records are acknowledged."""
+"""The progress of a copied partition, with acknowledgements in any order."""
 
 import random
 
@@ -11,7 +11,7 @@ DONE = Delivery("copy", 0, 0, 0)
 
 
 @pytest.mark.trials(few=20, soak=2000)
-def test_the_position_is_never_behind_a_record_that_waits_and_never_falls(trials: int) -> None:
+def test_the_position_is_never_after_a_pending_record_and_never_decreases(trials: int) -> None:
     for _ in range(trials):
         start = random.randrange(5)
         track, waiting = Track(start), dict[int, Completion]()
@@ -32,13 +32,13 @@ def test_the_position_is_never_behind_a_record_that_waits_and_never_falls(trials
         assert track.position == track.reached == offset
 
 
-def test_what_is_not_wanted_does_not_hold_the_position_up() -> None:
+def test_unwanted_records_do_not_block_the_position() -> None:
     track = Track(10)
     track.reach(500)
     assert (track.position, track.reached, track.sent) == (500, 500, 0)
 
 
-def test_a_long_way_is_committed_in_pieces() -> None:
+def test_many_records_are_committed_in_pieces() -> None:
     track = Track(0)
     completions = []
     for offset in range(1000):
@@ -52,7 +52,7 @@ def test_a_long_way_is_committed_in_pieces() -> None:
     assert (track.position, track.copied) == (1000, 1000)
 
 
-def test_the_position_stays_before_a_record_that_failed_and_the_first_one_is_told_of() -> None:
+def test_the_position_stays_before_a_failed_record_and_the_first_failure_is_reported() -> None:
     stopped: list[bool] = []
     track = Track(0, lambda: stopped.append(True))
     completions = []

@@ -53,7 +53,7 @@ def test_topics_that_do_not_match_do_not_count(broker: Broker, tmp_path: Path) -
     assert [(each["replicas"], each["size_bytes"]) for each in ended.items] == [(0, 0), (0, 0)]
 
 
-def test_a_broker_that_is_not_there_fails(broker: Broker, tmp_path: Path) -> None:
+def test_an_unknown_broker_fails(broker: Broker, tmp_path: Path) -> None:
     ended = log_dirs(broker, tmp_path, "--brokers", "9")
     assert (ended.code, ended.rows[0][0], ended.rows[0][-2]) == (1, "9", "BROKER_NOT_AVAILABLE")
 

@@ -59,7 +59,7 @@ def test_partitions_that_do_not_exist_fail_one_by_one(broker: Broker, tmp_path: 
     ]
 
 
-def test_a_time_that_is_none_is_wrong_usage(broker: Broker, tmp_path: Path) -> None:
+def test_an_invalid_time_is_wrong_usage(broker: Broker, tmp_path: Path) -> None:
     ended = offsets(broker, tmp_path, "filled", "--at", "noon")
     assert ended.code == 2
     assert "noon" in ended.stderr

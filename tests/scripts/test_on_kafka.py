@@ -1,4 +1,4 @@
-"""Quotas, users, client metrics and groups: what Ottla's broker has not, by Ottla's commands on Apache Kafka 4.3."""
+"""Ottla's commands on Apache Kafka 4.3 for objects that Ottla's broker lacks: quotas, users, client metrics, groups."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ class Commands:
         return ended
 
     def until(self, holds: Callable[[list[dict[str, Any]]], bool], *arguments: str) -> list[dict[str, Any]]:
-        """Run a command until its items are as they must be: a KRaft broker takes in later what it has answered."""
+        """Run a command until its items are right, because a KRaft broker applies changes after its response."""
         deadline = time.monotonic() + PATIENCE_S
         while not holds(items := self(*arguments).items):
             assert time.monotonic() < deadline, items

@@ -1,4 +1,4 @@
-"""Rows in every format: what people read, what scripts read, and null told from empty."""
+"""Rows in all formats, for people and for scripts, with null distinct from empty."""
 
 import csv
 import io
@@ -43,7 +43,7 @@ def test_a_table_without_rows_prints_nothing() -> None:
     assert stream.getvalue() == ""
 
 
-def test_tab_separated_rows_have_no_headings_and_tell_unknown_from_empty() -> None:
+def test_tab_separated_rows_have_no_headings_and_distinguish_unknown_from_empty() -> None:
     assert printed("tsv") == "orders\t3\t1,2\t0.5\tfalse\ta=b\n\t-\t\t-\ttrue\t\n"
 
 
@@ -51,7 +51,7 @@ def test_a_value_cannot_add_cells_or_rows() -> None:
     assert printed("tsv", [{"topic": "a\tb\nc\\d\r"}]) == "a\\tb\\nc\\\\d\\r\n"
 
 
-def test_a_value_cannot_steer_the_terminal() -> None:
+def test_a_value_has_no_control_characters_on_a_terminal() -> None:
     assert "\x1b" not in printed("table", [{"topic": "\x1b[31mred"}])
 
 
@@ -59,7 +59,7 @@ def test_json_is_one_document_with_a_version() -> None:
     assert json.loads(printed("json")) == {"schema": 1, "command": "topics list", "items": ROWS, "error": None}
 
 
-def test_a_dry_run_says_so_in_json() -> None:
+def test_json_has_a_flag_for_a_dry_run() -> None:
     assert json.loads(printed("json", is_dry_run=True))["dry_run"] is True
     assert "dry_run" not in json.loads(printed("json"))
 
@@ -111,7 +111,7 @@ def test_a_failed_item_is_a_row_and_a_failure(form: str) -> None:
     assert "no such topic" in text
 
 
-def test_a_table_shows_errors_only_where_something_failed() -> None:
+def test_a_table_shows_errors_only_after_a_failure() -> None:
     stream = io.StringIO()
     output = Output("topics delete", "table", stream)
     output.begin("topic", *ERROR)
@@ -144,12 +144,12 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_the_format_depends_on_whether_somebody_looks() -> None:
+def test_the_default_format_depends_on_a_terminal() -> None:
     assert default_format(Terminal()) == "table"
     assert default_format(io.StringIO()) == "tsv"
 
 
-def test_headings_are_bold_on_a_terminal_unless_colors_are_unwanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_headings_are_bold_on_a_terminal_unless_colors_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     for no_color, expected in (("", True), ("1", False)):
         monkeypatch.setenv("NO_COLOR", no_color)

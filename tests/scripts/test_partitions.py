@@ -1,4 +1,4 @@
-"""Partitions that a command line names."""
+"""Partitions on the command line."""
 
 import click
 import pytest
@@ -18,7 +18,7 @@ def test_numbers_and_ranges_follow_a_colon() -> None:
 
 
 @pytest.mark.parametrize("text", ["orders:", "orders:x", "orders:1-", "orders:1,,2", ":1", ""])
-def test_what_names_no_partition_is_refused(text: str) -> None:
+def test_an_invalid_partition_is_refused(text: str) -> None:
     with pytest.raises(click.UsageError, match="partitions are"):
         read_partitions([text])
 

@@ -25,11 +25,11 @@ def test_names_are_chosen(patterns: list[str], regex: bool, expected: list[str])
     assert chosen(NAMES, patterns, regex=regex) == expected
 
 
-def test_a_regular_expression_that_cannot_be_read_is_wrong_usage() -> None:
+def test_an_invalid_regular_expression_is_wrong_usage() -> None:
     with pytest.raises(click.UsageError, match="expression is invalid"):
         chosen(NAMES, ["("], regex=True)
 
 
 @pytest.mark.parametrize(("text", "expected"), [("orders", False), ("orders-*", True), ("a?", True), ("[ab]", True)])
-def test_a_glob_is_told_from_a_name(text: str, expected: bool) -> None:
+def test_a_glob_is_distinguished_from_a_name(text: str, expected: bool) -> None:
     assert is_pattern(text) is expected

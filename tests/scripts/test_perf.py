@@ -43,7 +43,7 @@ class Commands:
         return ottla("perf", command, self.topic, *options, *self.where, env=self.env)
 
     def row(self, command: str, *options: str) -> dict[str, Any]:
-        """Return the one row of a command."""
+        """Return the only row of a command."""
         ended = self.perf(command, *options, "-o", "json")
         assert (ended.code, ended.stderr) == (0, "")
         (found,) = ended.items
@@ -51,7 +51,7 @@ class Commands:
         return found
 
     def records(self) -> int:
-        """Return how many records the topic has."""
+        """Return the topic's count of records."""
         ended = ottla("offsets", self.topic, *self.where, "-o", "json", env=self.env)
         return sum(each["offset"] for each in ended.items)
 
@@ -68,7 +68,7 @@ def has_latencies(row: dict[str, Any]) -> bool:
 
 
 def consumed(broker: Broker, topic: str, count: int) -> list[confluent_kafka.Message]:
-    """Return so many records of a topic, as a stock client reads them."""
+    """Return so many records of a topic, read by a stock client."""
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": broker.bootstrap, "group.id": "g", "auto.offset.reset": "earliest", "log_level": 0}
     )
@@ -109,7 +109,7 @@ def test_values_are_lines_of_a_file(on: Commands, broker: Broker, tmp_path: Path
     assert row["bytes"] == sum(len(each.value() or b"") + 3 for each in found)
 
 
-def test_a_run_ends_after_a_while(on: Commands) -> None:
+def test_a_run_ends_after_its_duration(on: Commands) -> None:
     row = on.row("produce", "--duration", "300ms", "--rate", "100")
     # The rate is what the command was told, whatever the machine does.
     assert 0 < row["records"] <= 31
@@ -119,7 +119,7 @@ def test_a_run_ends_after_a_while(on: Commands) -> None:
     assert (idle["records"], idle["records_per_second"], idle["mean_ms"]) == (0, None, None)
 
 
-def test_a_topic_is_read_to_its_end_as_it_is_now(on: Commands) -> None:
+def test_a_topic_is_read_to_its_current_end(on: Commands) -> None:
     assert on.perf("produce", "-n", "300", "--size", "20", "--keys", "30").code == 0
     row = on.row("consume")
     assert row["records"] == 300
@@ -130,10 +130,10 @@ def test_a_topic_is_read_to_its_end_as_it_is_now(on: Commands) -> None:
     assert on.row("consume", "--from", "-1", "--read-committed")["records"] == 3
 
 
-def test_records_that_are_written_meanwhile_have_a_latency(on: Commands) -> None:
+def test_records_written_during_the_run_have_a_latency(on: Commands) -> None:
     command = [*COMMAND, "perf", "consume", on.topic, "--from", "end", "-n", "5", *on.where, "-o", "json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=on.env) as process:
-        # Whenever it begins to read, records come.
+        # Records arrive at any time when it begins to read.
         until(lambda: on.perf("produce", "-n", "3") and process.poll() is not None)
         assert process.stdout is not None
         row = Ended(process.returncode, process.stdout.read().decode(), "").items[0]
@@ -141,7 +141,7 @@ def test_records_that_are_written_meanwhile_have_a_latency(on: Commands) -> None
     assert 0 <= row["p50_ms"] <= row["max_ms"]
 
 
-def test_round_trips_are_measured_though_others_write(on: Commands) -> None:
+def test_round_trips_are_measured_beside_other_producers(on: Commands) -> None:
     other = [*COMMAND, "perf", "produce", on.topic, "--rate", "200", "--duration", "1h", *on.where]
     with subprocess.Popen(other, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=on.env) as process:
         until(lambda: on.records() > 0)
@@ -165,7 +165,7 @@ def test_every_format_has_the_same_row(on: Commands, command: str) -> None:
     assert on.perf(command, *options, "-o", "yaml").stdout.startswith('schema: 1\ncommand: "perf ')
 
 
-def test_a_terminal_shows_how_far_it_is_and_then_a_table(on: Commands) -> None:
+def test_a_terminal_shows_progress_and_then_a_table(on: Commands) -> None:
     for command, what in (("produce", "producing"), ("latency", "round trips"), ("consume", "consuming")):
         options = [] if command == "consume" else ["-n", "50"]
         shown = ottla_on_a_terminal("perf", command, on.topic, *options, *on.where, env={**on.env, "NO_COLOR": "1"})
@@ -177,7 +177,7 @@ def test_a_terminal_shows_how_far_it_is_and_then_a_table(on: Commands) -> None:
 
 
 @pytest.mark.parametrize("command", ["produce", "latency"])
-def test_ctrl_c_prints_what_there_was_until_then(on: Commands, command: str) -> None:
+def test_ctrl_c_prints_the_measurement_so_far(on: Commands, command: str) -> None:
     words = [*COMMAND, "perf", command, on.topic, "--duration", "1h", "--rate", "100", *on.where]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=on.env) as process:
         until(lambda: on.records() > 5)
@@ -188,7 +188,7 @@ def test_ctrl_c_prints_what_there_was_until_then(on: Commands, command: str) -> 
     assert 0 < int(cells[1]) <= on.records()
 
 
-def test_a_document_says_that_it_was_broken_off(on: Commands) -> None:
+def test_a_document_after_ctrl_c_has_the_error_interrupted(on: Commands) -> None:
     assert on.perf("produce", "-n", "3").code == 0
     words = [*COMMAND, "perf", "consume", on.topic, "--duration", "1h", *on.where, "-o", "json"]
     ours, theirs = pty.openpty()
@@ -206,7 +206,7 @@ def test_a_document_says_that_it_was_broken_off(on: Commands) -> None:
     assert (found.document["error"]["code"], found.items[0]["records"]) == ("Interrupted", 3)
 
 
-def test_a_record_that_no_batch_takes_ends_the_run(on: Commands) -> None:
+def test_a_record_that_fits_no_batch_ends_the_run(on: Commands) -> None:
     ended = on.perf("produce", "--size", "2000000")
     assert (ended.code, ended.stdout) == (1, "")
     assert ended.stderr.startswith("ottla: MESSAGE_TOO_LARGE: The message is 2000088 bytes")
@@ -223,7 +223,7 @@ def test_records_that_the_broker_refuses_are_a_row_of_their_own(on: Commands) ->
 
 
 @pytest.mark.parametrize("command", ["produce", "consume", "latency"])
-def test_a_topic_that_is_not_there_is_not_created(on: Commands, command: str) -> None:
+def test_a_missing_topic_is_not_created(on: Commands, command: str) -> None:
     ended = ottla("perf", command, "nowhere", *on.where, "-o", "json", env=on.env)
     assert (ended.code, ended.document["error"]["code"]) == (1, "UNKNOWN_TOPIC_OR_PARTITION")
     topics = ottla("topics", "list", *on.where, env=on.env).rows

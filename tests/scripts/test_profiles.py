@@ -1,4 +1,4 @@
-"""Named clusters in a file, and where their secrets come from."""
+"""Named clusters in a file, and the sources of their secrets."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, st
     return environment
 
 
-def test_the_default_profile_counts_where_none_is_named(environment: dict[str, str]) -> None:
+def test_the_default_profile_applies_if_none_is_given(environment: dict[str, str]) -> None:
     assert read_profile(None, environment) == {"bootstrap.servers": "localhost:9092,localhost:9093"}
 
 
@@ -61,7 +61,7 @@ def test_user_and_password_become_a_login_module(environment: dict[str, str]) ->
     assert b'n=al"ice' in mechanism.first()
 
 
-def test_a_profile_that_is_misspelt_is_refused_with_the_one_that_was_meant(environment: dict[str, str]) -> None:
+def test_a_misspelt_profile_is_refused_with_a_suggestion(environment: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="did you mean staging"):
         read_profile("stagin", environment)
 
@@ -83,13 +83,13 @@ def test_without_a_file_there_is_no_profile(tmp_path: Path) -> None:
         ('[a]\nusername = "x"', "need each other"),
     ],
 )
-def test_a_profile_that_cannot_be_used_says_why(environment: dict[str, str], text: str, reason: str) -> None:
+def test_the_error_of_an_invalid_profile_has_the_reason(environment: dict[str, str], text: str, reason: str) -> None:
     profiles_file(environment).write_text(text)
     with pytest.raises(ConfigError, match=reason):
         read_profile("a", environment)
 
 
-def test_a_password_is_asked_for_on_the_terminal(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_terminal_prompts_for_a_password(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     profiles_file(environment).write_text(
         '[a]\nusername = "x"\npassword = { prompt = true }\n"sasl.mechanism" = "PLAIN"'
     )
@@ -108,7 +108,7 @@ def test_an_option_overrides_a_file_which_overrides_a_profile(environment: dict[
     assert Reach("option:1", timeout_seconds=1.5).config()["default.api.timeout.ms"] == 1500
 
 
-def test_files_are_where_the_desktop_says() -> None:
+def test_files_are_in_the_xdg_folders() -> None:
     environment = {"XDG_STATE_HOME": "/s", "XDG_CACHE_HOME": "/c"}
     assert state_folder(environment) == Path("/s/ottla")
     assert cache_folder(environment) == Path("/c/ottla")

@@ -1,4 +1,4 @@
-"""How far a long operation is."""
+"""The progress of a long operation."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ def test_a_size_is_shown_in_decimal_units(count: float, text: str) -> None:
     assert sized(count) == text
 
 
-def test_nothing_is_shown_and_rich_is_not_imported_where_stderr_is_no_terminal() -> None:
+def test_without_a_terminal_on_stderr_nothing_is_shown_and_rich_is_not_imported() -> None:
     done = subprocess.run([sys.executable, "-P", "-c", PROGRAM], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("False\n", "")
 
@@ -37,7 +37,7 @@ def test_a_bar_ends_even_if_nothing_was_done() -> None:
         pass
 
 
-def test_a_terminal_shows_what_is_done_and_of_how_much() -> None:
+def test_a_terminal_shows_the_amount_done_and_the_total() -> None:
     ours, theirs = pty.openpty()
     with subprocess.Popen([sys.executable, "-P", "-c", PROGRAM], stdout=subprocess.PIPE, stderr=theirs) as process:
         os.close(theirs)

@@ -1,4 +1,4 @@
-"""`ottla quotas`: how entities and values are read, and what is refused before anybody is asked."""
+"""`ottla quotas`: parsing entities and values, and refusals before the first request."""
 
 import json
 
@@ -18,7 +18,7 @@ def document(*items: object) -> str:
     return json.dumps({"schema": 1, "items": items})
 
 
-def test_a_document_holds_names_defaults_and_what_is_unset() -> None:
+def test_a_document_has_names_defaults_and_unset_parts() -> None:
     found = read_quotas(
         document(
             {"user": "alice", "client_id": None, "producer_byte_rate": 5.0, "consumer_byte_rate": None},
@@ -40,12 +40,12 @@ def test_a_document_holds_names_defaults_and_what_is_unset() -> None:
         (document({"user": "a", "producer_byte_rate": "many"}), "a number"),
     ],
 )
-def test_what_is_no_document_of_quotas_is_refused(text: str, reason: str) -> None:
+def test_an_invalid_document_of_quotas_is_refused(text: str, reason: str) -> None:
     with pytest.raises(click.UsageError, match=reason):
         read_quotas(text)
 
 
-def test_only_differences_are_applied_and_entities_that_are_not_named_are_left_alone() -> None:
+def test_only_differences_are_applied_and_other_entities_stay_unchanged() -> None:
     current = {ALICE: {"producer_byte_rate": 5.0, "consumer_byte_rate": 6.0}, HOST: {"connection_creation_rate": 1.0}}
     wanted = {ALICE: {"producer_byte_rate": 5.0, "request_percentage": 7.0}, EVERYBODY: {"request_percentage": 8.0}}
     assert differences(current, wanted) == {

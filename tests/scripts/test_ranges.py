@@ -1,4 +1,4 @@
-"""From where to where records are read."""
+"""Ranges of records to read."""
 
 import click
 import pytest
@@ -47,7 +47,7 @@ def at(milliseconds: int) -> Point:
         ("@:-1h", Range(BEGINNING, at(NOW - HOUR))),
     ],
 )
-def test_a_range_is_read_as_rpk_reads_it(text: str, expected: Range) -> None:
+def test_a_range_is_parsed_like_in_rpk(text: str, expected: Range) -> None:
     assert read_range(text, NOW) == expected
 
 

@@ -17,7 +17,7 @@ from tests.scripts.running import COMMAND, PATIENCE_S, Ended, environment, ottla
 
 pytestmark = pytest.mark.slow
 RECORDS, SIZE = 40, 100_000
-# One fetch takes a megabyte whatever the throttle is.
+# A throttle does not limit a single fetch of a megabyte.
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def topic(cluster: Cluster, env: dict[str, str], request: pytest.FixtureRequest) -> str:
-    """A topic of four partitions on brokers 0 and 1, with records in the first."""
+    """Create a topic of four partitions on brokers 0 and 1, with records in the first one; return its name."""
     name: str = request.node.name
     assert command(cluster, env, "topics", "create", name, "--assignment", "0:1,0:1,0:1,0:1").code == 0
     producer = kafka.KafkaProducer(bootstrap_servers=cluster.bootstrap.split(","), acks="all")
@@ -57,7 +57,7 @@ def undo_file(env: dict[str, str]) -> Path:
 
 
 def throttles(cluster: Cluster, env: dict[str, str], topic: str) -> list[str]:
-    """Return the keys that limit a rate, of the topic and of broker 0."""
+    """Return the keys of throttles of the topic and of broker 0."""
     entities = ("topic", topic), ("broker", "0")
     found = [
         command(cluster, env, "configs", "describe", f"{kind}/{name}", "--changed", "-o", "json")
@@ -67,11 +67,11 @@ def throttles(cluster: Cluster, env: dict[str, str], topic: str) -> list[str]:
 
 
 def to_broker_2(topic: str) -> str:
-    """Return a reassignment in the form of Kafka's tool: partition 0 moves."""
+    """Return a file of Kafka's tool that moves partition 0 to broker 2."""
     return json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [0, 2]}]})
 
 
-def test_a_plan_is_started_watched_and_taken_back(cluster: Cluster, env: dict[str, str], topic: str) -> None:
+def test_a_plan_is_started_watched_and_undone(cluster: Cluster, env: dict[str, str], topic: str) -> None:
     before = replicas(cluster, env, topic)
     plan = command(cluster, env, "reassign", "plan", topic, "-o", "json")
     assert plan.code == 0
@@ -98,7 +98,7 @@ def test_nothing_moves_without_an_answer_or_in_a_dry_run(cluster: Cluster, env: 
     assert replicas(cluster, env, topic)[0] == [0, 1]
 
 
-def test_what_cannot_be_moved_is_refused(cluster: Cluster, env: dict[str, str], topic: str) -> None:
+def test_an_impossible_move_is_refused(cluster: Cluster, env: dict[str, str], topic: str) -> None:
     plan = json.loads(to_broker_2(topic))
     plan["partitions"][0]["replicas"] = [0, 7]
     unknown = command(cluster, env, "reassign", "start", "-", "--yes", stdin=json.dumps(plan))
@@ -114,7 +114,7 @@ def test_a_plan_for_more_replicas_adds_them(cluster: Cluster, env: dict[str, str
     assert [each["adding"] for each in plan.items] == [[2]]
 
 
-def test_watching_ends_by_ctrl_c_and_cancelling_restores_what_was(
+def test_watching_ends_by_ctrl_c_and_cancelling_restores_the_replicas(
     cluster: Cluster, env: dict[str, str], topic: str
 ) -> None:
     started = command(cluster, env, "reassign", "start", "-", "--yes", "--throttle", "1kB", stdin=to_broker_2(topic))
@@ -134,7 +134,7 @@ def test_watching_ends_by_ctrl_c_and_cancelling_restores_what_was(
 
 
 def watched_until_interrupted(cluster: Cluster, env: dict[str, str]) -> Ended:
-    """Send SIGINT to a watch when its bar is there."""
+    """Send SIGINT to a watch after it shows its bar."""
     ours, theirs = pty.openpty()
     arguments = [*COMMAND, "reassign", "watch", "-b", cluster.bootstrap]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=theirs, env={**env, "TERM": "xterm"}) as process:
@@ -153,9 +153,7 @@ def watched_until_interrupted(cluster: Cluster, env: dict[str, str]) -> Ended:
     return Ended(code, "", shown.decode())
 
 
-def test_a_question_shows_what_would_be_copied(
-    cluster: Cluster, env: dict[str, str], tmp_path: Path, topic: str
-) -> None:
+def test_the_question_has_the_bytes_to_copy(cluster: Cluster, env: dict[str, str], tmp_path: Path, topic: str) -> None:
     file = tmp_path / "plan.json"
     file.write_text(to_broker_2(topic))
     arguments = ("reassign", "start", str(file), "-b", cluster.bootstrap)

@@ -1,4 +1,4 @@
-"""Files of reassignments: ours, Kafka's, and the ways back."""
+"""Files of reassignments: Ottla's, Kafka's, and undo files."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def test_a_file_of_kafkas_tool_is_read_with_its_log_directories() -> None:
     assert read({"version": 1, "partitions": [entry]}) == Plan({PARTITION: [1, 2]}, {Replica("t", 0, 2): "/data"})
 
 
-def test_what_plan_prints_is_read_without_the_partitions_that_failed() -> None:
+def test_the_output_of_plan_is_read_without_failed_partitions() -> None:
     items = [
         {"topic": "t", "partition": 0, "current": [1], "replicas": [2], "error": None},
         {"topic": "gone", "partition": None, "replicas": None, "error": "UNKNOWN_TOPIC_OR_PARTITION"},
@@ -43,17 +43,17 @@ def test_what_plan_prints_is_read_without_the_partitions_that_failed() -> None:
         ({"partitions": [{"topic": "t", "partition": 0, "replicas": [1]}] * 2}, "it names t-0 twice"),
     ],
 )
-def test_a_file_that_holds_no_reassignment_is_refused(document: Any, reason: str) -> None:
+def test_a_file_without_reassignment_is_refused(document: Any, reason: str) -> None:
     with pytest.raises(click.UsageError, match=reason):
         read(document)
 
 
-def test_a_file_that_is_no_json_is_refused() -> None:
+def test_a_file_that_is_not_json_is_refused() -> None:
     with pytest.raises(click.UsageError, match=r"plan\.json holds no reassignment"):
         read_plan("{", "plan.json")
 
 
-def test_a_way_back_is_a_file_that_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_undo_file_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     plan = Plan({PARTITION: [1, 2], TopicPartition("t", 1): [2]}, {Replica("t", 0, 2): "/data"})
     path = write_way_back(plan, "cluster")

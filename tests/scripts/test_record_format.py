@@ -41,18 +41,18 @@ def test_a_verb_writes_a_part_of_a_record(text: str, expected: bytes) -> None:
     assert RecordFormat(text).write(SHOWN) == expected
 
 
-def test_null_is_written_as_nothing_and_has_the_length_minus_one() -> None:
+def test_null_is_written_as_empty_text_and_has_the_length_minus_one() -> None:
     assert RecordFormat("%k|%v|%K|%V|%R|%h|%d").write(EMPTY) == b"||-1|-1|\xff\xff\xff\xff||-1"
 
 
 @pytest.mark.parametrize("text", ["%q", "%v{hex", "%v{big32}", "%o{base64}", "%d{strftime}", "%d{go[x}"])
-def test_a_format_that_cannot_be_read_is_wrong_usage(text: str) -> None:
+def test_an_invalid_format_is_wrong_usage(text: str) -> None:
     with pytest.raises(click.UsageError):
         RecordFormat(text)
 
 
-def test_no_record_steers_a_terminal() -> None:
-    # An escape sequence, its 8-bit form, an override of the direction of text, and what is no UTF-8.
+def test_records_on_a_terminal_have_no_control_characters() -> None:
+    # An escape sequence, its 8-bit form, an override of the direction of text, and a byte that is not UTF-8.
     wicked = b"\x1b[2J\xc2\x9b2J\xe2\x80\xae\xff\r\x07 fine \xc3\xa9"
     shown = SHOWN._replace(
         record=RECORD._replace(value=wicked, key=wicked, headers=((wicked.decode("utf-8", "replace"), wicked),))
@@ -64,7 +64,7 @@ def test_no_record_steers_a_terminal() -> None:
 
 
 def read_all(reader: Reader, data: bytes, step: int) -> list[ReadRecord]:
-    """Return the records of input that comes in pieces."""
+    """Return the records of input in pieces of `step` bytes."""
     found = [record for at in range(0, len(data), step) for record in reader.feed(data[at : at + step])]
     return [*found, *reader.end()]
 
@@ -97,7 +97,7 @@ def test_a_format_reads_records_in_pieces_of_any_size(
 
 
 @pytest.mark.trials(few=50, soak=5000)
-def test_what_is_printed_with_lengths_is_read_again(trials: int) -> None:
+def test_records_printed_with_lengths_are_read_again(trials: int) -> None:
     text = "%K{little32}%k%V{big64}%v%H{hex8}%h{%K{big32}%k%V{big32}%v}%p %d{big64}"
     for _ in range(trials):
         key, value = (random.choice([None, random.randbytes(random.randrange(40))]) for _ in range(2))
@@ -120,13 +120,13 @@ def test_what_is_printed_with_lengths_is_read_again(trials: int) -> None:
         (r"a%v\n", b"b\n"),
     ],
 )
-def test_input_that_does_not_fit_the_format_is_refused(text: str, data: bytes) -> None:
+def test_input_that_does_not_match_the_format_is_refused(text: str, data: bytes) -> None:
     with pytest.raises(InputError, match="record 1"):
         read_all(FormatReader(text), data, 100)
 
 
 @pytest.mark.parametrize("text", ["%k%v", r"%h{%k}\n", r"%h\n", "%d{strftime[%F]} %v"])
-def test_a_format_that_does_not_say_where_a_text_ends_is_wrong_usage(text: str) -> None:
+def test_a_format_without_an_end_of_a_text_is_wrong_usage(text: str) -> None:
     with pytest.raises(click.UsageError):
         FormatReader(text)
 

@@ -1,4 +1,4 @@
-"""Records as JSON lose nothing."""
+"""Records as JSON are exact."""
 
 import json
 import random
@@ -15,7 +15,7 @@ HEADER = parse_header(build_batch([Record(0, 1, None, None)], timestamp_type=Tim
 ODD = (None, b"", b"text", "é\u2028\U0001f600".encode(), b"\xff\x00", b"\xed\xa0\x80", b"\x00\x1b")
 
 
-def test_a_record_is_an_object_with_all_that_it_has() -> None:
+def test_a_record_is_an_object_with_all_its_fields() -> None:
     record = Record(5, 77, b"k", b"\xff", (("h", None), ("h", b"")))
     assert record_as_json(Shown(TopicPartition("t", 1), HEADER, record)) == {
         "topic": "t",
@@ -30,7 +30,7 @@ def test_a_record_is_an_object_with_all_that_it_has() -> None:
 
 
 @pytest.mark.trials(few=100, soak=10_000)
-def test_what_is_printed_is_read_exactly(trials: int) -> None:
+def test_printed_records_are_read_exactly(trials: int) -> None:
     for _ in range(trials):
         key, value, one, other = (random.choice([*ODD, random.randbytes(8)]) for _ in range(4))
         headers = [("h", one), ("h", other), ("é", None)]
@@ -39,7 +39,7 @@ def test_what_is_printed_is_read_exactly(trials: int) -> None:
         assert record_of_json(line.encode()) == ReadRecord(value, key, headers, 4, record.timestamp)
 
 
-def test_what_an_object_leaves_out_stays_open() -> None:
+def test_missing_fields_of_an_object_are_none() -> None:
     assert record_of_json(b'{"value": "v"}') == ReadRecord(b"v", None, [], None, None)
 
 
@@ -61,6 +61,6 @@ def test_what_an_object_leaves_out_stays_open() -> None:
         b'\xff{"value": "v"}',
     ],
 )
-def test_what_is_no_record_is_refused(line: bytes) -> None:
+def test_an_invalid_record_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
         record_of_json(line)

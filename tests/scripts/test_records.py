@@ -1,6 +1,5 @@
 """`ottla produce` and `ottla consume` on a real broker."""
 
-import base64
 import json
 import random
 import signal
@@ -13,11 +12,11 @@ import confluent_kafka
 import pytest
 
 from ottla import Broker
+from tests.scripts.odd_records import BASE_MS, odd_record
 from tests.scripts.running import COMMAND, PATIENCE_S, Ended, environment, ottla, ottla_on_a_terminal
 
 pytestmark = pytest.mark.slow
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-BASE_MS = 1_700_000_000_000
 
 
 @pytest.fixture(scope="module")
@@ -49,40 +48,16 @@ class Commands:
         return ottla("consume", *arguments, *self._where, env=self._env)
 
     def read(self, topic: str, *options: str) -> list[dict[str, Any]]:
-        """Return all records of a topic as they are printed in JSON."""
+        """Return the JSON objects of all records of a topic."""
         ended = self.consume(topic, "-e", "-o", "ndjson", *options)
         assert ended.code == 0, ended
-        # Text of records may hold other ends of lines.
+        # Not splitlines, because records may contain other line ends.
         return [json.loads(line) for line in ended.stdout.split("\n") if line]
 
 
 @pytest.fixture
 def commands(broker: Broker, env: dict[str, str]) -> Commands:
     return Commands(broker, env)
-
-
-def odd_bytes() -> bytes | None:
-    return random.choice([None, b"", b"text", "\U0001f600\u2028\x00".encode(), random.randbytes(9), b"\n"])
-
-
-def in_json(data: bytes | None) -> Any:
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
-
-
-def random_record(partitions: int) -> dict[str, Any]:
-    headers = [(random.choice(["h", "é"]), odd_bytes()) for _ in range(random.randrange(4))]
-    return {
-        "partition": random.randrange(partitions),
-        "timestamp": BASE_MS + random.randrange(10**9),
-        "key": in_json(odd_bytes()),
-        "value": in_json(odd_bytes()),
-        "headers": [{"key": name, "value": in_json(value)} for name, value in headers],
-    }
 
 
 def without_place(record: dict[str, Any]) -> dict[str, Any]:
@@ -97,7 +72,7 @@ def test_a_copy_by_pipe_is_exact(commands: Commands, codec: str, trials: int) ->
         source, copy = f"source-{codec}-{trial}", f"copy-{codec}-{trial}"
         commands.create(source, 3)
         commands.create(copy, 3)
-        records = [random_record(3) for _ in range(200)]
+        records = [odd_record(3) for _ in range(200)]
         lines = "\n".join(json.dumps(each) for each in records)
         written = commands.produce(source, "--input", "ndjson", "-z", codec, stdin=lines)
         assert (written.code, sum(int(row[2]) for row in written.rows)) == (0, 200)
@@ -112,7 +87,7 @@ def test_a_copy_by_pipe_is_exact(commands: Commands, codec: str, trials: int) ->
                 assert [each["offset"] for each in mine] == list(range(len(mine)))
 
 
-def test_what_a_stock_client_wrote_is_printed_byte_by_byte(
+def test_records_of_a_stock_client_are_printed_byte_by_byte(
     commands: Commands, broker: Broker, env: dict[str, str]
 ) -> None:
     commands.create("stock")
@@ -130,7 +105,7 @@ def test_what_a_stock_client_wrote_is_printed_byte_by_byte(
     assert printed == b"".join(len(value).to_bytes(4, "big") + value + b"\xff" for value in values)
 
 
-def test_a_stock_client_reads_what_was_produced(commands: Commands, broker: Broker) -> None:
+def test_a_stock_client_reads_produced_records(commands: Commands, broker: Broker) -> None:
     commands.create("produced", 4)
     keys = [f"key-{number}" for number in range(50)]
     lines = "".join(f"{key}|{number}\n" for number, key in enumerate(keys))
@@ -145,7 +120,7 @@ def test_a_stock_client_reads_what_was_produced(commands: Commands, broker: Brok
             assert message.headers() == [("a", b"b")]
             found[(message.key() or b"").decode()] = message.partition()
     consumer.close()
-    # A stock client that goes by Java's hash sends the same keys to the same partitions.
+    # A stock client with Java's hash sends the same keys to the same partitions.
     stock = confluent_kafka.Producer(
         {"bootstrap.servers": broker.bootstrap, "partitioner": "murmur2_random", "log_level": 0}
     )
@@ -160,7 +135,7 @@ def test_a_stock_client_reads_what_was_produced(commands: Commands, broker: Brok
     assert found == other
 
 
-def test_lines_become_records_with_what_the_options_say(commands: Commands, tmp_path: Path) -> None:
+def test_lines_become_records_with_the_keys_and_headers_of_options(commands: Commands, tmp_path: Path) -> None:
     commands.create("lines", 2)
     options = ("-k", "K", "-H", "x=1", "-H", "x=", "-p", "1", "--tombstone", "--acks", "1", "--rate", "1000")
     ended = commands.produce("lines", *options, stdin="one\n\nthree")
@@ -178,7 +153,7 @@ def test_lines_become_records_with_what_the_options_say(commands: Commands, tmp_
     assert [each["value"] for each in commands.read("lines", "-p", "0")] == ["a1", "a2", "b1"]
 
 
-def test_a_record_that_fails_makes_the_exit_code_1_and_leaves_the_others(commands: Commands) -> None:
+def test_a_failed_record_makes_the_exit_code_1_and_the_others_are_written(commands: Commands) -> None:
     commands.create("limited")
     ended = commands.produce("limited", stdin=b"one\n" + bytes(2_000_000) + b"\nthree\n")
     assert ended.code == 1
@@ -186,7 +161,7 @@ def test_a_record_that_fails_makes_the_exit_code_1_and_leaves_the_others(command
     assert ended.stderr == "ottla: 2 records written, 1 failed\n"
 
 
-def test_input_that_is_wrong_is_named_and_what_stood_before_is_written(commands: Commands) -> None:
+def test_invalid_input_is_named_and_earlier_records_are_written(commands: Commands) -> None:
     commands.create("wrong")
     ended = commands.produce("wrong", "--input", "ndjson", stdin='{"value": "v"}\nnot json\n{"value": "w"}\n')
     assert ended.code == 1
@@ -194,7 +169,7 @@ def test_input_that_is_wrong_is_named_and_what_stood_before_is_written(commands:
     assert [each["value"] for each in commands.read("wrong")] == ["v"]
 
 
-def test_a_record_of_a_partition_that_is_not_there_fails_unless_any_will_do(commands: Commands) -> None:
+def test_a_record_of_a_missing_partition_fails_unless_any_is_given(commands: Commands) -> None:
     commands.create("fewer", 2)
     lines = '{"value": "a", "partition": 1}\n{"value": "b", "partition": 7}\n'
     ended = commands.produce("fewer", "--input", "ndjson", stdin=lines)
@@ -213,7 +188,7 @@ def test_wrong_usage_of_produce_writes_nothing(commands: Commands, options: tupl
     assert commands.produce(topic, *options, stdin="x\n").code == 2
 
 
-def test_a_range_says_what_is_printed(commands: Commands) -> None:
+def test_a_range_chooses_the_printed_records(commands: Commands) -> None:
     commands.create("ranges", 2)
     lines = "".join(
         json.dumps({"value": str(number), "partition": number % 2, "timestamp": BASE_MS + number * 1000}) + "\n"
@@ -252,7 +227,7 @@ def test_topics_are_chosen_by_patterns_and_must_exist(commands: Commands) -> Non
     assert "many-a has no partition 5" in commands.consume("many-a", "-p", "5").stderr
 
 
-def test_a_group_goes_on_where_it_has_committed(commands: Commands) -> None:
+def test_a_group_continues_at_its_committed_offsets(commands: Commands) -> None:
     commands.create("grouped", 2)
     assert commands.produce("grouped", "-p", "0", stdin="1\n2\n3\n").code == 0
     assert commands.consume("grouped", "-g", "readers", "-n", "2").stdout == "1\n2\n"
@@ -262,7 +237,7 @@ def test_a_group_goes_on_where_it_has_committed(commands: Commands) -> None:
     assert commands.consume("grouped", "-g", "others", "--from", "end", "-e").stdout == ""
 
 
-def test_a_follower_prints_what_comes_and_ends_with_ctrl_c(
+def test_a_follower_prints_new_records_and_ends_with_ctrl_c(
     commands: Commands, broker: Broker, env: dict[str, str]
 ) -> None:
     commands.create("followed")
@@ -287,11 +262,11 @@ def test_a_member_that_is_terminated_leaves_its_group(commands: Commands, broker
         process.terminate()
         assert process.wait(PATIENCE_S) == 130
     assert commands.produce("terminated", stdin="2\n").code == 0
-    # Nobody waits for the session of the one that is gone.
+    # The other member does not wait for the session timeout of the first one.
     assert commands.consume("terminated", "-g", "leavers", "-n", "1").stdout == "2\n"
 
 
-def test_whoever_has_seen_enough_may_close_the_pipe(commands: Commands, broker: Broker, env: dict[str, str]) -> None:
+def test_a_reader_may_close_the_pipe(commands: Commands, broker: Broker, env: dict[str, str]) -> None:
     commands.create("piped")
     assert commands.produce("piped", stdin="x\n" * 10_000).code == 0
     command = [*COMMAND, "consume", "piped", "-b", broker.bootstrap]
@@ -305,7 +280,9 @@ def test_whoever_has_seen_enough_may_close_the_pipe(commands: Commands, broker: 
         assert process.stderr.read() == b""
 
 
-def test_no_record_steers_a_terminal(commands: Commands, broker: Broker, env: dict[str, str]) -> None:
+def test_records_on_a_terminal_have_no_control_characters(
+    commands: Commands, broker: Broker, env: dict[str, str]
+) -> None:
     commands.create("wicked")
     assert commands.produce("wicked", stdin=b"\x1b]0;title\x07\xc2\x9b2J\xff\n").code == 0
     for options in (

@@ -1,4 +1,4 @@
-"""`ottla acls` and `ottla tokens`: usage, and on a Kafka 4.3 where clients authenticate themselves."""
+"""`ottla acls` and `ottla tokens`: usage, and on a Kafka 4.3 with authentication."""
 
 import base64
 import time
@@ -68,7 +68,7 @@ class Commands(NamedTuple):
         return ended
 
     def until(self, holds: Callable[[list[dict[str, Any]]], bool], *words: str) -> list[dict[str, Any]]:
-        """Run a command until its items are as they must be: a KRaft broker takes in later what it has answered."""
+        """Run a command until its items are right, because a KRaft broker applies changes after its response."""
         deadline = time.monotonic() + PATIENCE_S
         while not holds(items := self(*words).items):
             assert time.monotonic() < deadline, items
@@ -114,7 +114,7 @@ def test_entries_are_added_listed_and_removed(run: Commands) -> None:
 
 
 @pytest.mark.slow
-def test_patterns_find_names_and_all_that_a_name_falls_under(run: Commands) -> None:
+def test_patterns_find_names_and_all_entries_that_apply_to_a_name(run: Commands) -> None:
     run("acls", "add", *ALICE, *READ, "--topic", "pay", "--pattern", "prefixed")
     run("acls", "add", *ALICE, *READ, "--topic", "payments", "--topic", "*")
     run.until(lambda items: len(items) == 3, "acls", "list", "--principal", "User:alice")
@@ -128,7 +128,7 @@ def test_patterns_find_names_and_all_that_a_name_falls_under(run: Commands) -> N
 
 
 @pytest.mark.slow
-def test_roles_get_what_they_need_and_lose_it_again(run: Commands) -> None:
+def test_roles_get_their_entries_and_lose_them_again(run: Commands) -> None:
     role = ("--allow", "User:app", "--producer", "--topic", "made", "--transactional-id", "made")
     run("acls", "add", *role)
     listed = run.until(lambda items: len(items) == 5, "acls", "list", "--principal", "User:app")
@@ -144,7 +144,7 @@ def test_roles_get_what_they_need_and_lose_it_again(run: Commands) -> None:
 
 
 @pytest.mark.slow
-def test_a_removal_is_asked_for_on_a_terminal(run: Commands) -> None:
+def test_a_removal_asks_on_a_terminal(run: Commands) -> None:
     run("acls", "add", *ALICE, *READ, "--topic", "asked")
     run.until(lambda items: len(items) == 1, "acls", "list", "--topic", "asked")
     words = run.arguments("acls", "remove", "--topic", "asked")
@@ -157,7 +157,7 @@ def test_a_removal_is_asked_for_on_a_terminal(run: Commands) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_user_may_not_do_and_a_wrong_password_are_errors(run: Commands) -> None:
+def test_a_missing_permission_and_a_wrong_password_are_errors(run: Commands) -> None:
     denied = run("acls", "list", user="alice", code=1)
     assert denied.document["error"]["code"] == "CLUSTER_AUTHORIZATION_FAILED"
     wrong = run("acls", "list", user="wrong", code=1)
@@ -180,7 +180,7 @@ def test_a_token_is_created_used_renewed_and_expires(run: Commands) -> None:
     )
     properties = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config="
     (run.home / "token.properties").write_text(f"{properties}{login}\n")
-    # Who has a token is its owner, a super user here, and may not ask for tokens.
+    # A client with a token has the owner's permissions (a super user's), but cannot request tokens.
     assert run("acls", "list", user="token").items == []
     refused = run("tokens", "list", user="token", code=1)
     assert refused.document["error"]["code"] == "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"
@@ -196,7 +196,7 @@ def test_a_token_is_created_used_renewed_and_expires(run: Commands) -> None:
 
 
 @pytest.mark.slow
-def test_the_hmac_is_typed_where_nobody_sees_it(run: Commands) -> None:
+def test_the_hmac_is_typed_at_a_hidden_prompt(run: Commands) -> None:
     (made,) = run("tokens", "create").items
     words = run.arguments("tokens", "expire", "--in", "1h")
     typed = [("HMAC of the token:", f"{made['hmac']}\n"), ("? [y/N]", "y\n")]

@@ -1,4 +1,4 @@
-"""How a command ends: codes, one document also on error, questions before harm, and whoever stops reading."""
+"""The end of a command: codes, one document also after an error, questions before a deletion, and a closed pipe."""
 
 import json
 import os
@@ -71,7 +71,7 @@ def test_a_failed_item_ends_with_1_and_the_others_are_done(broker: Broker, env: 
     ]
 
 
-def test_harm_is_refused_where_nobody_can_answer(broker: Broker, env: dict[str, str]) -> None:
+def test_a_deletion_is_refused_without_a_terminal(broker: Broker, env: dict[str, str]) -> None:
     ended = ottla("topics", "delete", "orders", "-b", broker.bootstrap, "-o", "json", env=env)
     assert ended.code == 2
     assert ended.document["error"]["code"] == "Usage"
@@ -79,7 +79,7 @@ def test_harm_is_refused_where_nobody_can_answer(broker: Broker, env: dict[str, 
     assert ottla("topics", "describe", "orders", "-b", broker.bootstrap, env=env).code == 0
 
 
-def test_harm_is_done_when_the_answer_is_yes(broker: Broker, env: dict[str, str]) -> None:
+def test_a_deletion_is_done_after_the_answer_yes(broker: Broker, env: dict[str, str]) -> None:
     broker.create_topic("doomed")
     delete = ("topics", "delete", "doomed", "-b", broker.bootstrap)
     refused = ottla_on_a_terminal(*delete, typed=[("[y/N]", "n\n")], env=env)
@@ -100,7 +100,7 @@ def test_a_dry_run_changes_nothing(broker: Broker, env: dict[str, str]) -> None:
 
 
 def test_ctrl_c_ends_with_130(env: dict[str, str], tmp_path: Path) -> None:
-    """The listener takes the connection, and never answers."""
+    """The listener accepts the connection, and never answers."""
     with Listener() as listener:
         process = subprocess.Popen(
             [*COMMAND, "topics", "list", "-b", listener.address],
@@ -115,7 +115,7 @@ def test_ctrl_c_ends_with_130(env: dict[str, str], tmp_path: Path) -> None:
     assert b"Traceback" not in stderr
 
 
-def test_a_reader_that_goes_away_ends_a_command_quietly(broker: Broker, env: dict[str, str]) -> None:
+def test_a_closed_pipe_ends_a_command_quietly(broker: Broker, env: dict[str, str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
@@ -140,7 +140,7 @@ def test_names_of_topics_are_completed_from_a_cache(broker: Broker, env: dict[st
     assert completed("or") == "plain,ordinary\n"
 
 
-def test_a_completion_that_fails_completes_nothing(env: dict[str, str]) -> None:
+def test_a_failed_completion_completes_nothing(env: dict[str, str]) -> None:
     words = f"ottla topics describe -b {NOBODY} o"
     shell = {"_OTTLA_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "5"}
     ended = ottla(env={**env, **shell})
@@ -148,7 +148,7 @@ def test_a_completion_that_fails_completes_nothing(env: dict[str, str]) -> None:
 
 
 class Listener:
-    """Takes connections, and says nothing."""
+    """Accepts connections, and never answers."""
 
     def __enter__(self) -> "Listener":
         import socket

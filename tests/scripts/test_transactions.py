@@ -89,7 +89,7 @@ def test_transactions_are_described_and_a_missing_one_is_an_error(run: Commands)
 
 
 @pytest.mark.slow
-def test_producers_are_described_with_the_transactions_that_they_have_open(run: Commands) -> None:
+def test_producers_are_described_with_their_open_transactions(run: Commands) -> None:
     items = run("producers", f"{TOPIC}:1").items
     assert [item["start_offset"] for item in items] == [0, 1]
     assert {item["partition"] for item in run("producers", TOPIC).items} == {0, 1}
@@ -113,7 +113,7 @@ def test_a_hanging_transaction_is_found_and_aborted(run: Commands) -> None:
 
 
 @pytest.mark.slow
-def test_a_transaction_that_its_coordinator_knows_of_is_not_aborted_past_it(run: Commands) -> None:
+def test_a_transaction_that_a_coordinator_knows_is_not_aborted_without_it(run: Commands) -> None:
     ended = run("abort", f"{TOPIC}:1", "0", "--yes", code=1)
     assert "a coordinator knows the transaction" in ended.stderr
 
@@ -132,7 +132,7 @@ def test_a_producer_is_fenced(run: Commands) -> None:
 
 
 @pytest.mark.slow
-def test_ottla_refuses_what_it_does_not_have(tmp_path: Path) -> None:
+def test_ottla_refuses_transactions(tmp_path: Path) -> None:
     with running(Ottla) as broker:
         run = Commands(broker, tmp_path)
         assert "does not offer LIST_TRANSACTIONS" in run("list", code=1).stderr

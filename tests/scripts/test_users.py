@@ -1,4 +1,4 @@
-"""`ottla users`: where passwords come from, and what is refused before anybody is asked."""
+"""`ottla users`: the sources of passwords, and refusals before the first request."""
 
 from pathlib import Path
 
@@ -30,9 +30,9 @@ def test_wrong_usage_is_refused(arguments: list[str], reason: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_password_is_asked_for_twice_and_not_shown(tmp_path: Path) -> None:
-    typed = [("Password of alice:", "hush\n"), ("Repeat for confirmation:", "hush\n")]
+def test_a_password_is_prompted_twice_and_not_shown(tmp_path: Path) -> None:
+    typed = [("Password:", "hush\n"), ("Repeat for confirmation:", "hush\n")]
     ended = ottla_on_a_terminal("users", "add", "alice", *NOBODY, typed=typed, env=environment(tmp_path))
     assert "hush" not in ended.stdout
-    # Both were taken: what fails is the connection.
+    # The command accepted both passwords, and failed at the connection.
     assert (ended.code, "127.0.0.1:1" in ended.stdout) == (1, True), ended

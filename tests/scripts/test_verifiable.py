@@ -44,7 +44,7 @@ class Programs:
         return ottla("verifiable-consumer", self.topic, "-g", self.topic, *options, *self.where, env=self.env)
 
     def ended_by(self, number: int, words: Sequence[str], last: str) -> tuple[int, list[dict[str, Any]], str]:
-        """Return how a program ends that gets a signal after an event: its code, its events and its complaints."""
+        """Send a program a signal after an event; return its exit code, its events and its stderr."""
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env) as process:
             assert process.stdout is not None
             lines = []
@@ -73,7 +73,7 @@ def names(found: list[dict[str, Any]]) -> list[str]:
     return [each["name"] for each in found]
 
 
-def test_each_number_is_told_of_and_read_again(on: Programs) -> None:
+def test_each_number_is_printed_and_read_again(on: Programs) -> None:
     written = on.write("--max", "5", "--value-prefix", "7", "--keys", "2", "--create-time", "1700000000000")
     assert (written.code, written.stderr) == (0, "")
     found = events(written)
@@ -96,30 +96,30 @@ def test_each_number_is_told_of_and_read_again(on: Programs) -> None:
     assert (found[8]["offsets"], found[8]["success"]) == ([{**place, "offset": 5}], True)
 
 
-def test_a_reader_goes_on_where_its_group_has_committed(on: Programs) -> None:
+def test_a_reader_continues_at_the_groups_committed_offsets(on: Programs) -> None:
     assert on.write("--max", "10").code == 0
     static = ("--instance-id", "one", "--assignor", "roundrobin")
     first = on.read("--max", "4", "-X", "max.poll.records=3", *static)
     counts = [each["count"] for each in events(first) if each["name"] == "records_consumed"]
     assert counts == [3, 3]
-    # Of the second poll one record was wanted, and that is what is committed.
+    # --max ended the second poll after one record, and only that record is committed.
     second = on.read("--max", "1", "--verbose", "--session-timeout", "10s", *static)
     assert [each["offset"] for each in events(second) if each["name"] == "record_data"] == [4]
-    # With commits now and then, that is what the poll returned.
+    # With automatic commits all records of the poll are committed.
     assert on.read("--max", "1", "--auto-commit", "--from", "nowhere", *static).code == 0
     assert on.write("--max", "1").code == 0
     last = on.read("--max", "1", "--verbose", *static)
     assert [each["offset"] for each in events(last) if each["name"] == "record_data"] == [10]
 
 
-def test_a_group_without_offsets_begins_nowhere_if_it_is_told_so(on: Programs) -> None:
+def test_a_group_without_offsets_fails_with_from_nowhere(on: Programs) -> None:
     ended = on.read("--from", "nowhere", "--max", "1")
     assert ended.code == 1
     assert "auto.offset.reset=none" in ended.stderr
     assert names(events(ended))[-2:] == ["shutdown_complete", "shutdown_requested"]
 
 
-def test_a_record_that_does_not_arrive_is_told_of_and_makes_the_code_1(on: Programs) -> None:
+def test_a_failed_record_is_printed_and_makes_the_exit_code_1(on: Programs) -> None:
     ended = on.write("--max", "2", "-X", "max.request.size=20")
     assert ended.code == 1
     failed = [each for each in events(ended) if each["name"] == "producer_send_error"]
@@ -128,7 +128,7 @@ def test_a_record_that_does_not_arrive_is_told_of_and_makes_the_code_1(on: Progr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_program_in_good_order(on: Programs, number: int) -> None:
+def test_a_signal_ends_a_program_with_its_last_events(on: Programs, number: int) -> None:
     words = [*COMMAND, "verifiable-producer", on.topic, "--rate", "100", *on.where]
     code, found, stderr = on.ended_by(number, words, "producer_send_success")
     assert (code, stderr) == (130, "")
@@ -140,7 +140,7 @@ def test_a_signal_ends_a_program_in_good_order(on: Programs, number: int) -> Non
     assert names(found)[-3:] == ["shutdown_requested", "partitions_revoked", "shutdown_complete"]
 
 
-def test_a_signal_ends_a_program_of_which_every_record_fails(on: Programs) -> None:
+def test_a_signal_ends_a_program_whose_records_all_fail(on: Programs) -> None:
     words = [*COMMAND, "verifiable-producer", on.topic, "-X", "max.request.size=20", *on.where]
     code, found, _ = on.ended_by(signal.SIGINT, words, "producer_send_error")
     assert code == 130
@@ -209,7 +209,7 @@ def test_with_output_the_events_are_rows(on: Programs) -> None:
     assert len({len(row) for row in on.write("--max", "2", "-o", "tsv").rows}) == 1
 
 
-def test_a_terminal_gets_lines_that_do_not_steer_it_or_a_table(on: Programs) -> None:
+def test_a_terminal_gets_lines_without_control_characters_or_a_table(on: Programs) -> None:
     produce = ("produce", on.topic, *on.where)
     assert ottla(*produce, stdin="\x1b]0;title\x07\u009b2J\n", env=on.env).code == 0
     for options in ((), ("-o", "ndjson"), ("-o", "table")):
@@ -222,7 +222,7 @@ def test_a_terminal_gets_lines_that_do_not_steer_it_or_a_table(on: Programs) -> 
         assert shown.stdout.lstrip().startswith("TIMESTAMP" if options[1:] == ("table",) else '{"timestamp":')
 
 
-def test_whoever_has_seen_enough_may_close_the_pipe(on: Programs) -> None:
+def test_a_reader_may_close_the_pipe(on: Programs) -> None:
     words = [*COMMAND, "verifiable-producer", on.topic, *on.where]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=on.env) as process:
         assert process.stdout is not None
@@ -233,13 +233,11 @@ def test_whoever_has_seen_enough_may_close_the_pipe(on: Programs) -> None:
         assert process.stderr.read() == b""
 
 
-# What cannot be done
+# Refusals
 
 
 @pytest.mark.parametrize("words", [("verifiable-producer", "nowhere"), ("verifiable-consumer", "nowhere", "-g", "g")])
-def test_a_topic_that_is_not_there_and_a_broker_that_is_not_there_are_named(
-    on: Programs, words: tuple[str, ...]
-) -> None:
+def test_a_missing_topic_and_an_unreachable_broker_are_named(on: Programs, words: tuple[str, ...]) -> None:
     ended = ottla(*words, *on.where, env=on.env)
     assert (ended.code, ended.stdout) == (1, "")
     assert "UNKNOWN_TOPIC_OR_PARTITION" in ended.stderr

@@ -1,4 +1,4 @@
-"""Kafka's own specification of its messages, as it lies in the kafka-clients jars.
+"""Kafka's own specification of its messages, from the kafka-clients jars.
 
 Owns the reading of that JSON, by Kafka's rules (org.apache.kafka.message.MessageSpec, FieldSpec), and nothing of ours
 but the notation of version ranges.
@@ -16,10 +16,10 @@ from ottla.wire.types import ZERO_UUID, VersionRange
 RELEASES = ("3.9.2", "4.4.0")
 FOLDER = "common/message/"
 INTEGERS = ("int8", "int16", "uint16", "int32", "uint32", "int64")
-# What a field holds when nothing says otherwise. (Kafka has null for records; none of its messages ever lacks them.)
+# The default of each type. (Kafka's default for records is null, which none of its messages uses.)
 EMPTY = {"bool": False, "float64": 0.0, "string": "", "uuid": ZERO_UUID, "bytes": b"", "records": b""}
 DEFAULT_STRUCT = "a struct of defaults"
-# What an older release calls otherwise: struct and field, and the field's name in the newest release.
+# Fields that an older release names differently: struct and field, and the name in the newest release.
 RENAMED = {("TxnOffsetCommitRequest", "GenerationId"): "GenerationIdOrMemberEpoch"}
 
 
@@ -96,7 +96,7 @@ def newest_name(struct: str, field: str) -> str:
 
 @cache
 def specifications(release: str) -> Mapping[str, Specification]:
-    """Return all messages of a release by name; one that the release only remembers as removed is left out."""
+    """Return all messages of a release by name, without removed ones."""
     found = {}
     with zipfile.ZipFile(jars.jar(f"org.apache.kafka:kafka-clients:{release}")) as archive:
         for name in archive.namelist():

@@ -1,4 +1,4 @@
-"""Bytes that somebody broke."""
+"""Mutations of bytes."""
 
 from random import Random
 
@@ -18,7 +18,7 @@ _NASTY = (
 
 
 def mutated(data: bytes, random: Random) -> bytes:
-    """`data`, cut off, with bytes changed, with pieces put in, taken out or moved."""
+    """Return `data` cut off, with changed bytes, or with pieces inserted, removed or moved."""
     broken = bytearray(data)
     for _ in range(random.choice((1, 1, 1, 2, 5))):
         _mutate(broken, random)

@@ -1,4 +1,4 @@
-"""Random messages of any declaration, and every declaration there is."""
+"""Random messages of any declaration, and all declarations."""
 
 from collections.abc import Iterator
 from random import Random
@@ -18,19 +18,19 @@ _ALPHABET = "abcXYZ019._-é€😀\0 "
 
 
 def all_versions() -> Iterator[tuple[type[Message], int]]:
-    """Every message of the protocol, and the samples, in every version."""
+    """Return every message of the protocol, and the samples, in every version."""
     for message in (*messages.all_messages(), *SAMPLES):
         for version in message.versions:
             yield message, version
 
 
 def label(value: object) -> str:
-    """What a test's id says of a parameter."""
+    """Return a parameter's part of a test's id."""
     return value.__name__ if isinstance(value, type) else f"v{value}"
 
 
 def random_message(cls: type[M], version: int, random: Random) -> M:
-    """A message whose fields are random where `version` has them, and at their default where it does not."""
+    """Return a message with random fields of `version`, and other fields at their default."""
     return _random_struct(cls, version, random)
 
 

@@ -1,4 +1,4 @@
-"""Messages that no API has, with every kind of field the language knows."""
+"""Messages of no API, with every kind of field."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -64,7 +64,7 @@ class Everything(Message, versions="0-4", flexible="2+"):
     leaves: Annotated[Sequence[Leaf] | None, V(nullable="2+")] = ()
     leaf: Leaf
     maybe_leaf: Annotated[Leaf | None, V(nullable="0+")] = None
-    moved_into_a_tag: Annotated[Int32, V("0+", tag=4, tagged="3+")] = 12
+    late_tag: Annotated[Int32, V("3+", tag=4)] = 12
     tagged_leaves: Annotated[Sequence[Leaf], V("2+", tag=130)] = ()
     tagged_number: Annotated[Int64, V("2+", tag=2)] = -1
     tagged_point: Annotated[Point, V("2+", tag=1)] = DEFAULT

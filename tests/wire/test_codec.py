@@ -59,13 +59,13 @@ def test_a_header_cut_off_is_refused(size: int) -> None:
 
 
 @pytest.mark.parametrize("frame", ["7fff 0000 00000001 ffff", "ffff 0000 00000001 ffff"])
-def test_a_key_that_nobody_knows_is_refused(frame: str) -> None:
+def test_an_unknown_key_is_refused(frame: str) -> None:
     with pytest.raises(DecodeError, match="unknown API key"):
         decode_request(memoryview(bytes.fromhex(frame)))
 
 
 @pytest.mark.parametrize("version", ["7fff", "ffff"])
-def test_a_version_that_nobody_knows_is_refused_with_the_header(version: str) -> None:
+def test_an_unknown_version_is_refused_with_the_header(version: str) -> None:
     frame = bytes.fromhex(f"0012 {version} 00000009 0002 6d65 ff")
     with pytest.raises(UnsupportedVersion) as refused:
         decode_request(memoryview(frame))

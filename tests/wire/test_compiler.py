@@ -107,7 +107,7 @@ def test_a_struct_is_null_where_its_flag_is_negative_as_in_kafka() -> None:
     assert MaybeInner.decode(bytes.fromhex("80 09"), 0) == MaybeInner(after=9)
 
 
-def test_bytes_behind_a_message_are_accepted_and_the_position_tells() -> None:
+def test_bytes_behind_a_message_are_left_behind_the_returned_position() -> None:
     frame = memoryview(bytes.fromhex("aaaa 00000001 00 01 00 bb"))
     assert decoder(Plain, 1)(frame, 2) == (Plain(number=1), len(frame) - 1)
 
@@ -134,7 +134,7 @@ def test_records_that_are_not_in_memory_are_left_among_the_pieces() -> None:
     assert b"".join(before).endswith(b"\xad\x02")  # type: ignore[arg-type]
 
 
-def test_text_that_is_no_utf8_is_replaced() -> None:
+def test_text_that_is_not_utf8_is_replaced() -> None:
     assert Plain.decode(bytes.fromhex("00000001 0002 ff61 00000000"), 0).name == "\ufffda"
 
 

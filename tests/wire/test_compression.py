@@ -1,4 +1,4 @@
-"""Codecs: what goes in comes out, in bounded pieces, and whatever is not the codec's is refused."""
+"""Codecs: data comes back in bounded pieces, and malformed data is refused."""
 
 import gzip
 import random
@@ -61,7 +61,7 @@ def test_a_stream_cut_anywhere_never_gives_all_its_data(codec: Compression) -> N
 
 
 @codecs
-def test_a_whole_stream_is_told_from_one_without_its_end(codec: Compression) -> None:
+def test_a_whole_stream_is_distinguished_from_one_without_its_end(codec: Compression) -> None:
     whole = compress(codec, b"v" * 200_000)
     with pytest.raises(DecompressionError):
         decompressed(codec, whole[:-1])
@@ -92,7 +92,7 @@ def test_a_flipped_bit_raises_nothing_else(codec: Compression, trials: int, seed
         assert size < 1_000_000
 
 
-def test_nothing_is_in_nothing_for_the_codecs_that_say_so() -> None:
+def test_empty_data_is_valid_only_for_codecs_that_allow_it() -> None:
     assert decompressed(Compression.NONE, b"") == b""
     assert decompressed(Compression.SNAPPY, b"") == b""
     for codec in (Compression.GZIP, Compression.LZ4, Compression.ZSTD):
@@ -100,12 +100,12 @@ def test_nothing_is_in_nothing_for_the_codecs_that_say_so() -> None:
             decompressed(codec, b"")
 
 
-def test_gzip_reads_several_members_and_leaves_alone_what_is_none() -> None:
+def test_gzip_reads_several_members_and_ignores_other_bytes_behind_them() -> None:
     members = gzip.compress(b"one ") + gzip.compress(b"") + gzip.compress(b"two")
     assert decompressed(Compression.GZIP, members + b"trailing junk") == b"one two"
 
 
-def test_fifty_thousand_gzip_members_are_read_in_one_go() -> None:
+def test_fifty_thousand_gzip_members_are_read() -> None:
     assert decompressed(Compression.GZIP, gzip.compress(b"x") * 50_000) == b"x" * 50_000
 
 
@@ -130,7 +130,7 @@ def test_many_tiny_snappy_blocks_are_put_together() -> None:
 
 
 @pytest.mark.parametrize("size", [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\x05"])
-def test_a_snappy_block_cannot_announce_more_than_there_is(size: bytes) -> None:
+def test_a_snappy_block_cannot_announce_more_bytes_than_follow(size: bytes) -> None:
     with pytest.raises(DecompressionError):
         decompressed(Compression.SNAPPY, compress(Compression.SNAPPY, b"") + size + b"\0\0\0\0")
 

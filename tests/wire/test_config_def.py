@@ -65,7 +65,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("kind", "text", "value"), GOOD)
-def test_text_becomes_the_value_that_kafka_reads(kind: ConfigType, text: str, value: object) -> None:
+def test_text_is_parsed_as_kafka_parses_it(kind: ConfigType, text: str, value: object) -> None:
     parsed = parse_type("x", text, kind)
     assert parsed == value
     assert type(parsed) is type(value)
@@ -139,7 +139,7 @@ def test_a_key_declared_twice_is_a_mistake() -> None:
         ConfigDef([Example.num_partitions, Example.num_partitions])
 
 
-def test_a_misspelt_key_finds_its_neighbour_and_an_alien_none() -> None:
+def test_a_misspelt_key_finds_the_most_similar_key_and_an_unknown_one_none() -> None:
     known = ["num.partitions", "log.dirs", "listeners"]
     assert nearest("num.partition", known) == "num.partitions"
     assert nearest("spark.executor.memory", known) is None

@@ -1,4 +1,4 @@
-"""What members of a group tell each other is in Kafka's bytes."""
+"""Subscriptions and assignments have Kafka's bytes."""
 
 import pytest
 

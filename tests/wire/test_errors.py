@@ -1,4 +1,4 @@
-"""The error codes are Kafka's, and the exceptions say what they mean."""
+"""The error codes are Kafka's, and the exceptions show them."""
 
 from collections.abc import Iterator
 

@@ -56,7 +56,7 @@ def test_a_frame_that_comes_byte_by_byte_is_whole_with_the_last() -> None:
     assert taken(buffer) == [b"frame"]
 
 
-def test_a_frame_that_has_begun_tells_its_size_until_it_is_whole() -> None:
+def test_the_size_of_an_incomplete_frame_is_known_until_it_is_whole() -> None:
     buffer = FrameBuffer(5)
     seen = []
     for byte in framed(b"12345"):
@@ -69,7 +69,7 @@ def test_a_frame_that_has_begun_tells_its_size_until_it_is_whole() -> None:
 
 
 @pytest.mark.trials(few=10, soak=50)
-def test_frames_survive_any_cutting_whoever_keeps_views(seed: int, trials: int) -> None:
+def test_frames_are_whole_however_bytes_are_cut_and_views_are_kept(seed: int, trials: int) -> None:
     random = Random(seed)
     for _ in range(trials):
         buffer = FrameBuffer(MAX_FRAME)
@@ -111,7 +111,7 @@ def test_frames_are_views_that_can_be_written_to() -> None:
     assert bytes(frame) == b"Frame"
 
 
-def test_a_buffer_that_nobody_views_is_used_again() -> None:
+def test_a_buffer_without_views_is_used_again() -> None:
     buffer = FrameBuffer(MAX_FRAME)
     first = buffer.writable()
     owner = first.obj
@@ -132,7 +132,7 @@ def test_a_size_that_no_frame_may_have_is_refused(size: int) -> None:
         buffer.next_frame()
 
 
-def test_a_frame_of_the_largest_size_is_let_through() -> None:
+def test_a_frame_of_the_largest_size_is_accepted() -> None:
     buffer = FrameBuffer(1000)
     receive(buffer, framed(b"x" * 1000))
     assert taken(buffer) == [b"x" * 1000]
@@ -167,14 +167,14 @@ def test_a_large_buffer_goes_with_the_frame_that_needed_it() -> None:
         tracemalloc.stop()
 
 
-def test_frames_that_nobody_takes_do_not_stop_the_receiving() -> None:
+def test_frames_that_are_not_taken_do_not_stop_receiving() -> None:
     buffer = FrameBuffer(MAX_FRAME)
     frames = [bytes([number]) * 10_000 for number in range(50)]
     receive(buffer, framed(*frames))
     assert taken(buffer) == frames
 
 
-def test_what_one_buffer_has_of_a_frame_goes_on_in_another() -> None:
+def test_a_frame_that_begins_in_one_buffer_goes_on_in_another() -> None:
     first, second = FrameBuffer(MAX_FRAME), FrameBuffer(MAX_FRAME)
     frame = bytes(range(200)) * 100
     data = framed(b"whole", frame)

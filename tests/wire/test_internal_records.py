@@ -35,7 +35,7 @@ def specifications(artifact: str) -> list[Specification]:
                 lines = archive.read(name).decode().splitlines()
                 raw = json.loads("\n".join(line for line in lines if not line.lstrip().startswith("//")))
                 for field in raw["fields"]:
-                    # What is tagged in some versions is in these.
+                    # A field without `versions` exists in its `taggedVersions`.
                     field.setdefault("versions", field.get("taggedVersions"))
                 found.append(Specification(raw))
     return found
@@ -111,7 +111,7 @@ def test_other_subscriptions_stay_bytes(subscription: bytes, protocol_type: str)
     assert group(subscription, protocol_type)["subscription"] == base64.b64encode(subscription).decode()
 
 
-def test_a_type_that_is_not_known_is_named() -> None:
+def test_an_unknown_record_type_is_named() -> None:
     with pytest.raises(UnknownRecordTypeError) as caught:
         decode_group_record(b"\0\x63", b"")
     assert caught.value.number == 99
@@ -126,6 +126,6 @@ def test_a_type_that_is_not_known_is_named() -> None:
         (b"\0\2\0\1g", b"\0\7", "Could not read record with version 7 from value's buffer"),
     ],
 )
-def test_rubbish_is_refused(key: bytes, value: bytes | None, reason: str) -> None:
+def test_malformed_records_are_refused_with_a_reason(key: bytes, value: bytes | None, reason: str) -> None:
     with pytest.raises(DecodeError, match=reason):
         decode_group_record(key, value)

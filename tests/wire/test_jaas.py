@@ -64,7 +64,7 @@ def test_values_name_system_properties() -> None:
         ("Client {}; Client {};", "a second section Client"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(text: str, reason: str) -> None:
+def test_an_error_names_its_line(text: str, reason: str) -> None:
     with pytest.raises(JaasError, match=reason):
         parse_jaas(text, {})
 
@@ -81,6 +81,6 @@ def test_every_value_that_is_quoted_is_read_back(options: dict[str, str]) -> Non
 
 
 @given(st.text('Clien{};="/*\\ \nab.required${}', max_size=60))
-def test_nothing_but_its_own_error_comes_of_any_text(text: str) -> None:
+def test_any_text_is_parsed_or_raises_jaas_error(text: str) -> None:
     with suppress(JaasError):
         parse_jaas(text, {})

@@ -1,4 +1,4 @@
-"""Requests of many elements are read as others are, and cost no more memory than is theirs."""
+"""Requests of many elements are read as others, and take bounded memory."""
 
 import tracemalloc
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def _traced() -> Iterator[None]:
 
 
 def cost(decode: Any, frame: memoryview) -> tuple[Any, int]:
-    """What decoding gave, or the error it ended with, and the memory that took."""
+    """Return the decoded value or the error, and the memory that decoding took."""
     tracemalloc.reset_peak()
     before, _ = tracemalloc.get_traced_memory()
     try:
@@ -40,7 +40,7 @@ def cost(decode: Any, frame: memoryview) -> tuple[Any, int]:
 
 
 def least(cls: type[Struct], version: int) -> Any:
-    """A struct with as little in it as there can be."""
+    """Return a struct of the least size."""
     values: dict[str, Any] = {}
     for field in fields(cls):
         if version not in field.versions or field.is_tagged(version):
@@ -57,7 +57,7 @@ def least(cls: type[Struct], version: int) -> Any:
 
 
 def crafted() -> Iterator[tuple[type[Request], int, str]]:
-    """Every array that a request has, in every version."""
+    """Return every array of every request, in every version."""
     for message, version in REQUESTS:
         for field in fields(message):
             if isinstance(field.type, ArrayOf) and version in field.versions and not field.is_tagged(version):
@@ -116,7 +116,7 @@ def test_small_frames_of_least_elements_cost_little(seed: int, trials: int) -> N
 
 @pytest.mark.usefixtures("_traced")
 @pytest.mark.parametrize("count", [MAX_ELEMENTS + 1, 50_000_000])
-def test_more_elements_than_any_request_has_are_refused_before_they_are_read(count: int) -> None:
+def test_too_many_elements_are_refused_before_they_are_read(count: int) -> None:
     frame = memoryview(b"\0\3\0\0\0\0\0\1\xff\xff" + count.to_bytes(4, "big") + bytes(2 * count))
     for decode in (decode_request, decode_large_request):
         refused, taken = cost(decode, frame)
@@ -149,7 +149,7 @@ def test_tagged_fields_count() -> None:
         decode_large_request(frame(1, 5000))
 
 
-def test_as_many_as_are_decoded_at_once_are_plain_lists() -> None:
+def test_few_elements_are_plain_lists() -> None:
     def frame(count: int) -> memoryview:
         topics = [MetadataRequestTopic(name="a-name-of-some-length") for _ in range(count)]
         return memoryview(encode_request(9, 1, None, MetadataRequest(topics=topics)))[4:]

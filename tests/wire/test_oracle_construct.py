@@ -1,4 +1,4 @@
-"""The compiled code does what the plain construct schema of the same declaration does."""
+"""The compiled code and the construct schema of the same declaration agree."""
 
 from random import Random
 from typing import Any
@@ -17,7 +17,7 @@ ALL = list(all_versions())
 
 @pytest.mark.parametrize(("message", "version"), ALL, ids=label)
 @pytest.mark.trials(few=2, soak=12)
-def test_compiled_code_writes_and_reads_what_construct_does(
+def test_compiled_code_writes_and_reads_as_construct_does(
     message: type[Message], version: int, trials: int, seed: int
 ) -> None:
     random = Random(f"{seed} {message.__name__} {version}")
@@ -59,7 +59,7 @@ def _parsed(schema: Any, encoded: bytes) -> object:
 
 
 def _plain(value: Any) -> Any:
-    """Lists, dicts and bytes in place of whatever sequences, objects and views; then NaN equals NaN by its repr."""
+    """Return lists, dicts and bytes for sequences, objects and views, because then NaN equals NaN by its repr."""
     if isinstance(value, Message) or hasattr(value, "_defaults"):
         return {name: _plain(getattr(value, name)) for name in value._defaults}
     if isinstance(value, list | tuple):

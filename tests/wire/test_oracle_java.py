@@ -30,7 +30,7 @@ def json_name(name: str) -> str:
 
 
 def as_json(struct: Any, found: tuple[FieldAt, ...]) -> dict[str, Any]:
-    """The form that Kafka's JSON converters read and write: all fields of a version."""
+    """Return the JSON of Kafka's converters: all fields of a version."""
     names = {field.kafka_name[:1].upper() + field.kafka_name[1:]: field.name for field in fields(type(struct))}
     owner = type(struct).kafka_name
     values = [getattr(struct, names[newest_name(owner, field.name)]) for field in found]
@@ -72,7 +72,7 @@ def comparable(json: dict[str, Any], found: tuple[FieldAt, ...]) -> dict[str, An
 def random_messages(
     message_type: type[Message], seed: int, trials: int
 ) -> Iterator[tuple[str, int, tuple[FieldAt, ...], Message]]:
-    """Messages of every version of every release, each with the release, the version and its fields."""
+    """Return messages of every version of every release, with the release, the version and its fields."""
     for release in RELEASES:
         specification = specifications(release).get(message_type.kafka_name)
         if specification is None:
@@ -86,7 +86,7 @@ def random_messages(
 
 @MESSAGES
 @pytest.mark.trials(few=10, soak=50)
-def test_kafka_reads_what_we_write(
+def test_kafka_reads_our_messages(
     message_type: type[Message], oracles: dict[str, JavaOracle], seed: int, trials: int
 ) -> None:
     for release, version, found, message in random_messages(message_type, seed, trials):
@@ -98,7 +98,7 @@ def test_kafka_reads_what_we_write(
 
 @MESSAGES
 @pytest.mark.trials(few=10, soak=50)
-def test_we_read_and_write_what_kafka_writes(
+def test_we_read_and_write_kafkas_messages(
     message_type: type[Message], oracles: dict[str, JavaOracle], seed: int, trials: int
 ) -> None:
     for release, version, found, message in random_messages(message_type, seed, trials):

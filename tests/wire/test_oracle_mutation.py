@@ -1,4 +1,4 @@
-"""Broken bytes end in DecodeError or in a value, never in anything else, and cost little memory."""
+"""Mutated bytes raise DecodeError or decode to a value, and take little memory."""
 
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ def _traced() -> Iterator[None]:
 
 
 def survives(decode: Callable[[], object], size: int) -> bool:
-    """Whether `decode` gave a value; it may use 4 x the frame + 1 MiB, and raise nothing but DecodeError."""
+    """Return whether `decode` returned a value. It may use 4 x the frame + 1 MiB, and raise only DecodeError."""
     tracemalloc.reset_peak()
     before, _ = tracemalloc.get_traced_memory()
     try:
@@ -89,8 +89,8 @@ def test_a_mutated_request_frame_is_refused_or_read(
 
 
 @pytest.mark.parametrize("first", [b"\0", b"\x01", b"\x02", b"\x7f", b"\xff\xff\xff\x7f", b"\xff"])
-def test_what_is_announced_costs_nothing_until_it_is_there(first: bytes) -> None:
-    """Frames of one repeated byte announce, at some place, as much as can be."""
+def test_an_announced_size_costs_no_memory(first: bytes) -> None:
+    """A frame of one repeated byte announces the largest sizes somewhere."""
     for message, version in ALL:
         if message not in SAMPLES:
             frame = memoryview(first * (8192 // len(first)))

@@ -1,4 +1,4 @@
-"""Kafka's Java classes read the batches we build, we read theirs, and both judge alike what producers send."""
+"""Kafka's Java classes and ours read each other's batches, and validate produced batches alike."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -59,7 +59,7 @@ def word(record: Record) -> str:
 
 
 def words(batch: bytes) -> list[str]:
-    """What the oracle should say when it reads the batch."""
+    """Return the expected output of the oracle for a batch."""
     header = parse_header(batch)
     values = [
         header.base_offset, header.size, header.partition_leader_epoch, header.magic, header.crc,
@@ -104,7 +104,7 @@ def random_batch(chance: random.Random) -> tuple[list[Record], dict[str, Any]]:
 
 
 @pytest.mark.trials(few=50, soak=250)
-def test_kafka_reads_what_we_build(kafka: Java, trials: int, seed: int) -> None:
+def test_kafka_reads_our_batches(kafka: Java, trials: int, seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(trials):
         records, fields = random_batch(chance)
@@ -115,7 +115,7 @@ def test_kafka_reads_what_we_build(kafka: Java, trials: int, seed: int) -> None:
 
 
 @pytest.mark.trials(few=50, soak=250)
-def test_we_read_what_kafka_builds(kafka: Java, trials: int, seed: int) -> None:
+def test_we_read_kafkas_batches(kafka: Java, trials: int, seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(trials):
         records, fields = random_batch(chance)
@@ -172,7 +172,7 @@ def test_markers_are_byte_for_byte_those_of_kafka(kafka: Java, kind: ControlType
     assert kafka.ask("read", ours.hex()) == words(bytes(ours))
 
 
-# What producers send: mutated batches, judged by Kafka and by us.
+# Produced batches: mutated, and validated by Kafka and by us.
 
 Mutation = Callable[[random.Random, bytearray], bytearray]
 
@@ -237,7 +237,7 @@ def append(chance: random.Random, batch: bytearray) -> bytearray:
 
 
 def change_records(chance: random.Random, batch: bytearray) -> bytearray:
-    """Of an uncompressed batch, as `compressed` comes later."""
+    """Mutate an uncompressed batch, because `compressed` comes later."""
     for _ in range(chance.choice((1, 1, 2))):
         position = chance.randrange(HEADER_SIZE, len(batch))
         batch[position] = chance.choice(
@@ -308,7 +308,7 @@ def judged_by_us(batch: bytearray, version: int, rules: RecordRules) -> list[str
 
 
 def as_we_answer(theirs: list[str], ours: list[str], batch: bytearray) -> list[str]:
-    """Kafka's answer, but for what `record_validation` says it does better."""
+    """Return Kafka's answer, with the differences that `record_validation` lists."""
     is_compressed = len(batch) > HEADER_SIZE and batch[22] & 7 != 0
     if theirs == ["-1"]:
         return ours if ours in (["87"], ["10"], ["2"]) else ["87"]
@@ -347,7 +347,7 @@ def test_mutated_batches_are_judged_as_kafka_does(validator: Java, trials: int, 
 
 
 @pytest.mark.parametrize("codec", [codec for codec in Compression if codec])
-def test_compressed_records_that_contradict_themselves_are_refused_by_both_but_for_their_length(
+def test_both_refuse_contradictory_compressed_records_except_contradictory_lengths(
     validator: Java, codec: Compression
 ) -> None:
     rules = RecordRules(False, TimestampType.CREATE_TIME, ANY, ANY, 10**6)
@@ -373,12 +373,12 @@ def test_batches_come_in_another_codec_as_from_kafka(validator: Java, trials: in
         theirs = judged_by_kafka(validator, batch, 9, rules)
         ours = judged_by_us(batch, 9, rules)
         if theirs == ["-1"] and ours[0] == "0":
-            continue  # Kafka keeps negative timestamps, and odd ids of producers, but fails to write them anew
+            continue  # Kafka keeps negative timestamps and odd producer ids, but cannot encode them again
         if ["10"] in (theirs, ours) and ours != theirs and rules.compression:
             continue  # their encoders need a few bytes more or less
         if theirs[0] == "0" and batch[22] & 7 != rules.compression:
             if ours == ["87"] and is_readable(batch) and not is_numbered(batch):
-                continue  # Kafka numbers compressed records anew here, and only here
+                continue  # Kafka renumbers compressed records here, and only here
             if ours[0] == "0":
                 assert ours[1] == theirs[1]
                 was_stamped = batch[22] & 8 != 0 and rules.timestamp_type is TimestampType.CREATE_TIME
@@ -390,7 +390,7 @@ def test_batches_come_in_another_codec_as_from_kafka(validator: Java, trials: in
 
 
 def told(data: str, was_stamped: bool) -> tuple[Any, ...]:
-    """What a batch says to its readers, and to the log.
+    """Return the content of a batch for its readers, and for the log.
 
     Where a client had stamped a whole batch with one time, and the topic wants none, Kafka gives that to all records
     when it writes them anew, but not when it keeps them. Here they have their own times in both cases.

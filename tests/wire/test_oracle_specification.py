@@ -11,7 +11,7 @@ from ottla.wire.schema import ArrayOf, Field, Message, Request, Response, Struct
 from tests.wire.kafka_specification import DEFAULT_STRUCT, RELEASES, FieldAt, Specification, newest_name, specifications
 
 MESSAGES = list(all_messages())
-# What only the brokers and controllers of a KRaft cluster say to each other.
+# APIs between brokers and controllers of a KRaft cluster.
 KRAFT = {
     ApiKey.VOTE,
     ApiKey.BEGIN_QUORUM_EPOCH,
@@ -143,7 +143,7 @@ def test_the_headers_are_declared(name: str) -> None:
     assert name in [message.__name__ for message in MESSAGES]
 
 
-def test_a_key_that_nobody_declared_has_no_message() -> None:
+def test_an_undeclared_key_has_no_message() -> None:
     assert request_type(32767) is None
     assert response_type(-1) is None
 

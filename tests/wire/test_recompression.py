@@ -99,7 +99,7 @@ def test_a_higher_level_makes_it_smaller(target: Compression, low: int, high: in
     assert sizes[1] < sizes[0]
 
 
-def test_what_is_too_large_in_the_topics_codec_is_refused() -> None:
+def test_a_batch_that_is_too_large_in_the_topics_codec_is_refused() -> None:
     batch = build_batch([NewRecord(None, bytes(10_000), NOW)], compression=Compression.GZIP)
     assert taken(batch, into(Compression.ZSTD, max_message_bytes=1000)).header.size < 1000
     size = taken(batch, into(Compression.NONE)).header.size
@@ -149,7 +149,7 @@ def test_batches_that_become_large_are_not_for_the_loop(codec: Compression) -> N
     assert not recompression_needs_offload(batch, into(codec))
 
 
-def test_what_no_codec_wrote_is_left_to_the_validation() -> None:
+def test_malformed_compressed_data_is_left_to_the_validation() -> None:
     batch = build_batch([NewRecord(None, b"v", NOW)], compression=Compression.GZIP)
     batch[61:] = bytes(len(batch) - 61)
     assert not recompression_needs_offload(memoryview(batch), into(Compression.ZSTD))

@@ -64,12 +64,12 @@ def test_records_come_back_as_they_were(
 
 
 @given(batches, st.sampled_from(Compression))
-def test_what_was_read_builds_the_same_batch(records: list[NewRecord], compression: Compression) -> None:
+def test_read_records_build_the_same_batch(records: list[NewRecord], compression: Compression) -> None:
     batch = build_batch(records, compression=compression)
     assert build_batch(list(iter_records(batch)), compression=compression) == batch
 
 
-def test_a_header_says_what_stands_in_it() -> None:
+def test_a_header_has_the_fields_of_its_batch() -> None:
     batch = build_batch(
         [NewRecord(value=b"v", timestamp=5)] * 3, base_offset=10, producer_id=1, base_sequence=2**31 - 2
     )
@@ -89,7 +89,7 @@ def test_sequences_wrap_to_zero() -> None:
     assert increment_sequence(2**31 - 1, 3) == 2
 
 
-def test_an_unknown_codec_is_an_answer_not_a_crash() -> None:
+def test_an_unknown_codec_raises_kafka_error() -> None:
     batch = build_batch([NewRecord(value=b"v")])
     batch[22] |= 5
     with pytest.raises(KafkaError) as caught:
@@ -98,7 +98,7 @@ def test_an_unknown_codec_is_an_answer_not_a_crash() -> None:
 
 
 @pytest.mark.parametrize(("position", "form", "value"), [(16, ">b", 1), (16, ">b", 3), (8, ">i", 48), (8, ">i", -1)])
-def test_what_is_no_batch_has_no_header(position: int, form: str, value: int) -> None:
+def test_a_header_of_no_batch_is_refused(position: int, form: str, value: int) -> None:
     batch = build_batch([NewRecord(value=b"v")])
     pack_into(form, batch, position, value)
     with pytest.raises(CorruptBatch):
@@ -164,7 +164,7 @@ def test_records_that_do_not_fit_their_batch_are_corrupt(codec: Compression) -> 
 
 
 @given(st.binary(max_size=100), st.sampled_from(Compression))
-def test_random_bytes_for_records_are_corrupt_and_nothing_worse(data: bytes, codec: Compression) -> None:
+def test_random_bytes_for_records_raise_corrupt_batch(data: bytes, codec: Compression) -> None:
     batch = build_batch([NewRecord()], compression=codec)[:HEADER_SIZE] + data
     pack_into(">i", batch, 8, len(batch) - 12)
     pack_into(">i", batch, 57, 1000)
@@ -189,7 +189,7 @@ def test_a_marker_comes_back_as_it_was(kind: ControlType) -> None:
         (b"\0\0\0\x63", ControlType.UNKNOWN),
     ],
 )
-def test_control_records_of_other_kinds_are_told_apart(key: bytes, kind: ControlType) -> None:
+def test_control_records_have_their_own_types(key: bytes, kind: ControlType) -> None:
     assert control_type(build_batch([NewRecord(key=key, value=b"")])) is kind
 
 

@@ -29,7 +29,7 @@ RECORDS = st.lists(
     horizon=st.none() | st.integers(0, 2**60),
     timestamp_type=st.sampled_from(TimestampType),
 )
-def test_what_stays_of_a_batch_stays_as_it_was(
+def test_kept_records_of_a_batch_are_unchanged(
     records: list[NewRecord],
     data: st.DataObject,
     compression: Compression,
@@ -69,7 +69,7 @@ def test_what_stays_of_a_batch_stays_as_it_was(
     ]
 
 
-def test_an_emptied_batch_tells_of_its_offsets_and_its_producer() -> None:
+def test_an_emptied_batch_keeps_its_offsets_and_its_producer() -> None:
     batch = build_batch(
         [NewRecord(b"k", b"v", 9), NewRecord(b"k", b"w", 5)],
         compression=Compression.ZSTD,
@@ -92,7 +92,7 @@ def test_an_emptied_batch_tells_of_its_offsets_and_its_producer() -> None:
 
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.LZ4])
-def test_records_that_are_not_sound_are_refused(compression: Compression) -> None:
+def test_filtering_malformed_records_raises_corrupt_batch(compression: Compression) -> None:
     batch = bytes(build_batch([NewRecord(b"k", b"v")], compression=compression))
     header = parse_header(batch)
     for wrong in (header._replace(record_count=2), header._replace(batch_length=header.batch_length - 1)):

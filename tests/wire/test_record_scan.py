@@ -21,7 +21,7 @@ from ottla.wire.record_builder import NewRecord, build_batch, varint
 
 MIN, MAX = -(2**63), 2**63 - 1
 
-# A form is a module; that its twin is compiled, the type checker need not know.
+# A form is a module, plain or compiled.
 Form = Any
 
 
@@ -30,7 +30,7 @@ def loaded(name: str, path: Path) -> Form:
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
-    sys.modules[name] = module  # where a class looks for what it names
+    sys.modules[name] = module  # because classes look their names up there
     spec.loader.exec_module(module)
     return module
 
@@ -110,7 +110,7 @@ def test_bits_beyond_the_width_are_dropped_as_java_drops_them(form: Form) -> Non
     assert form.read_varlong(b"\xfe" + b"\xff" * 8 + b"\x7f", 0, 10) == (MAX, 10)
 
 
-def test_the_walk_notes_what_records_say(form: Form) -> None:
+def test_the_walk_collects_its_findings(form: Form) -> None:
     data = record(0, time=5, key=None) + record(1, time=-7) + record(2, time=9, value=None) + record(3, time=8)
     scan = walk(form, data, 4)
     assert findings(scan) == (4, True, True, 9, [], [])
@@ -123,13 +123,13 @@ def test_a_record_without_timestamp_is_timely_and_no_maximum(form: Form) -> None
     assert (scan.is_timed, scan.untimely) == (False, [])
 
 
-def test_timestamps_out_of_bounds_are_told_with_their_records(form: Form) -> None:
+def test_timestamps_out_of_bounds_are_found_with_their_records(form: Form) -> None:
     data = record(0, time=-6) + record(1, time=-5) + record(2, time=5) + record(3, time=6) + record(4, time=MAX)
     scan = walk(form, data, 5, lowest=-5, highest=5)
     assert scan.untimely == [(0, -6), (3, 6), (4, MAX)]
 
 
-def test_records_without_key_are_told_where_keys_are_due(form: Form) -> None:
+def test_records_without_key_are_found_in_compacted_topics(form: Form) -> None:
     data = record(0) + record(1, key=None, time=9) + record(2, key=b"")
     assert walk(form, data, 3, compacted=1, highest=5).keyless == [1]
     assert walk(form, data, 3, compacted=0, highest=5).untimely == [(1, 9)]
@@ -137,12 +137,12 @@ def test_records_without_key_are_told_where_keys_are_due(form: Form) -> None:
 
 
 @pytest.mark.parametrize("deltas", [[1], [0, 2], [0, 0], [-1], [1, 0]])
-def test_offsets_out_of_order_are_noticed(form: Form, deltas: list[int]) -> None:
+def test_offsets_out_of_order_are_found(form: Form, deltas: list[int]) -> None:
     assert not walk(form, b"".join(map(record, deltas)), len(deltas)).in_order
 
 
 @pytest.mark.parametrize("delta", [0, 1, -1, 63, 64, 2**31 - 1, -(2**31)])
-def test_records_are_numbered_anew(form: Form, delta: int) -> None:
+def test_records_are_renumbered(form: Form, delta: int) -> None:
     def numbered(*deltas: int) -> bytes:
         return b"".join(record(each, time=n * 50, value=bytes(n), tail=HEADERS) for n, each in enumerate(deltas))
 
@@ -218,7 +218,7 @@ def zeros(before: bytes, count: int, after: bytes) -> Iterator[bytes]:
 
 
 def large_record(megabytes: int, tail: bytes) -> tuple[bytes, bytes]:
-    """What comes before and behind the value of a record with a very large one."""
+    """Return the bytes before and behind the value of a record with a very large value."""
     size = megabytes << 20
     start = b"\0" + varint(7) + varint(0) + sized(b"key") + varint(size)
     return varint(len(start) + size + len(tail)) + start, tail
@@ -268,7 +268,9 @@ def outcome(form: Form, data: bytes, count: int, size: int) -> tuple[Any, ...] |
 
 
 @pytest.mark.trials(few=500, soak=2500)
-def test_both_forms_say_the_same_of_mutated_records(plain: Form, compiled: Form, trials: int, seed: int) -> None:
+def test_both_forms_have_the_same_findings_on_mutated_records(
+    plain: Form, compiled: Form, trials: int, seed: int
+) -> None:
     chance = random.Random(seed)
     good = b"".join(record(i, time=i * 50, value=bytes(i), tail=HEADERS) for i in range(10))
     for _ in range(trials):
@@ -301,7 +303,7 @@ def test_a_reader_takes_and_skips_over_the_bounds_of_pieces(form: Form) -> None:
         reader.skip(56)
 
 
-def test_spans_say_where_records_and_keys_lie_and_which_have_values(form: Form) -> None:
+def test_spans_hold_positions_of_records_and_keys_and_whether_there_is_a_value(form: Form) -> None:
     data = record(0) + record(1, key=None) + record(2, value=None) + record(3, key=b"", value=b"")
     spans = form.record_spans(data, 0, len(data), 4)
     assert [(each[3], data[each[4] : each[5]] if each[5] >= 0 else None, each[6]) for each in spans] == [

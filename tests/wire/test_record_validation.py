@@ -1,4 +1,4 @@
-"""What producers send is taken, corrected or refused as by Kafka."""
+"""Produced records are taken, corrected or refused as by Kafka."""
 
 import random
 import tracemalloc
@@ -82,7 +82,7 @@ def plain_records(*timestamps: int) -> bytes:
 
 
 @codecs
-def test_a_sound_batch_is_taken_as_it_came(codec: Compression) -> None:
+def test_a_valid_batch_is_taken_unchanged(codec: Compression) -> None:
     batch = batch_of(NOW, NOW + 7, NOW - 3, codec=codec, producer_id=5, producer_epoch=0, base_sequence=0)
     valid = validate(batch)
     assert valid.data == batch
@@ -108,7 +108,7 @@ def test_half_a_batch_behind_a_whole_one_is_cut_off_as_kafka_does() -> None:
         assert validate(batch + rest).data == batch
 
 
-def test_a_second_batch_is_refused_and_so_is_what_can_be_none() -> None:
+def test_a_second_batch_is_refused_and_so_are_bytes_that_begin_no_batch() -> None:
     batch = batch_of()
     assert refused(batch + batch) == 87
     assert refused(batch + bytes(12)) == 2
@@ -168,12 +168,12 @@ def test_the_size_of_a_batch_is_bounded() -> None:
         (23, ">i", 0), (23, ">i", 2), (23, ">i", -1),  # last offset delta
         (57, ">i", 1), (57, ">i", 3), (57, ">i", 0), (57, ">i", -1),  # count
         (22, ">B", 0x20),  # control
-        (22, ">B", 1), (22, ">B", 2), (22, ">B", 3), (22, ">B", 4),  # codecs that did not write this
-        (22, ">B", 5), (22, ">B", 6), (22, ">B", 7),  # codecs nobody knows
+        (22, ">B", 1), (22, ">B", 2), (22, ">B", 3), (22, ">B", 4),  # other codecs than the data's
+        (22, ">B", 5), (22, ">B", 6), (22, ">B", 7),  # unknown codecs
         (43, ">q", 0), (43, ">q", 7),  # a producer id without sequence
     ],
 )  # fmt: skip
-def test_a_header_that_cannot_be_is_refused(position: int, form: str, value: int) -> None:
+def test_an_impossible_header_is_refused(position: int, form: str, value: int) -> None:
     assert refused(changed(batch_of(NOW, NOW), position, form, value)) == 87
 
 
@@ -191,7 +191,7 @@ def test_a_marker_from_a_client_is_refused() -> None:
     assert refused(marker) == 87
 
 
-def test_unused_attributes_are_nobodys_business() -> None:
+def test_unused_attributes_are_ignored() -> None:
     for value in (0x0080, 0x4000, -0x8000, 0x0040):
         batch = changed(batch_of(), 21, ">h", value)
         assert validate(batch).data == batch
@@ -239,7 +239,7 @@ def test_malformed_records_are_refused(codec: Compression) -> None:
 
 
 def renumbered(*deltas: int) -> bytes:
-    """Records whose offset deltas are these."""
+    """Return records with these offset deltas."""
     data = bytearray(plain_records(*[NOW] * len(deltas)))
     size = len(data) // len(deltas)
     for number, delta in enumerate(deltas):
@@ -247,7 +247,7 @@ def renumbered(*deltas: int) -> bytes:
     return bytes(data)
 
 
-def test_uncompressed_records_out_of_order_are_numbered_anew() -> None:
+def test_uncompressed_records_out_of_order_are_renumbered() -> None:
     batch = with_records(renumbered(3, 0, 0), count=3)
     assert [record.offset for record in iter_records(batch)] == [3, 0, 0]
     valid = validate(batch)
@@ -265,7 +265,7 @@ def test_uncompressed_records_out_of_order_are_numbered_anew() -> None:
     ]
 
 
-def test_numbering_anew_may_change_the_size() -> None:
+def test_renumbering_may_change_the_size() -> None:
     batch = build_batch([NewRecord(None, b"v", NOW)] * 100)
     records = list(iter_records(batch))
     data = bytearray(batch[HEADER_SIZE:])
@@ -274,7 +274,7 @@ def test_numbering_anew_may_change_the_size() -> None:
     assert list(iter_records(valid.data)) == records
 
 
-def test_numbering_anew_is_not_done_for_a_great_many() -> None:
+def test_more_than_a_thousand_records_are_not_renumbered() -> None:
     for count, code in ((1000, 0), (1001, 87)):
         data = bytearray(build_batch([NewRecord(None, b"v", NOW)] * count)[HEADER_SIZE:])
         data[3] = 2
@@ -287,7 +287,7 @@ def test_compressed_records_out_of_order_are_refused(codec: Compression) -> None
 
 
 @codecs
-def test_a_maximum_that_is_not_the_records_is_put_right(codec: Compression) -> None:
+def test_a_wrong_maximum_timestamp_is_corrected(codec: Compression) -> None:
     batch = batch_of(NOW, NOW + 5, codec=codec)
     valid = validate(changed(batch, 35, ">q", NOW + 99))
     assert valid.data == batch
@@ -358,7 +358,7 @@ def test_a_compacted_topic_takes_no_record_without_key(codec: Compression) -> No
     assert refused(late, compacted) == 32
 
 
-def test_no_more_than_a_hundred_reasons_are_told() -> None:
+def test_at_most_a_hundred_record_errors_are_returned() -> None:
     error = refusal(build_batch([NewRecord(None, b"v", NOW)] * 1000), RULES._replace(compacted=True))
     assert isinstance(error, InvalidRecordsError)
     assert [index for index, _ in error.record_errors] == list(range(100))
@@ -397,7 +397,7 @@ def test_a_large_batch_that_is_not_compressed_is_validated_at_once() -> None:
 
 
 @pytest.mark.parametrize("codec", range(8))
-def test_whether_to_validate_elsewhere_is_asked_of_anything(codec: int) -> None:
+def test_needs_offload_takes_any_bytes(codec: int) -> None:
     batch = batch_of()
     batch[22] = codec
     assert not needs_offload(memoryview(batch))

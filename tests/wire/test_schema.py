@@ -63,9 +63,9 @@ def test_a_struct_resolves_as_a_type() -> None:
     assert by_name["leaves"].type.kafka_name == "[]Leaf"
 
 
-def test_a_field_is_tagged_where_its_declaration_says() -> None:
+def test_a_field_with_a_tag_is_tagged_in_its_versions() -> None:
     by_name = {field.name: field for field in fields(Everything)}
-    assert [by_name["moved_into_a_tag"].is_tagged(version) for version in (2, 3)] == [False, True]
+    assert [by_name["late_tag"].is_tagged(version) for version in (2, 3)] == [False, True]
     assert [by_name["tagged_number"].is_tagged(version) for version in (1, 2)] == [False, True]
     assert not by_name["leaf"].is_tagged(4)
 
@@ -128,15 +128,15 @@ def test_a_declaration_whose_nullability_contradicts_itself_is_refused() -> None
         fields(Wrong)
 
 
-def test_a_type_that_the_protocol_lacks_is_refused() -> None:
+def test_a_type_outside_the_protocol_is_refused() -> None:
     class Wrong(Struct):
         name: dict[str, int]
 
-    with pytest.raises(TypeError, match="no type of the protocol"):
+    with pytest.raises(TypeError, match="not a type of the protocol"):
         fields(Wrong)
 
 
-def test_encode_and_decode_are_at_hand_on_every_message() -> None:
+def test_every_message_has_encode_and_decode() -> None:
     assert Nothing().encode(1) == b"\0"
     assert Nothing.decode(b"\0", 1) == Nothing()
     assert Message.versions == VersionRange.parse("0+")

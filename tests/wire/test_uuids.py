@@ -5,16 +5,16 @@ import pytest
 from ottla.wire.uuids import parse_uuid, uuid_text
 
 
-def test_an_id_is_written_as_kafka_writes_it() -> None:
+def test_a_uuid_is_written_as_kafka_writes_it() -> None:
     assert uuid_text(bytes(15) + b"\1") == "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_a_written_uuid_is_read_unchanged() -> None:
     raw = uuid.uuid4().bytes
     assert parse_uuid(uuid_text(raw)) == raw
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "A" * 30])
-def test_an_id_of_another_size_is_refused(text: str) -> None:
+def test_a_uuid_of_another_size_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no uuid"):
         parse_uuid(text)

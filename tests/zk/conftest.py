@@ -1,4 +1,4 @@
-"""Stores of both kinds; a ZooKeeper, and sessions with it: directly, or over a proxy that can be cut."""
+"""Fixtures: both kinds of stores, a ZooKeeper, and sessions with it, directly or over a proxy that can be cut."""
 
 import itertools
 from collections.abc import AsyncIterator, Iterator
@@ -30,20 +30,20 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
 
 @pytest.fixture
 def chroot() -> str:
-    """A tree of its own for each test."""
+    """A new chroot for each test."""
     return f"/ensemble{next(_chroots)}"
 
 
 @pytest.fixture
 async def proxy(zookeeper: ZooKeeper) -> AsyncIterator[Proxy]:
-    """The way to the server that can be cut."""
+    """A proxy to the server that can be cut."""
     async with proxy_to(zookeeper.port) as proxy:
         yield proxy
 
 
 @pytest.fixture
 async def direct(zookeeper: ZooKeeper, chroot: str) -> AsyncIterator[Client]:
-    """A session that nothing happens to."""
+    """A session without the proxy."""
     store = EnsembleStore(zookeeper.connect + chroot)
     await store.open()
     yield await begin(store)
@@ -74,7 +74,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> EmbeddedStore | Ens
     """Each kind of store, not open yet."""
     if request.param == "embedded":
         return EmbeddedStore(tmp_path / "store.db", inline)
-    # A tree of its own for each test.
+    # A new chroot for each test.
     return EnsembleStore(f"{request.getfixturevalue('zookeeper').connect}/of/test{next(_chroots)}")
 
 

@@ -1,4 +1,4 @@
-"""What stands between a session and its server, and can be cut."""
+"""A proxy between a session and its server that can be cut."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -7,7 +7,7 @@ import trio
 
 
 class Proxy:
-    """Forwards connections to a port, as long as it is let."""
+    """Forwards connections to a port, until it is cut."""
 
     def __init__(self, server_port: int) -> None:
         self._server_port = server_port
@@ -18,37 +18,37 @@ class Proxy:
         self._free_answers = 0
         self._corrupt = False
         self.port = 0
-        # How many connections there were, how many of them ended, and how many messages came from clients.
+        # The numbers of connections accepted, of connections ended, and of messages from clients.
         self.accepted = 0
         self.ended = 0
         self.requests = 0
 
     @property
     def connect(self) -> str:
-        """The connect string of a session that goes this way."""
+        """The connect string of a session over this proxy."""
         return f"127.0.0.1:{self.port}"
 
     def cut(self) -> None:
-        """Drop all connections, and let none come."""
+        """Drop all connections, and refuse new ones."""
         self._is_cut = True
         for scope in list(self._connections):
             scope.cancel()
 
     def let_come(self) -> None:
-        """Let connections come again."""
+        """Accept connections again."""
         self._is_cut = False
 
     def hold_answers(self, *, but_for: int = 0) -> None:
-        """Keep back what the server says from now on, but for its next few messages."""
+        """Hold the server's messages from now on, except the next `but_for`."""
         self._may_answer = trio.Event()
         self._free_answers = but_for
 
     def corrupt_next_answer(self) -> None:
-        """Have the server answer what nobody asked."""
+        """Corrupt the server's next messages."""
         self._corrupt = True
 
     def heal(self) -> None:
-        """Forward all again. What was kept back over a connection that was cut is lost."""
+        """Forward everything again. Held messages of cut connections are lost."""
         self._is_cut = False
         self._may_answer.set()
 
@@ -91,7 +91,7 @@ class Proxy:
 
 
 async def messages(stream: trio.SocketStream) -> AsyncGenerator[bytes, None]:
-    """Yield whole messages, each behind its length."""
+    """Yield whole messages with their length prefix."""
     received = bytearray()
     async for data in stream:
         received += data

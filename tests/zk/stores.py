@@ -1,4 +1,4 @@
-"""What tests of stores share."""
+"""Helpers for tests of stores."""
 
 import threading
 from collections.abc import Awaitable, Callable
@@ -11,7 +11,7 @@ from ottla.zk.embedded import EmbeddedStore
 from ottla.zk.ensemble import EnsembleSession, EnsembleStore
 from ottla.zk.store import Session, StoreError, WatchEvent
 
-# How long a test waits for what should take no time.
+# How long a test waits for an event that should come at once.
 PATIENCE_S = 120
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ Ts = TypeVarTuple("Ts")
 
 
 async def inline(function: Callable[[*Ts], T], *args: *Ts) -> T:
-    """Call at once; other tasks run before, as with a thread."""
+    """Call the function on the loop, after other tasks have run, as with a thread."""
     await trio.lowlevel.checkpoint()
     return function(*args)
 
@@ -52,14 +52,14 @@ async def begin(store: EmbeddedStore | EnsembleStore) -> Client:
 
 
 async def open_store(directory: Path) -> EmbeddedStore:
-    """A store whose clock stands still."""
+    """Open a store with a constant clock."""
     store = EmbeddedStore(directory / "store.db", inline, now_ms=lambda: 1_000)
     await store.open()
     return store
 
 
 class Loop:
-    """A loop in a thread of its own, in which sessions live on between the calls of a test without one."""
+    """A trio loop in a thread, which keeps sessions alive between the calls of a synchronous test."""
 
     def __init__(self) -> None:
         has_begun = threading.Event()
@@ -74,7 +74,7 @@ class Loop:
         await self._end.wait()
 
     def run(self, function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
-        """Call there, and wait for the result."""
+        """Call a function on the loop, and return its result."""
         return trio.from_thread.run(function, *args, trio_token=self._token)
 
     def stop(self) -> None:
@@ -95,7 +95,7 @@ async def until_exists(client: Client, path: str) -> None:
 
 
 class Outcome:
-    """What a call in the background ended with."""
+    """The result or StoreError of a call in the background."""
 
     def __init__(self) -> None:
         self.value: object = None

@@ -10,7 +10,7 @@ from tests.zk.stores import Connect
 INFO = BrokerInfo(3, (Endpoint("PLAINTEXT", "h", 9092),))
 
 
-async def test_the_trunk_of_the_tree_is_kafkas(connect: Connect) -> None:
+async def test_the_persistent_paths_are_kafkas(connect: Connect) -> None:
     session = (await connect()).session
     assert await prepare_tree(session, "the-id") == "the-id"
     assert await session.children("/") == [
@@ -39,7 +39,7 @@ async def test_a_cluster_keeps_its_id(connect: Connect) -> None:
     assert after.czxid == before.czxid + 1
 
 
-async def test_brokers_that_start_together_agree(connect: Connect) -> None:
+async def test_brokers_that_start_together_agree_on_the_cluster_id(connect: Connect) -> None:
     found: list[str] = []
 
     async def prepare(proposed: str) -> None:
@@ -51,7 +51,7 @@ async def test_brokers_that_start_together_agree(connect: Connect) -> None:
     assert len(set(found)) == 1
 
 
-async def test_what_is_missing_of_the_trunk_is_added(connect: Connect) -> None:
+async def test_missing_persistent_paths_are_created(connect: Connect) -> None:
     session = (await connect()).session
     await prepare_tree(session, "id")
     await session.delete("/admin/delete_topics")
@@ -59,7 +59,7 @@ async def test_what_is_missing_of_the_trunk_is_added(connect: Connect) -> None:
     assert await session.exists("/admin/delete_topics") is not None
 
 
-async def test_generated_broker_ids_begin_above_the_reserved_ones_and_are_never_given_twice(
+async def test_generated_broker_ids_are_above_the_reserved_ones_and_unique(
     connect: Connect,
 ) -> None:
     session = (await connect()).session

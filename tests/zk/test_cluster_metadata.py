@@ -44,7 +44,7 @@ def cluster(**given: Any) -> ClusterMetadata:
 
 
 @given(CLUSTERS)
-def test_a_document_says_all(metadata: ClusterMetadata) -> None:
+def test_a_document_holds_all_metadata(metadata: ClusterMetadata) -> None:
     assert ClusterMetadata.decode(metadata.encode()) == metadata
 
 
@@ -86,12 +86,12 @@ def broken(path: str, value: Any) -> bytes:
         broken("brokers/one", {"configs": {}}),
     ],
 )
-def test_what_is_no_document_is_refused(data: bytes) -> None:
+def test_a_malformed_document_is_refused(data: bytes) -> None:
     with pytest.raises(MetadataError):
         ClusterMetadata.decode(data)
 
 
-def test_a_name_that_no_topic_has_is_refused() -> None:
+def test_an_illegal_topic_name_is_refused() -> None:
     for name in ("", "..", "a/b", "x" * 250):
         with pytest.raises(MetadataError, match="not a legal topic name"):
             ClusterMetadata.decode(cluster(topics={name: topic()}).encode())
@@ -113,7 +113,7 @@ def test_a_name_that_no_topic_has_is_refused() -> None:
         (cluster(topics={"wide": topic()}), "topic wide exists with 2 partitions, not 1", False),
     ],
 )
-def test_what_differs_is_refused_unless_it_may_be_overwritten(
+def test_conflicts_are_refused_unless_they_may_be_overwritten(
     wanted: ClusterMetadata, fault: str | None, can_be_overwritten: bool
 ) -> None:
     existing = cluster(topics={"t": topic(), "wide": topic(count=2)}, broker_configs={"1": {"b": "c"}})

@@ -1,4 +1,4 @@
-"""A way to the store that is cut: its sessions are the same with both stores, and so is what becomes of them."""
+"""A cut connection to the store: sessions of both stores behave alike."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -14,13 +14,13 @@ from tests.zk.conftest import BRIEF_SESSION_MS
 from tests.zk.proxy import proxy_to
 from tests.zk.stores import PATIENCE_S, Client, Outcome, begin, open_store, until, until_exists
 
-# Longer than a client needs to come back.
+# Longer than a client needs to reconnect.
 SESSION_MS = 10_000
 EXPIRED = WatchEvent(EventType.EXPIRED, "")
 
 
 class Line(Protocol):
-    """A way to a store; `watcher` has another one, to which nothing happens."""
+    """A connection to a store that can be cut; `watcher` has a connection of its own, which is never cut."""
 
     watcher: Client
 
@@ -32,7 +32,7 @@ class Line(Protocol):
 
 
 class Linked:
-    """That of a broker of a cluster in one process."""
+    """The line of a broker to an embedded store in its process."""
 
     def __init__(self, link: EmbeddedLink, watcher: Client, nursery: trio.Nursery) -> None:
         self.watcher = watcher
@@ -46,7 +46,7 @@ class Linked:
 
 
 class Proxied:
-    """That of a broker whose ZooKeeper is elsewhere."""
+    """The line of a broker to a ZooKeeper."""
 
     def __init__(
         self, store: EnsembleStore, watcher: Client, cut: Callable[[], None], heal: Callable[[], None]
@@ -58,7 +58,7 @@ class Proxied:
 
 
 class Lines:
-    """Makes ways to one store, whose sessions last so long."""
+    """Makes lines to one store."""
 
     def __init__(self, request: pytest.FixtureRequest, nursery: trio.Nursery, folder: Path) -> None:
         self._request = request
@@ -104,7 +104,7 @@ async def until_gone(client: Client, path: str) -> None:
         await trio.sleep(0.01)
 
 
-async def test_what_waits_for_a_cut_to_heal_is_done_then(lines: Lines, nursery: trio.Nursery) -> None:
+async def test_calls_that_wait_for_a_cut_to_heal_are_done_then(lines: Lines, nursery: trio.Nursery) -> None:
     line = await lines.make(SESSION_MS)
     events: list[WatchEvent] = []
     session = await line.begin(events.append)
@@ -128,7 +128,7 @@ async def test_what_waits_for_a_cut_to_heal_is_done_then(lines: Lines, nursery: 
     assert await session.exists("/mine") is not None
 
 
-async def test_a_session_that_was_cut_off_for_too_long_learns_of_its_end_when_it_is_back(
+async def test_a_session_that_was_cut_off_for_too_long_expires_when_it_is_back(
     lines: Lines, nursery: trio.Nursery
 ) -> None:
     line = await lines.make(BRIEF_SESSION_MS)
@@ -176,8 +176,8 @@ async def test_a_session_that_is_closed_while_it_is_cut_off_ends_with_its_timeou
     assert events == []
 
 
-async def test_a_cut_counts_from_its_own_beginning(lines: Lines) -> None:
-    """What was healed in time has not brought the next end any nearer."""
+async def test_an_earlier_cut_does_not_shorten_the_timeout_of_a_later_one(lines: Lines) -> None:
+    """A cut that heals in time does not count towards the next one's timeout."""
     line = await lines.make(BRIEF_SESSION_MS)
     session = await line.begin(lambda event: None)
     await session.create("/mine", ephemeral=True)

@@ -39,7 +39,7 @@ async def test_a_znode_has_the_time_of_the_clock(store: EmbeddedStore) -> None:
     assert stat.ctime == stat.mtime == 1_000
 
 
-async def test_all_that_is_persistent_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_persistent_znodes_survive_a_restart(tmp_path: Path) -> None:
     store = await open_store(tmp_path)
     session = Client(store).session
     await session.create("/a", b"x")
@@ -53,7 +53,7 @@ async def test_all_that_is_persistent_is_there_after_a_restart(tmp_path: Path) -
     session = Client(again).session
     assert await session.children("/a") == ["b"]
     assert before[0] is not None
-    # The ephemeral child came with its session and went without a word.
+    # The ephemeral child leaves no trace.
     assert (before[0][1].num_children, before[0][1].cversion) == (2, 2)
     parent = (b"y", before[0][1]._replace(num_children=1, cversion=3))
     assert await session.get_many(["/a", "/a/b", "/"]) == [parent, *before[1:]]
@@ -64,7 +64,7 @@ async def test_all_that_is_persistent_is_there_after_a_restart(tmp_path: Path) -
 
 
 class HeldDisk:
-    """Calls what blocks when it is let, one call at a time."""
+    """An offload whose calls a test can hold."""
 
     def __init__(self) -> None:
         self.is_held = False
@@ -81,7 +81,7 @@ class HeldDisk:
         self._let.set()
 
 
-async def test_nobody_sees_a_change_before_it_is_on_disk(tmp_path: Path) -> None:
+async def test_no_session_sees_a_change_before_it_is_on_disk(tmp_path: Path) -> None:
     disk = HeldDisk()
     store = EmbeddedStore(tmp_path / "store.db", disk)
     await store.open()
@@ -131,7 +131,7 @@ async def test_a_change_that_is_cancelled_while_it_is_written_is_not_half_done(t
     await store.close()
 
 
-async def test_a_store_whose_disk_is_full_says_so_and_ends_and_the_next_one_has_what_was_answered(
+async def test_a_store_with_a_full_disk_fails_and_the_next_one_has_every_answered_change(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with small_disk(tmp_path, 1 << 20) as disk:
@@ -143,7 +143,7 @@ async def test_a_store_whose_disk_is_full_says_so_and_ends_and_the_next_one_has_
             await client.session.create("/refused", b"x" * 8192)
         assert [record.levelname for record in caplog.records] == ["ERROR"]
         ballast.unlink()
-        # What the disk holds now, only the next `open` can tell.
+        # Only the next `open` shows the content of the disk.
         with pytest.raises(JournalFailedError):
             await client.session.create("/later")
         assert await client.session.children("/") == ["answered"]
@@ -157,7 +157,7 @@ async def test_a_store_whose_disk_is_full_says_so_and_ends_and_the_next_one_has_
         await again.close()
 
 
-async def test_all_changes_of_a_write_that_fails_are_answered_with_its_error(tmp_path: Path) -> None:
+async def test_all_changes_of_a_failed_write_raise_its_error(tmp_path: Path) -> None:
     with small_disk(tmp_path, 1 << 20) as disk_path:
         disk = HeldDisk()
         store = EmbeddedStore(disk_path / "store.db", disk)
@@ -178,7 +178,7 @@ async def test_all_changes_of_a_write_that_fails_are_answered_with_its_error(tmp
         await store.close()
 
 
-async def test_a_copy_of_the_database_alone_holds_what_was_changed_a_while_ago(
+async def test_a_copy_of_the_database_file_alone_holds_changes_before_the_checkpoint(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     store = await open_store(tmp_path)
@@ -219,7 +219,7 @@ def test_a_journal_that_failed_to_open_is_closed(tmp_path: Path, monkeypatch: py
     assert failure.value.errno == errno.EIO
 
 
-async def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "store.db").write_bytes(b"no database at all" * 1000)
     with pytest.raises(StoreFailedError):
         await open_store(tmp_path)
@@ -250,13 +250,13 @@ trio.run(main)
 
 @pytest.mark.trials(few=3, soak=10)
 @pytest.mark.once
-async def test_what_was_answered_survives_a_kill_and_nothing_is_half_there(tmp_path: Path, trials: int) -> None:
+async def test_answered_changes_survive_a_kill_and_no_change_is_half_done(tmp_path: Path, trials: int) -> None:
     path = tmp_path / "store.db"
     answered = 0
     for trial in range(trials):
         writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, cwd=Path.cwd())
         assert writer.stdout is not None
-        # Killed after a number of answers: at that moment the next change is anywhere on its way.
+        # The kill comes after a number of answers, at any point of the next change.
         for _ in range(1 + trial * 7 % 40):
             answered = int(writer.stdout.readline())
         writer.kill()
@@ -275,7 +275,7 @@ async def test_what_was_answered_survives_a_kill_and_nothing_is_half_there(tmp_p
 
 
 async def test_a_journal_cut_at_any_byte_holds_the_changes_up_to_some_moment(tmp_path: Path, seed: int) -> None:
-    """As after a power cut that left only part of what was written."""
+    """A power cut may leave only a part of the written bytes."""
     store = await open_store(tmp_path)
     session = Client(store).session
     await session.create("/a", b"0")

@@ -1,4 +1,4 @@
-"""What only an ensemble does: connections are lost, sessions expire, events and answers come over one socket."""
+"""The ensemble alone: lost connections, expired sessions."""
 
 import random
 import socket
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 # Lost connections
 
 
-async def test_what_was_done_before_the_connection_was_lost_is_no_error(
+async def test_a_change_that_was_done_before_the_connection_was_lost_succeeds(
     direct: Client, frail: Client, proxy: Proxy
 ) -> None:
     await direct.session.create("/conditional", b"old")
@@ -62,7 +62,7 @@ async def test_what_was_done_before_the_connection_was_lost_is_no_error(
     assert outcomes[0].value == ("/persistent", await direct.session.exists("/persistent"))
 
 
-async def test_what_others_did_is_an_error_also_after_a_lost_connection(
+async def test_a_change_of_another_session_is_an_error_also_after_a_lost_connection(
     direct: Client, frail: Client, proxy: Proxy
 ) -> None:
     await direct.session.create("/changed", b"old")
@@ -95,7 +95,7 @@ async def test_what_others_did_is_an_error_also_after_a_lost_connection(
 async def test_transactions_keep_their_order_over_lost_connections(
     direct: Client, frail: Client, proxy: Proxy, seed: int, trials: int
 ) -> None:
-    """Each asks for the version that the one before leaves: one that overtakes another fails."""
+    """Each transaction expects the version of the one before, so one that overtakes another fails."""
     chance = random.Random(seed)
     await direct.session.create("/a", b"")
     outcome = Outcome()
@@ -107,13 +107,13 @@ async def test_transactions_keep_their_order_over_lost_connections(
             proxy.cut()
             proxy.heal()
     assert (await direct.session.get("/a"))[1].version == 300
-    # Of one that was lost and followed by others nobody can say any more that it was done.
+    # A lost transaction that is followed by others counts as failed, because its data is overwritten.
     assert isinstance(outcome.value, list)
     assert len([each for each in outcome.value if isinstance(each, StoreError)]) <= trials * 10
     assert outcome.value[-1][0].stat.version == 300
 
 
-async def test_a_server_that_falls_silent_is_left_and_its_calls_are_asked_again(
+async def test_calls_to_a_silent_server_are_sent_again_over_another_connection(
     direct: Client, frail: Client, proxy: Proxy
 ) -> None:
     await direct.session.create("/a", b"x")
@@ -128,7 +128,7 @@ async def test_a_server_that_falls_silent_is_left_and_its_calls_are_asked_again(
     assert frail.events == []
 
 
-async def test_a_server_that_does_not_answer_who_comes_back_leaves_time_for_another_attempt(
+async def test_a_reconnect_without_an_answer_leaves_time_for_another_attempt(
     direct: Client, frail: Client, proxy: Proxy
 ) -> None:
     proxy.hold_answers()
@@ -141,7 +141,9 @@ async def test_a_server_that_does_not_answer_who_comes_back_leaves_time_for_anot
     assert frail.events == []
 
 
-async def test_many_calls_wait_for_a_connection_and_hold_up_nobody(direct: Client, frail: Client, proxy: Proxy) -> None:
+async def test_many_calls_wait_for_a_connection_without_blocking_the_loop(
+    direct: Client, frail: Client, proxy: Proxy
+) -> None:
     await direct.session.create("/a")
     proxy.cut()
     outcomes = [Outcome() for _ in range(1_000)]
@@ -171,7 +173,7 @@ async def test_a_call_that_is_cancelled_makes_room_for_others_when_it_is_answere
     assert await frail.session.get_many(["/"] * 20) == [await direct.session.get("/")] * 20
 
 
-async def test_no_more_requests_are_in_flight_than_is_said(
+async def test_no_more_requests_are_in_flight_than_configured(
     zookeeper: ZooKeeper, direct: Client, proxy: Proxy, chroot: str
 ) -> None:
     store = EnsembleStore(proxy.connect + chroot, max_in_flight_requests=3)
@@ -191,7 +193,7 @@ async def test_no_more_requests_are_in_flight_than_is_said(
 
 
 @pytest.mark.trials(few=10, soak=50)
-async def test_another_server_is_asked_when_one_is_not_there(
+async def test_a_session_connects_to_another_server_when_one_is_down(
     zookeeper: ZooKeeper, direct: Client, proxy: Proxy, chroot: str, trials: int
 ) -> None:
     proxy.cut()
@@ -202,24 +204,24 @@ async def test_another_server_is_asked_when_one_is_not_there(
         await store.close()
 
 
-async def test_a_server_that_does_not_even_refuse_leaves_time_for_another(
+async def test_a_server_that_does_not_accept_leaves_time_for_another(
     zookeeper: ZooKeeper, direct: Client, chroot: str
 ) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as silent, socket.socket() as only, socket.socket() as more:
         only.connect(silent.getsockname())
-        # From now on the system drops who comes.
+        # The backlog is full: the system drops further connections.
         more.setblocking(False)
         more.connect_ex(silent.getsockname())
         hosts = f"127.0.0.1:{silent.getsockname()[1]},{zookeeper.connect}"
         store = EnsembleStore(f"{hosts}{chroot}", session_timeout_ms=4_000)
         async with trio.open_nursery() as nursery:
-            # Each begins with one or the other.
+            # Each session tries the two servers in random order.
             for _ in range(6):
                 nursery.start_soon(store.session, lambda event: None)
         await store.close()
 
 
-async def test_a_session_outlives_its_server_with_what_it_owns_and_watches(
+async def test_a_session_with_its_ephemerals_and_watches_outlives_a_restart_of_its_server(
     zookeeper: ZooKeeper, direct: Client, chroot: str
 ) -> None:
     store = EnsembleStore(zookeeper.connect + chroot)
@@ -239,7 +241,7 @@ async def test_a_session_outlives_its_server_with_what_it_owns_and_watches(
 # The end of a session
 
 
-async def test_an_expired_session_says_so_once_and_does_nothing_any_more(
+async def test_an_expired_session_delivers_one_event_and_refuses_every_call(
     direct: Client, brief: Client, proxy: Proxy
 ) -> None:
     await brief.session.create("/e", ephemeral=True)
@@ -254,7 +256,7 @@ async def test_an_expired_session_says_so_once_and_does_nothing_any_more(
         proxy.heal()
     assert isinstance(waiting.value, SessionExpiredError)
     await until(lambda: brief.events)
-    # Nor is there another session in its place.
+    # No other session replaces it.
     assert isinstance(brief.session, EnsembleSession)
     await until(brief.session.client.connection_has_ended)
     for call in (brief.session.exists("/"), brief.session.create("/late"), brief.session.get_many(["/"])):
@@ -266,7 +268,7 @@ async def test_an_expired_session_says_so_once_and_does_nothing_any_more(
     assert brief.events == [WatchEvent(EventType.EXPIRED, "")]
 
 
-async def test_a_session_ends_when_its_server_talks_nonsense(direct: Client, frail: Client, proxy: Proxy) -> None:
+async def test_a_session_ends_when_a_response_is_malformed(direct: Client, frail: Client, proxy: Proxy) -> None:
     proxy.corrupt_next_answer()
     with trio.fail_after(PATIENCE_S):
         with pytest.raises(StoreError):
@@ -277,7 +279,7 @@ async def test_a_session_ends_when_its_server_talks_nonsense(direct: Client, fra
     assert frail.events == [WatchEvent(EventType.EXPIRED, "")]
 
 
-async def test_a_session_that_is_closed_tells_nobody(direct: Client, frail: Client, proxy: Proxy) -> None:
+async def test_a_closed_session_delivers_no_event(direct: Client, frail: Client, proxy: Proxy) -> None:
     await frail.session.create("/e", ephemeral=True)
     await frail.session.exists("/e", watch=True)
     waiting = Outcome()
@@ -294,7 +296,7 @@ async def test_a_session_that_is_closed_tells_nobody(direct: Client, frail: Clie
         await frail.session.exists("/")
 
 
-async def test_a_server_that_is_not_there_is_waited_for_no_longer_than_is_said(proxy: Proxy) -> None:
+async def test_the_first_connection_is_awaited_no_longer_than_configured(proxy: Proxy) -> None:
     proxy.cut()
     store = EnsembleStore(f"{proxy.connect}/chroot", session_timeout_ms=4_000, connection_timeout_ms=50)
     with trio.fail_after(PATIENCE_S):
@@ -305,6 +307,6 @@ async def test_a_server_that_is_not_there_is_waited_for_no_longer_than_is_said(p
 
 
 @pytest.mark.parametrize("connect", ["", "a:b", "a:1//b", "a:1/b/", ":1", "a:1,,b:1"])
-async def test_what_is_no_address_is_refused(connect: str) -> None:
+async def test_a_malformed_connect_string_is_refused(connect: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         EnsembleStore(connect)

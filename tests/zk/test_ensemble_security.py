@@ -1,4 +1,4 @@
-"""Who one says to be, and what others may do then: DIGEST-MD5 and TLS, with ACLs."""
+"""Authentication by DIGEST-MD5 and TLS, and ACLs."""
 
 import itertools
 import ssl
@@ -68,7 +68,7 @@ async def is_allowed(session: Session, call: str, path: str) -> bool:
     return True
 
 
-async def test_others_read_what_is_not_sensitive_and_change_nothing(digest_server: ZooKeeper) -> None:
+async def test_other_clients_read_znodes_that_are_not_sensitive_and_change_none(digest_server: ZooKeeper) -> None:
     connect = f"{digest_server.connect}/digest{next(_chroots)}"
     async with session_with(EnsembleStore(connect, set_acl=True, credentials=BROKER)) as session:
         await make_a_tree(session)
@@ -84,7 +84,7 @@ async def test_others_read_what_is_not_sensitive_and_change_nothing(digest_serve
             assert await is_allowed(second_broker, "change", "/brokers/topics")
 
 
-async def test_without_acls_everybody_may_do_everything(digest_server: ZooKeeper) -> None:
+async def test_without_acls_every_client_may_change_every_znode(digest_server: ZooKeeper) -> None:
     connect = f"{digest_server.connect}/digest{next(_chroots)}"
     async with session_with(EnsembleStore(connect, credentials=BROKER)) as session:
         await make_a_tree(session)
@@ -99,7 +99,7 @@ async def test_a_wrong_password_is_refused_at_once(digest_server: ZooKeeper, cre
         await store.session(lambda event: None)
 
 
-async def test_a_server_that_insists_on_authentication_refuses_who_has_none_or_a_wrong_one(tmp_path: Path) -> None:
+async def test_a_server_that_requires_sasl_refuses_missing_and_wrong_credentials(tmp_path: Path) -> None:
     with running_with_digest(tmp_path, "enforce.auth.enabled=true", "enforce.auth.schemes=sasl") as server:
         with trio.fail_after(PATIENCE_S):
             with pytest.raises(StoreFailedError, match="AUTH_FAILED"):
@@ -113,7 +113,7 @@ async def test_a_server_that_insists_on_authentication_refuses_who_has_none_or_a
             assert await session.exists("/") is not None
 
 
-async def test_a_session_comes_back_authenticated(digest_server: ZooKeeper) -> None:
+async def test_a_session_authenticates_again_when_it_reconnects(digest_server: ZooKeeper) -> None:
     connect = f"{digest_server.connect}/digest{next(_chroots)}"
     async with session_with(EnsembleStore(connect, set_acl=True, credentials=BROKER)) as session:
         await make_a_tree(session)
@@ -122,11 +122,13 @@ async def test_a_session_comes_back_authenticated(digest_server: ZooKeeper) -> N
         assert await is_allowed(session, "read", "/config/users/alice")
 
 
-async def test_a_connection_that_breaks_before_it_is_authenticated_is_no_refusal(digest_server: ZooKeeper) -> None:
+async def test_a_connection_that_breaks_during_authentication_does_not_end_the_session(
+    digest_server: ZooKeeper,
+) -> None:
     async with proxy_to(digest_server.port) as proxy:
         store = EnsembleStore(proxy.connect, credentials=BROKER)
         async with session_with(store) as session:
-            # The answer to the connection itself comes through, that to the first token does not.
+            # The response to Connect is forwarded, the response to the first SASL token is not.
             proxy.hold_answers(but_for=1)
             proxy.cut()
             proxy.let_come()
@@ -139,7 +141,7 @@ async def test_a_connection_that_breaks_before_it_is_authenticated_is_no_refusal
 
 
 class Certificates:
-    """An authority of one's own, with certificates of a server and a client."""
+    """A certificate authority, with certificates of a server and a client."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -170,7 +172,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.fixture(scope="module")
 def tls_connect(certificates: Certificates, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where a server wants certificates."""
+    """The connect string of a server that requires client certificates."""
     port = free_port()
     settings = [
         "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
@@ -184,7 +186,7 @@ def tls_connect(certificates: Certificates, tmp_path_factory: pytest.TempPathFac
         yield f"127.0.0.1:{port}"
 
 
-async def test_a_client_is_known_by_its_certificate(tls_connect: str, certificates: Certificates) -> None:
+async def test_a_client_authenticates_by_its_certificate(tls_connect: str, certificates: Certificates) -> None:
     store = EnsembleStore(f"{tls_connect}/tls{next(_chroots)}", set_acl=True, tls=certificates.context())
     async with session_with(store) as session:
         await make_a_tree(session)
@@ -196,8 +198,8 @@ async def test_a_client_is_known_by_its_certificate(tls_connect: str, certificat
         assert (await session.get("/brokers"))[0] == data
 
 
-async def test_answers_that_come_in_one_record_are_all_read(zookeeper: ZooKeeper, certificates: Certificates) -> None:
-    """The socket has nothing more to say then; what is left lies in the TLS layer."""
+async def test_all_responses_in_one_tls_record_are_read(zookeeper: ZooKeeper, certificates: Certificates) -> None:
+    """The socket is not readable then, because the rest is in the TLS layer."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificates.server)
 
@@ -228,7 +230,7 @@ async def test_answers_that_come_in_one_record_are_all_read(zookeeper: ZooKeeper
             nursery.cancel_scope.cancel()
 
 
-async def test_neither_side_trusts_whom_it_does_not_know(
+async def test_neither_side_trusts_an_unknown_certificate(
     tls_connect: str, certificates: Certificates, tmp_path: Path
 ) -> None:
     foreign = Certificates(tmp_path)

@@ -1,4 +1,4 @@
-"""Events and answers of an ensemble, which come over one socket, and watches that outlive it."""
+"""The order of events and responses of an ensemble, and watches over lost connections."""
 
 import random
 
@@ -87,9 +87,7 @@ async def test_a_watch_that_is_set_by_a_read_misses_no_change_after_it(
 # Watches over a lost connection
 
 
-async def test_watches_that_missed_a_change_fire_before_anything_is_read(
-    direct: Client, frail: Client, proxy: Proxy
-) -> None:
+async def test_watches_that_missed_a_change_fire_before_any_read(direct: Client, frail: Client, proxy: Proxy) -> None:
     await direct.session.multi(
         [Create(path) for path in ("/changed", "/gone", "/family", "/family/a", "/same", "/again")]
     )
@@ -130,7 +128,7 @@ async def test_watches_that_missed_a_change_fire_before_anything_is_read(
         key=str,
     )
     frail.events.clear()
-    # The others are still set.
+    # The other watches are still set.
     await direct.session.create("/same/child")
     await direct.session.set("/same", b"x")
     await direct.session.create("/never")

@@ -1,7 +1,7 @@
 from ottla.zk.kazoo_client import set_watches
 
 
-def test_watches_are_set_again_in_requests_of_a_size_that_a_server_takes() -> None:
+def test_watches_are_set_again_in_requests_below_the_servers_limit() -> None:
     data = {f"/data/{number:0100d}": number % 3 > 0 for number in range(5_000)}
     children = {f"/children/{number:0100d}" for number in range(5_000)}
     requests = list(set_watches(7, data, children))

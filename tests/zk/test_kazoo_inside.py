@@ -16,7 +16,8 @@ from kazoo.protocol.states import EventType, KeeperState
 from ottla.zk.kazoo_inside import HookedClient
 
 PATIENCE_S = 120
-SESSION_TIMEOUT_MS = 60_000
+# So long that kazoo's own waiting for a response to Connect would exceed PATIENCE_S.
+SESSION_TIMEOUT_MS = 600_000
 GRANTED_MS = 40_000
 SESSION_ID = 77
 CLOSE = -11
@@ -28,7 +29,7 @@ SASL_REQUIRED = -124
 
 
 class Server:
-    """A server of one connection at a time, whose every step a test takes."""
+    """A server of one connection at a time, whose steps a test calls."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -88,7 +89,7 @@ class Server:
 
 
 class Log:
-    """What hooks and results were called with, in order, with waiting."""
+    """The arguments of all calls of hooks and results, in their order."""
 
     def __init__(self) -> None:
         self.entries: list[Any] = []
@@ -120,14 +121,14 @@ class Result:
 
 
 class Refusing(Result):
-    """A result that does not take an error."""
+    """A result that raises instead of taking an error."""
 
     def set_exception(self, error: Exception) -> None:
         raise SessionExpiredError
 
 
 def anonymous(protocol: int) -> ssl.SSLContext:
-    """TLS without certificates."""
+    """Return a TLS context that needs no certificates."""
     context = ssl.SSLContext(protocol)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -173,7 +174,7 @@ def begin(server: Server, log: Log) -> Iterator[Begin]:
         return client
 
     yield begin
-    # The connection thread of each sees the listener's end, and that it has to stop.
+    # Without a server each connection thread tries to connect until `end` stops it.
     server.close()
     for client in clients:
         client.end()
@@ -263,13 +264,10 @@ def test__connect_does_not_return_before_the_connection_is_authenticated(
     assert log.entries == [KeeperState.CONNECTING, KeeperState.CONNECTED]
 
 
-def test__invoke_gives_up_a_server_that_does_not_answer_in_time_for_another_attempt(
-    begin: Begin, server: Server, log: Log
-) -> None:
+def test__invoke_gives_up_a_silent_server_in_time_for_another_attempt(begin: Begin, server: Server) -> None:
     begin(attempts=600)
+    # While the first connection is still open.
     server.accept()
-    server.greet()
-    log.wait_for("connected")
 
 
 def test__authenticate_with_sasl_takes_a_broken_connection_for_no_refusal(

@@ -25,7 +25,7 @@ from tests.wire.test_oracle_specification import declared_at, specified_at
 
 NUMBERS = {kind: number for number, kind in RECORDS.items()}
 ID, OTHER_ID = b"1" * 16, b"2" * 16
-# Numbers of records without a declaration here.
+# Types of records that are not declared.
 BEGIN, END, ABORT, ACL, NO_OP, FEATURE_LEVEL = 23, 24, 25, 18, 20, 12
 
 TOPIC = TopicRecord(name="t", topic_id=ID)
@@ -93,16 +93,16 @@ def test_a_partition_changes() -> None:
         PartitionChangeRecord(partition_id=0, topic_id=ID, replicas=[2, 3], removing_replicas=[3], leader=-1),
     ]
     found = after([TOPIC, PARTITION, *changes]).topics["t"].partitions[0]
-    # Each leader, and having none, begins an epoch.
+    # Each change of the leader, also to none, begins an epoch.
     assert found == PartitionMetadata(ReplicaAssignment((2, 3), (), (3,)), 6, (2,))
 
 
-def test_who_is_eligible_may_lead_where_nobody_is_in_sync() -> None:
+def test_eligible_leader_replicas_are_the_isr_where_it_is_empty() -> None:
     change = PartitionChangeRecord(partition_id=0, topic_id=ID, isr=[], eligible_leader_replicas=[2])
     assert after([TOPIC, PARTITION, change]).topics["t"].partitions[0].isr == (2,)
 
 
-def test_a_topic_that_is_removed_is_gone_with_its_configs() -> None:
+def test_a_removed_topic_is_gone_with_its_configs() -> None:
     config = ConfigRecord(resource_type=2, resource_name="t", name="a", value="1")
     again = TopicRecord(name="t", topic_id=OTHER_ID)
     found = after([TOPIC, PARTITION, config, RemoveTopicRecord(topic_id=ID), again])
@@ -115,7 +115,7 @@ def test_records_of_a_transaction_count_when_it_has_ended(end: list[int], names:
     assert set(after([BEGIN, TOPIC, *end, *other]).topics) == names
 
 
-def test_what_is_left_out_is_named() -> None:
+def test_omitted_metadata_is_named() -> None:
     image = KraftImage()
     image.replay(framed(ACL))
     assert image.left_out == {"ACLs"}
@@ -135,7 +135,7 @@ def test_what_is_left_out_is_named() -> None:
         framed(RemoveTopicRecord(topic_id=ID)),
     ],
 )
-def test_what_cannot_be_read_is_refused(value: bytes) -> None:
+def test_a_malformed_record_is_refused(value: bytes) -> None:
     with pytest.raises(MetadataError):
         KraftImage().replay(value)
 

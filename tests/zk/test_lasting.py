@@ -1,4 +1,4 @@
-"""A session that has expired begins anew; whoever uses it hears of both, and waits in between."""
+"""A session that expires is followed by another one; calls wait in between."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -28,7 +28,7 @@ BEGUN = WatchEvent(EventType.BEGUN, "")
 
 
 class Fixture:
-    """A lasting session on an embedded store; `refuses` is how often no new session is to be had."""
+    """A lasting session on an embedded store; the first `refuses` new sessions fail."""
 
     def __init__(self, store: EmbeddedStore) -> None:
         self.store = store
@@ -63,7 +63,7 @@ async def one(store: EmbeddedStore, nursery: trio.Nursery) -> Fixture:
     return fixture
 
 
-async def test_all_that_a_session_does_it_does(one: Fixture) -> None:
+async def test_a_lasting_session_does_all_operations(one: Fixture) -> None:
     session = one.session
     assert (await session.create("/a", b"1")).path == "/a"
     assert (await session.set("/a", b"2", 0)).version == 1
@@ -81,7 +81,7 @@ async def test_all_that_a_session_does_it_does(one: Fixture) -> None:
     assert one.events == [WatchEvent(EventType.CHILD, "/"), WatchEvent(EventType.DELETED, "/a")]
 
 
-async def test_a_session_that_expires_is_followed_by_another_after_which_its_user_is_told(
+async def test_a_session_that_expires_is_followed_by_another_and_then_an_event(
     one: Fixture, autojump_clock: trio.testing.MockClock
 ) -> None:
     await one.session.create("/mine", ephemeral=True)
@@ -113,7 +113,7 @@ async def test_a_read_that_an_expiry_interrupts_is_done_again_and_a_change_is_no
             outcomes[name] = error
         done.set()
 
-    # Both have the session already, and their answers are on their way.
+    # Both calls use the session already, and wait for its response.
     one.begun[-1].is_closed = True
     async with trio.open_nursery() as nursery:
         nursery.start_soon(outcome_of, "read", lambda: one.session.children("/"), read)
@@ -126,7 +126,7 @@ async def test_a_read_that_an_expiry_interrupts_is_done_again_and_a_change_is_no
     assert isinstance(outcomes["change"], SessionExpiredError)
 
 
-async def test_a_session_that_was_closed_answers_nobody(one: Fixture, autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_closed_session_refuses_every_call(one: Fixture, autojump_clock: trio.testing.MockClock) -> None:
     one.refuses = 1_000_000
     await one.expire()
     async with trio.open_nursery() as nursery:
@@ -142,7 +142,7 @@ async def test_a_session_that_was_closed_answers_nobody(one: Fixture, autojump_c
         await one.session.multi([Create("/a")])
 
 
-async def test_who_finds_no_store_at_all_is_told(store: EmbeddedStore) -> None:
+async def test_a_first_session_that_does_not_begin_raises_its_error(store: EmbeddedStore) -> None:
     fixture = Fixture(store)
     fixture.refuses = 1
     with pytest.raises(StoreFailedError, match="nobody there"):

@@ -1,4 +1,4 @@
-"""Which settings have which security towards ZooKeeper, and which are refused."""
+"""The settings of security towards ZooKeeper, and refused settings."""
 
 import ssl
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def login(tmp_path: Path) -> dict[str, str]:
     return {"java.security.auth.login.config": str(tmp_path / "jaas.conf")}
 
 
-def test_nothing_set_is_no_security() -> None:
+def test_without_any_key_there_is_no_security() -> None:
     assert security({}) == (False, None, None)
 
 
@@ -45,7 +45,7 @@ def test_the_options_of_kafkas_start_script_are_read() -> None:
     assert system_properties({}) == {}
 
 
-def test_a_section_of_the_jaas_file_is_who_the_broker_is(login: dict[str, str]) -> None:
+def test_a_section_of_the_jaas_file_holds_the_brokers_credentials(login: dict[str, str]) -> None:
     assert security({}, login).credentials == ("kafka", "secret")
     assert security({"zookeeper.set.acl": "true"}, login) == (True, ("kafka", "secret"), None)
     assert security({}, {**login, "zookeeper.sasl.clientconfig": "Other"}).credentials is None
@@ -54,7 +54,7 @@ def test_a_section_of_the_jaas_file_is_who_the_broker_is(login: dict[str, str]) 
 
 
 @pytest.mark.parametrize("module", ["plain.PlainLoginModule", "scram.ScramLoginModule"])
-def test_modules_of_kafkas_own_have_a_password_too(login: dict[str, str], module: str, tmp_path: Path) -> None:
+def test_kafkas_own_login_modules_hold_credentials_too(login: dict[str, str], module: str, tmp_path: Path) -> None:
     text = DIGEST.replace("zookeeper.server.auth.DigestLoginModule", f"kafka.common.security.{module}")
     (tmp_path / "jaas.conf").write_text(text)
     assert security({}, login).credentials == ("kafka", "secret")
@@ -68,15 +68,13 @@ def test_modules_of_kafkas_own_have_a_password_too(login: dict[str, str], module
         ("Client { com.sun.security.auth.module.Krb5LoginModule required; };", "does not support .*Krb5LoginModule"),
     ],
 )
-def test_a_jaas_file_that_cannot_be_used_is_refused(
-    login: dict[str, str], text: str, reason: str, tmp_path: Path
-) -> None:
+def test_an_unusable_jaas_file_is_refused(login: dict[str, str], text: str, reason: str, tmp_path: Path) -> None:
     (tmp_path / "jaas.conf").write_text(text)
     with pytest.raises(ConfigError, match=reason):
         security({}, login)
 
 
-def test_a_jaas_file_that_is_missing_or_no_text_is_refused(login: dict[str, str], tmp_path: Path) -> None:
+def test_a_jaas_file_that_is_missing_or_not_utf8_is_refused(login: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "jaas.conf").write_bytes(b"\xff")
     with pytest.raises(ConfigError, match=r"jaas\.conf: not UTF-8"):
         security({}, login)
@@ -85,7 +83,7 @@ def test_a_jaas_file_that_is_missing_or_no_text_is_refused(login: dict[str, str]
         security({}, login)
 
 
-def test_sasl_that_is_asked_for_and_switched_off_is_refused(login: dict[str, str]) -> None:
+def test_sasl_that_is_configured_and_disabled_is_refused(login: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match=r"zookeeper\.sasl\.client is set to false"):
         security({}, {**login, "zookeeper.sasl.client": "false"})
     assert security({}, {**login, "zookeeper.sasl.client": "TRUE"}).credentials == ("kafka", "secret")
@@ -95,8 +93,8 @@ def test_sasl_that_is_asked_for_and_switched_off_is_refused(login: dict[str, str
     "missing",
     [None, "zookeeper.ssl.client.enable", "zookeeper.clientCnxnSocket", "zookeeper.ssl.keystore.location"],
 )
-def test_acls_take_a_broker_that_zookeeper_knows(missing: str | None, tmp_path: Path) -> None:
-    """A certificate makes it known only with all three of the keys that Kafka looks at."""
+def test_acls_require_a_broker_that_authenticates(missing: str | None, tmp_path: Path) -> None:
+    """A certificate counts only with all three of the keys that Kafka checks."""
     texts = {**TLS, "zookeeper.clientCnxnSocket": "Netty", "zookeeper.ssl.keystore.location": str(tmp_path / "k.pem")}
     reason = r"zookeeper\.ssl\.keystore\.location: .*k\.pem: No such file"
     if missing is not None:
@@ -106,7 +104,7 @@ def test_acls_take_a_broker_that_zookeeper_knows(missing: str | None, tmp_path: 
         security({"zookeeper.set.acl": "true", **texts})
 
 
-def test_tls_is_what_the_keys_say() -> None:
+def test_tls_is_configured_by_the_keys() -> None:
     plain = tls()
     assert (plain.minimum_version, plain.maximum_version) == (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_2)
     assert plain.check_hostname
@@ -145,7 +143,7 @@ def test_cipher_suites_have_javas_names() -> None:
         ({"truststore_location": "/no/such.pem"}, "/no/such.pem: No such file"),
     ],
 )
-def test_tls_that_cannot_be_had_is_refused(texts: dict[str, str], reason: str) -> None:
+def test_impossible_tls_is_refused(texts: dict[str, str], reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         tls(**texts)
 

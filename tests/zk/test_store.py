@@ -1,4 +1,4 @@
-"""What every store promises: the embedded one, and a real ZooKeeper."""
+"""The promises of every store, for the embedded one and a real ZooKeeper."""
 
 import pytest
 
@@ -40,7 +40,7 @@ async def test_a_change_to_another_version_is_refused(connect: Connect) -> None:
     assert (await session.get("/a"))[0] == b"1"
 
 
-async def test_what_is_not_there_is_not_read_changed_or_deleted(connect: Connect) -> None:
+async def test_a_missing_znode_is_not_read_changed_or_deleted(connect: Connect) -> None:
     session = (await connect()).session
     for operation in (
         session.get("/a"),
@@ -63,7 +63,7 @@ async def test_a_znode_with_children_is_not_deleted(connect: Connect) -> None:
         await session.delete("/a")
 
 
-async def test_sequential_znodes_count_up_even_when_others_went(connect: Connect) -> None:
+async def test_sequence_numbers_grow_even_when_znodes_are_deleted(connect: Connect) -> None:
     session = (await connect()).session
     await session.create("/a")
     first = await session.create("/a/n-", sequential=True)
@@ -87,7 +87,7 @@ async def test_a_transaction_is_done_wholly_or_not_at_all(connect: Connect) -> N
     assert (await session.get("/a"))[1].version == 1
 
 
-async def test_transactions_done_together_fail_each_for_itself(connect: Connect) -> None:
+async def test_transactions_done_together_fail_independently(connect: Connect) -> None:
     session = (await connect()).session
     outcomes = await session.multi_all(
         [[Create("/a")], [Create("/a")], [Create("/a/b"), Check("/a", 1)], [Create("/c")]]
@@ -135,7 +135,7 @@ async def test_a_watch_for_children_sees_them_come_and_go_but_not_change(connect
     assert client.events == [WatchEvent(EventType.CHILD, "/a")] * 2
 
 
-async def test_a_znode_that_goes_is_told_once_to_who_watches_it_and_its_children(connect: Connect) -> None:
+async def test_a_deleted_znode_is_one_event_for_a_session_that_watches_it_and_its_children(connect: Connect) -> None:
     client = await connect()
     await client.session.create("/a")
     await client.session.children("/a", watch=True)
@@ -144,7 +144,7 @@ async def test_a_znode_that_goes_is_told_once_to_who_watches_it_and_its_children
     assert client.events == [WatchEvent(EventType.DELETED, "/a")]
 
 
-async def test_a_watch_for_a_znode_that_is_not_there_sees_it_come(connect: Connect) -> None:
+async def test_a_watch_for_a_missing_znode_sees_it_come(connect: Connect) -> None:
     client = await connect()
     await client.session.exists("/a", watch=True)
     with pytest.raises(NoNodeError):
@@ -155,7 +155,7 @@ async def test_a_watch_for_a_znode_that_is_not_there_sees_it_come(connect: Conne
 
 
 @pytest.mark.parametrize("path", ["", "a", "/a/", "//a", "/a/../b", "/.", "/a\0b"])
-async def test_what_is_no_path_is_refused(connect: Connect, path: str) -> None:
+async def test_an_invalid_path_is_refused(connect: Connect, path: str) -> None:
     session = (await connect()).session
     with pytest.raises(ValueError, match="not the path"):
         await session.create(path)

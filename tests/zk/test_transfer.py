@@ -1,4 +1,4 @@
-"""Metadata comes into a store and out of it unchanged, or not at all."""
+"""Import and export of metadata keep it unchanged, or are refused."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -44,19 +44,19 @@ async def tree(session: Session, path: str = "/") -> dict[str, bytes]:
     return found
 
 
-async def test_what_is_written_is_what_is_read(connect: Connect) -> None:
+async def test_written_metadata_is_read_unchanged(connect: Connect) -> None:
     session = (await connect()).session
     assert await read_metadata(session) is None
     assert await write_metadata(session, WHOLE) == Imported(created=2, changed=0, unchanged=0)
     assert await read_metadata(session) == WHOLE
     data, _ = await session.get("/brokers/topics/t/partitions/0/state")
-    # Nobody leads in this epoch any more: the next leader's is the one after it.
+    # The epoch without a leader; the next leader begins the epoch after it.
     assert PartitionState.decode(data) == PartitionState(-1, 5, (1,), 0)
     data, _ = await session.get(znodes.PRODUCER_ID_BLOCK)
     assert ProducerIdBlock.decode(data) == ProducerIdBlock(-1, 2_500, 3_499)
 
 
-async def test_writing_it_again_writes_nothing(connect: Connect) -> None:
+async def test_writing_metadata_again_changes_nothing(connect: Connect) -> None:
     session = (await connect()).session
     await write_metadata(session, WHOLE)
     before = (await session.create("/before")).stat
@@ -67,7 +67,7 @@ async def test_writing_it_again_writes_nothing(connect: Connect) -> None:
     assert after.czxid == before.czxid + 1
 
 
-async def test_what_a_broker_did_since_stays(connect: Connect) -> None:
+async def test_later_changes_by_a_broker_stay(connect: Connect) -> None:
     session = (await connect()).session
     await write_metadata(session, WHOLE)
     state = PartitionState(1, 9, (1, 2), 4).encode()
@@ -86,7 +86,7 @@ async def test_what_a_broker_did_since_stays(connect: Connect) -> None:
         (cluster(topics={"new": topic()}, broker_configs={"1": {}, "<default>": {}}), r"other configs.*and 1 more"),
     ],
 )
-async def test_what_is_refused_changes_nothing(connect: Connect, wanted: ClusterMetadata, fault: str) -> None:
+async def test_a_refused_import_changes_nothing(connect: Connect, wanted: ClusterMetadata, fault: str) -> None:
     session = (await connect()).session
     await write_metadata(session, WHOLE)
     before = await tree(session)
@@ -95,7 +95,7 @@ async def test_what_is_refused_changes_nothing(connect: Connect, wanted: Cluster
     assert await tree(session) == before
 
 
-async def test_what_differs_is_overwritten_where_that_is_wanted(connect: Connect) -> None:
+async def test_conflicts_are_overwritten_on_request(connect: Connect) -> None:
     session = (await connect()).session
     await write_metadata(session, WHOLE)
     moved = topic((3,), 3, configs={"new": "1"})
@@ -111,7 +111,7 @@ async def test_what_differs_is_overwritten_where_that_is_wanted(connect: Connect
     assert found.next_producer_id == 3_500
 
 
-async def test_configs_that_nobody_knows_leave_those_that_are_there(connect: Connect) -> None:
+async def test_unknown_configs_leave_existing_configs(connect: Connect) -> None:
     session = (await connect()).session
     await write_metadata(session, WHOLE)
     unknown = WHOLE.topics["t"]._replace(configs=None)
@@ -121,7 +121,7 @@ async def test_configs_that_nobody_knows_leave_those_that_are_there(connect: Con
     assert (found.topics["t"].configs, found.topics["new"].configs) == ({"retention.ms": "5"}, {})
 
 
-async def test_no_broker_may_be_at_work(connect: Connect) -> None:
+async def test_an_import_is_refused_while_a_broker_runs(connect: Connect) -> None:
     session = (await connect()).session
     await prepare_tree(session, "c")
     await register_broker(session, BrokerInfo(3, (Endpoint("PLAINTEXT", "h", 9092),)), 0)
@@ -129,7 +129,7 @@ async def test_no_broker_may_be_at_work(connect: Connect) -> None:
         await write_metadata(session, WHOLE)
 
 
-async def test_topics_on_their_way_out_are_left_out(connect: Connect) -> None:
+async def test_topics_that_are_being_deleted_are_left_out(connect: Connect) -> None:
     session = (await connect()).session
     await write_metadata(session, WHOLE)
     await session.create(znodes.delete_topic_path("t"))
@@ -140,7 +140,7 @@ async def test_topics_on_their_way_out_are_left_out(connect: Connect) -> None:
         await write_metadata(session, WHOLE)
 
 
-async def test_a_znode_that_cannot_be_read_is_named(connect: Connect) -> None:
+async def test_a_malformed_znode_is_named(connect: Connect) -> None:
     session = (await connect()).session
     await write_metadata(session, WHOLE)
     await session.set("/brokers/topics/t", b"?")
@@ -149,7 +149,7 @@ async def test_a_znode_that_cannot_be_read_is_named(connect: Connect) -> None:
 
 
 class Failing(ChangesByMulti):
-    """A session that does so many transactions, and no more."""
+    """A session that fails after a number of transactions."""
 
     def __init__(self, session: Session, left: int) -> None:
         self.session = session
@@ -169,7 +169,7 @@ class Failing(ChangesByMulti):
         return outcomes
 
 
-async def test_what_was_cut_off_is_completed(connect: Connect) -> None:
+async def test_an_interrupted_import_is_completed_by_a_second_one(connect: Connect) -> None:
     partitions = dict.fromkeys(range(700), LED)
     wide = WHOLE._replace(topics={**WHOLE.topics, "wide": topic(partitions=partitions)})
     session = (await connect()).session

@@ -45,7 +45,7 @@ SESSIONS = st.integers(0, 1)
 
 
 class ModelNode:
-    """What a model needs to know of a znode."""
+    """A znode of the model."""
 
     def __init__(self, data: bytes, owner: int | None) -> None:
         self.data = data
@@ -120,7 +120,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.open()
 
     def make_store(self) -> EmbeddedStore | EnsembleStore:
-        """Make the store anew, where it was before."""
+        """Reopen the store at the same path."""
         return EmbeddedStore(Path(self.directory.name) / "store.db", inline)
 
     def open(self) -> None:
@@ -136,7 +136,7 @@ class StoreMachine(RuleBasedStateMachine):
             return type(error)
 
     def settle(self) -> None:
-        """Have every session see what was done: a read comes after the events of what it sees."""
+        """Read in every session, because a read comes after the events of the changes that it shows."""
         for client in self.clients:
             self.call(client.session.exists, "/")
 
@@ -216,7 +216,7 @@ class StoreMachine(RuleBasedStateMachine):
         for path in sorted(gone, key=len, reverse=True):
             events += self.model.do(Delete(path), session)
         watched = {client: list(client.events) for client in self.clients}
-        # Which of a session's znodes goes first is not promised.
+        # The order of deletion of a session's znodes is not promised.
         for client, watches in zip(self.clients, self.watches, strict=True):
             told = {event.path for event in watched[client]}
             assert told == {

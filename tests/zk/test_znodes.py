@@ -39,7 +39,7 @@ def test_a_topic_of_an_old_tool_is_read() -> None:
     )
 
 
-def test_the_target_of_a_partition_on_the_move_is_what_stays() -> None:
+def test_the_target_of_a_reassignment_excludes_removing_replicas() -> None:
     assert ReplicaAssignment((1, 2, 3), adding=(3,), removing=(1,)).target == (2, 3)
 
 
@@ -120,7 +120,7 @@ def test_a_block_of_producer_ids_is_written_as_kafka_writes_it() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"nonsense", b"[]", b"{}", b'{"partitions":[]}', b'{"leader":"1"}', b"\xff"])
-def test_data_that_is_not_kafkas_is_refused_by_name(data: bytes) -> None:
+def test_malformed_data_is_refused(data: bytes) -> None:
     for decode in (
         TopicAssignment.decode,
         lambda each: PartitionState.decode(each, 0),
@@ -152,7 +152,7 @@ def test_parents_come_before_their_children_and_once() -> None:
     assert znodes.parents_of(["/a/b/c", "/a/d"]) == ["/a", "/a/b", "/a/b/c", "/a/d"]
 
 
-def test_what_old_tools_want_reassigned() -> None:
+def test_reassignments_of_old_tools_are_read() -> None:
     data = b'{"version":1,"partitions":[{"topic":"t","partition":3,"replicas":[2,1]}]}'
     wanted = {TopicPartition("t", 3): (2, 1)}
     assert znodes.decode_reassignments(data) == wanted

@@ -1,7 +1,7 @@
 """One file per API: the declarations of its request and its response.
 
-Owns the way from an API key to its two classes. A module is imported when its API is first used: a broker that nobody
-asks for transactions does not pay for their declarations.
+Owns the map from an API key to its two classes. A module is imported when its API is first used, because a broker
+without transactions should not pay for their declarations.
 Counterpart in Kafka: org.apache.kafka.common.protocol.ApiMessageType.
 """
 

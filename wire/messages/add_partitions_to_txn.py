@@ -44,28 +44,28 @@ class AddPartitionsToTxnRequest(Request, api_key=ApiKey.ADD_PARTITIONS_TO_TXN, v
 
 
 class AddPartitionsToTxnPartitionResult(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: Int32
     partition_error_code: Int16
 
 
 class AddPartitionsToTxnTopicResult(Struct):
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: String
     results_by_partition: Sequence[AddPartitionsToTxnPartitionResult]
 
 
 class AddPartitionsToTxnResult(Struct):
-    """What became of one transaction."""
+    """The result for one transaction."""
 
     transactional_id: String
     topic_results: Sequence[AddPartitionsToTxnTopicResult]
 
 
 class AddPartitionsToTxnResponse(Response, api_key=ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+"):
-    """What became of the partitions."""
+    """The results for the partitions."""
 
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, V("4+")] = 0

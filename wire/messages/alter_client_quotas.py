@@ -28,7 +28,7 @@ class OpData(Struct):
 
 
 class EntryData(Struct):
-    """An entity and what to do to its quotas."""
+    """An entity and the changes of its quotas."""
 
     entity: Sequence[EntityData]
     ops: Sequence[OpData]
@@ -42,7 +42,7 @@ class AlterClientQuotasRequest(Request, api_key=ApiKey.ALTER_CLIENT_QUOTAS, vers
 
 
 class EntryDataResult(Struct, kafka_name="EntryData"):
-    """What became of one entity."""
+    """The result for one entity."""
 
     error_code: Int16
     error_message: Annotated[String | None, V(nullable="0+")]
@@ -50,7 +50,7 @@ class EntryDataResult(Struct, kafka_name="EntryData"):
 
 
 class AlterClientQuotasResponse(Response, api_key=ApiKey.ALTER_CLIENT_QUOTAS, versions="0-1", flexible="1+"):
-    """What became of the entities."""
+    """The results for the entities."""
 
     throttle_time_ms: Int32 = 0
     entries: Sequence[EntryDataResult]

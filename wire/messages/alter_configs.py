@@ -36,7 +36,7 @@ class AlterConfigsRequest(Request, api_key=ApiKey.ALTER_CONFIGS, versions="0-2",
 
 
 class AlterConfigsResourceResponse(Struct):
-    """What became of one resource."""
+    """The result for one resource."""
 
     error_code: Int16
     error_message: Annotated[String | None, V(nullable="0+")]
@@ -45,7 +45,7 @@ class AlterConfigsResourceResponse(Struct):
 
 
 class AlterConfigsResponse(Response, api_key=ApiKey.ALTER_CONFIGS, versions="0-2", flexible="2+"):
-    """What became of the resources."""
+    """The results for the resources."""
 
     throttle_time_ms: Int32 = 0
     responses: Sequence[AlterConfigsResourceResponse]

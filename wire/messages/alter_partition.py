@@ -69,7 +69,7 @@ class TopicDataResult(Struct, kafka_name="TopicData"):
 
 
 class AlterPartitionResponse(Response, api_key=ApiKey.ALTER_PARTITION, versions="0-3", flexible="0+"):
-    """What became of the partitions."""
+    """The results for the partitions."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

@@ -13,7 +13,7 @@ from ottla.wire.types import Bool, Int16, Int32, String
 
 
 class ReassignablePartition(Struct):
-    """A partition and the replicas that it is to have; null cancels what is under way."""
+    """A partition and its target replicas; null cancels its reassignment."""
 
     partition_index: Int32
     replicas: Annotated[Sequence[Int32] | None, V(nullable="0+")] = None
@@ -37,7 +37,7 @@ class AlterPartitionReassignmentsRequest(
 
 
 class ReassignablePartitionResponse(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: Int32
     error_code: Int16
@@ -45,7 +45,7 @@ class ReassignablePartitionResponse(Struct):
 
 
 class ReassignableTopicResponse(Struct):
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: String
     partitions: Sequence[ReassignablePartitionResponse]
@@ -54,7 +54,7 @@ class ReassignableTopicResponse(Struct):
 class AlterPartitionReassignmentsResponse(
     Response, api_key=ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions="0-1", flexible="0+"
 ):
-    """What became of the partitions."""
+    """The results for the partitions."""
 
     throttle_time_ms: Int32 = 0
     allow_replication_factor_change: Annotated[Bool, V("1+")] = True

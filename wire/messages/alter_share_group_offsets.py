@@ -33,7 +33,7 @@ class AlterShareGroupOffsetsRequest(Request, api_key=ApiKey.ALTER_SHARE_GROUP_OF
 
 
 class AlterShareGroupOffsetsResponsePartition(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: Int32
     error_code: Int16
@@ -41,7 +41,7 @@ class AlterShareGroupOffsetsResponsePartition(Struct):
 
 
 class AlterShareGroupOffsetsResponseTopic(Struct):
-    """What became of the partitions of a topic."""
+    """The results for the partitions of a topic."""
 
     topic_name: String
     topic_id: Uuid
@@ -49,7 +49,7 @@ class AlterShareGroupOffsetsResponseTopic(Struct):
 
 
 class AlterShareGroupOffsetsResponse(Response, api_key=ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions="0", flexible="0+"):
-    """What became of the offsets; an error of the group stands for all of them."""
+    """The results for the offsets; an error of the group holds for all of them."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

@@ -38,7 +38,7 @@ class AlterUserScramCredentialsRequest(
 
 
 class AlterUserScramCredentialsResult(Struct):
-    """What became of one user."""
+    """The result for one user."""
 
     user: String
     error_code: Int16
@@ -48,7 +48,7 @@ class AlterUserScramCredentialsResult(Struct):
 class AlterUserScramCredentialsResponse(
     Response, api_key=ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions="0", flexible="0+"
 ):
-    """What became of the users."""
+    """The results for the users."""
 
     throttle_time_ms: Int32 = 0
     results: Sequence[AlterUserScramCredentialsResult]

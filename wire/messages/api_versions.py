@@ -5,7 +5,7 @@
 2   the client waits out the throttle time itself
 3   flexible, but never in the response's header; software of the client; features
 4   a feature's lowest version may be 0
-5   the client says whom it means: cluster id and node id
+5   cluster id and node id of the broker that the client expects
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from ottla.wire.types import Bool, Int16, Int32, Int64, String
 
 
 class ApiVersionsRequest(Request, api_key=ApiKey.API_VERSIONS, versions="0-5", flexible="3+"):
-    """Ask what the broker understands."""
+    """Ask for the supported APIs."""
 
     client_software_name: Annotated[String, V("3+")] = ""
     client_software_version: Annotated[String, V("3+")] = ""
@@ -50,7 +50,7 @@ class FinalizedFeatureKey(Struct):
 
 
 class ApiVersionsResponse(Response, api_key=ApiKey.API_VERSIONS, versions="0-5", flexible="3+"):
-    """What the broker understands."""
+    """The supported APIs."""
 
     error_code: Int16
     api_keys: Sequence[ApiVersion]

@@ -5,7 +5,7 @@
 2   broker epoch
 3   flexible
 
-Spoken between ZooKeeper-mode brokers only, which end with Kafka 3.9.
+Only ZooKeeper-mode brokers send it; Kafka 3.9 is their last release.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class RemainingPartition(Struct):
 
 
 class ControlledShutdownResponse(Response, api_key=ApiKey.CONTROLLED_SHUTDOWN, versions="0-3", flexible="3+"):
-    """What the broker still leads; it asks again until that is nothing."""
+    """The partitions that the broker still leads; it asks again until there are none."""
 
     error_code: Int16
     remaining_partitions: Sequence[RemainingPartition]

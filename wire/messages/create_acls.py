@@ -15,7 +15,7 @@ from ottla.wire.types import Int8, Int16, Int32, String
 
 
 class AclCreation(Struct):
-    """An entry: who may, or may not, do what from where to which resources."""
+    """An entry: principal, host, operation and permission on resources."""
 
     resource_type: Int8
     resource_name: String
@@ -33,14 +33,14 @@ class CreateAclsRequest(Request, api_key=ApiKey.CREATE_ACLS, versions="0-3", fle
 
 
 class AclCreationResult(Struct):
-    """What became of one entry, in the order of the request."""
+    """The result for one entry, in the order of the request."""
 
     error_code: Int16
     error_message: Annotated[String | None, V(nullable="0+")]
 
 
 class CreateAclsResponse(Response, api_key=ApiKey.CREATE_ACLS, versions="0-3", flexible="2+"):
-    """What became of the entries."""
+    """The results for the entries."""
 
     throttle_time_ms: Int32 = 0
     results: Sequence[AclCreationResult]

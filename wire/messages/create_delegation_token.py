@@ -3,7 +3,7 @@
 0   the first form
 1   the client waits out the throttle time itself
 2   flexible
-3   a token for another principal; who has asked for it
+3   a token for another principal; the requester
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class CreateDelegationTokenRequest(Request, api_key=ApiKey.CREATE_DELEGATION_TOK
 
 
 class CreateDelegationTokenResponse(Response, api_key=ApiKey.CREATE_DELEGATION_TOKEN, versions="0-3", flexible="2+"):
-    """The token: id and HMAC are what its bearer authenticates with."""
+    """The token. Its bearer authenticates with id and HMAC."""
 
     error_code: Int16
     principal_type: String

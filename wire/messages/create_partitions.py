@@ -37,7 +37,7 @@ class CreatePartitionsRequest(Request, api_key=ApiKey.CREATE_PARTITIONS, version
 
 
 class CreatePartitionsTopicResult(Struct):
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: String
     error_code: Int16
@@ -45,7 +45,7 @@ class CreatePartitionsTopicResult(Struct):
 
 
 class CreatePartitionsResponse(Response, api_key=ApiKey.CREATE_PARTITIONS, versions="0-3", flexible="2+"):
-    """What became of the topics."""
+    """The results for the topics."""
 
     throttle_time_ms: Int32 = 0
     results: Sequence[CreatePartitionsTopicResult]

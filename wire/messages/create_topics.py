@@ -5,7 +5,7 @@
 2   throttle time
 3   the client waits out the throttle time itself
 4   partitions and replication factor may be left to the broker (-1)
-5   flexible; the response tells partitions, replication factor and configs
+5   flexible; partitions, replication factor and configs in the response
 6   may answer THROTTLING_QUOTA_EXCEEDED
 7   topic id in the response
 """
@@ -33,7 +33,7 @@ class CreatableTopicConfig(Struct):
 
 
 class CreatableTopic(Struct):
-    """A topic to create; counts are -1 where `assignments` tell them, or for the broker's defaults."""
+    """A topic to create; counts are -1 with `assignments`, or for the broker's defaults."""
 
     name: String
     num_partitions: Int32
@@ -61,7 +61,7 @@ class CreatableTopicConfigs(Struct):
 
 
 class CreatableTopicResult(Struct):
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: String
     topic_id: Annotated[Uuid, V("7+")] = ZERO_UUID
@@ -74,7 +74,7 @@ class CreatableTopicResult(Struct):
 
 
 class CreateTopicsResponse(Response, api_key=ApiKey.CREATE_TOPICS, versions="0-7", flexible="5+"):
-    """What became of the topics."""
+    """The results for the topics."""
 
     throttle_time_ms: Annotated[Int32, V("2+")] = 0
     topics: Sequence[CreatableTopicResult]

@@ -47,7 +47,7 @@ class DeleteAclsMatchingAcl(Struct):
 
 
 class DeleteAclsFilterResult(Struct):
-    """What became of one filter, in the order of the request."""
+    """The result for one filter, in the order of the request."""
 
     error_code: Int16
     error_message: Annotated[String | None, V(nullable="0+")]
@@ -55,7 +55,7 @@ class DeleteAclsFilterResult(Struct):
 
 
 class DeleteAclsResponse(Response, api_key=ApiKey.DELETE_ACLS, versions="0-3", flexible="2+"):
-    """What became of the filters."""
+    """The results for the filters."""
 
     throttle_time_ms: Int32 = 0
     filter_results: Sequence[DeleteAclsFilterResult]

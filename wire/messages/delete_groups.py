@@ -21,7 +21,7 @@ class DeleteGroupsRequest(Request, api_key=ApiKey.DELETE_GROUPS, versions="0-3",
 
 
 class DeletableGroupResult(Struct):
-    """What became of one group."""
+    """The result for one group."""
 
     group_id: String
     error_code: Int16
@@ -29,7 +29,7 @@ class DeletableGroupResult(Struct):
 
 
 class DeleteGroupsResponse(Response, api_key=ApiKey.DELETE_GROUPS, versions="0-3", flexible="2+"):
-    """What became of the groups."""
+    """The results for the groups."""
 
     throttle_time_ms: Int32 = 0
     results: Sequence[DeletableGroupResult]

@@ -42,14 +42,14 @@ class DeleteRecordsPartitionResult(Struct):
 
 
 class DeleteRecordsTopicResult(Struct):
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: String
     partitions: Sequence[DeleteRecordsPartitionResult]
 
 
 class DeleteRecordsResponse(Response, api_key=ApiKey.DELETE_RECORDS, versions="0-2", flexible="2+"):
-    """What became of the partitions."""
+    """The results for the partitions."""
 
     throttle_time_ms: Int32 = 0
     topics: Sequence[DeleteRecordsTopicResult]

@@ -25,7 +25,7 @@ class DeleteShareGroupOffsetsRequest(Request, api_key=ApiKey.DELETE_SHARE_GROUP_
 
 
 class DeleteShareGroupOffsetsResponseTopic(Struct):
-    """What became of one topic."""
+    """The result for one topic."""
 
     topic_name: String
     topic_id: Uuid
@@ -34,7 +34,7 @@ class DeleteShareGroupOffsetsResponseTopic(Struct):
 
 
 class DeleteShareGroupOffsetsResponse(Response, api_key=ApiKey.DELETE_SHARE_GROUP_OFFSETS, versions="0", flexible="0+"):
-    """What became of the topics; an error of the group stands for all of them."""
+    """The results for the topics; an error of the group holds for all of them."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

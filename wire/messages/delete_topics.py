@@ -33,7 +33,7 @@ class DeleteTopicsRequest(Request, api_key=ApiKey.DELETE_TOPICS, versions="0-6",
 
 
 class DeletableTopicResult(Struct):
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: Annotated[String | None, V(nullable="6+")]
     topic_id: Annotated[Uuid, V("6+")] = ZERO_UUID
@@ -42,7 +42,7 @@ class DeletableTopicResult(Struct):
 
 
 class DeleteTopicsResponse(Response, api_key=ApiKey.DELETE_TOPICS, versions="0-6", flexible="4+"):
-    """What became of the topics."""
+    """The results for the topics."""
 
     throttle_time_ms: Annotated[Int32, V("1+")] = 0
     responses: Sequence[DeletableTopicResult]

@@ -27,7 +27,7 @@ class DescribeAclsRequest(Request, api_key=ApiKey.DESCRIBE_ACLS, versions="0-3",
 
 
 class AclDescription(Struct):
-    """Who may, or may not, do what from where."""
+    """Principal, host, operation and permission of an entry."""
 
     principal: String
     host: String

@@ -3,7 +3,7 @@
 0   the first form
 1   the client waits out the throttle time itself
 2   flexible
-3   who has asked for a token
+3   the requester of a token
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class DescribeDelegationTokenOwner(Struct):
 
 
 class DescribeDelegationTokenRequest(Request, api_key=ApiKey.DESCRIBE_DELEGATION_TOKEN, versions="0-3", flexible="2+"):
-    """Describe tokens; `owners` is null for those of all owners."""
+    """Describe tokens; `owners` null: the tokens of all owners."""
 
     owners: Annotated[Sequence[DescribeDelegationTokenOwner] | None, V(nullable="0+")]
 

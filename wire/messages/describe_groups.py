@@ -26,7 +26,7 @@ class DescribeGroupsRequest(Request, api_key=ApiKey.DESCRIBE_GROUPS, versions="0
 
 
 class DescribedGroupMember(Struct):
-    """A member; metadata and assignment are the protocol's own bytes, told only while the group is stable."""
+    """A member; metadata and assignment are the protocol's own bytes, and empty unless the group is stable."""
 
     member_id: String
     group_instance_id: Annotated[String | None, V("4+", nullable="4+")] = None

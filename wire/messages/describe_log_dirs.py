@@ -4,7 +4,7 @@
 1   the client waits out the throttle time itself
 2   flexible
 3   an error code for the whole response
-4   size of the volume and what is free of it
+4   total and usable bytes of the volume
 5   whether a directory is cordoned: takes no new replicas
 """
 

@@ -43,7 +43,7 @@ class ReplicaState(Struct):
 
 
 class PartitionData(Struct):
-    """A quorum: its leader, those that vote and those that only fetch."""
+    """A quorum: its leader, its voters and its observers."""
 
     partition_index: Int32
     error_code: Int16

@@ -17,7 +17,7 @@ class DescribeTransactionsRequest(Request, api_key=ApiKey.DESCRIBE_TRANSACTIONS,
 
 
 class TopicData(Struct):
-    """The partitions of one topic in the transaction; while it ends, those that have no marker yet."""
+    """The partitions of one topic in the transaction; while it ends, the partitions without a marker."""
 
     topic: String
     partitions: Sequence[Int32]

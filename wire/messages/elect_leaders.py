@@ -29,7 +29,7 @@ class ElectLeadersRequest(Request, api_key=ApiKey.ELECT_LEADERS, versions="0-2",
 
 
 class PartitionResult(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_id: Int32
     error_code: Int16
@@ -37,14 +37,14 @@ class PartitionResult(Struct):
 
 
 class ReplicaElectionResult(Struct):
-    """What became of one topic."""
+    """The result for one topic."""
 
     topic: String
     partition_result: Sequence[PartitionResult]
 
 
 class ElectLeadersResponse(Response, api_key=ApiKey.ELECT_LEADERS, versions="0-2", flexible="2+"):
-    """What became of the partitions."""
+    """The results for the partitions."""
 
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, V("1+")] = 0

@@ -25,7 +25,7 @@ class EndTxnRequest(Request, api_key=ApiKey.END_TXN, versions="0-5", flexible="3
 
 
 class EndTxnResponse(Response, api_key=ApiKey.END_TXN, versions="0-5", flexible="3+"):
-    """Whether it ends so; from version 5 on with the producer's id and epoch for the next transaction."""
+    """Whether the transaction was committed or aborted; from version 5 the id and epoch of its producer's next one."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

@@ -11,7 +11,7 @@ from ottla.wire.types import Bytes, Int16
 
 
 class EnvelopeRequest(Request, api_key=ApiKey.ENVELOPE, versions="0", flexible="0+"):
-    """A request with its header, and who has sent it from where (4 or 16 bytes of address)."""
+    """A request with its header, its principal and its client's address (4 or 16 bytes)."""
 
     request_data: Bytes
     request_principal: Annotated[Bytes | None, V(nullable="0+")]

@@ -104,14 +104,14 @@ class SnapshotId(Struct):
 
 
 class AbortedTransaction(Struct):
-    """A transaction whose records a committed reader has to skip."""
+    """An aborted transaction, whose records a read_committed consumer skips."""
 
     producer_id: Int64
     first_offset: Int64
 
 
 class PartitionData(Struct):
-    """What was read from one partition."""
+    """The records of one partition."""
 
     partition_index: Int32
     error_code: Int16
@@ -127,7 +127,7 @@ class PartitionData(Struct):
 
 
 class FetchableTopicResponse(Struct):
-    """What was read from one topic."""
+    """The records of one topic."""
 
     topic: Annotated[String, V("0-12")] = ""
     topic_id: Annotated[Uuid, V("13+")] = ZERO_UUID
@@ -144,7 +144,7 @@ class NodeEndpoint(Struct):
 
 
 class FetchResponse(Response, api_key=ApiKey.FETCH, versions="0-18", flexible="12+"):
-    """What was read."""
+    """The records of all partitions."""
 
     throttle_time_ms: Annotated[Int32, V("1+")] = 0
     error_code: Annotated[Int16, V("7+")] = 0

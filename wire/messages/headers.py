@@ -9,7 +9,7 @@ Request header:
 
 Response header:
 
-0   the first form; before ApiVersions at any version, for a client that does not know yet what the broker speaks
+0   the first form; before ApiVersions at any version, for a client that does not know the broker's versions yet
 1   flexible, before responses of flexible versions
 """
 
@@ -20,7 +20,7 @@ from ottla.wire.types import Int16, Int32, String
 
 
 class RequestHeader(Message, versions="0-2", flexible="2+"):
-    """What is asked, in which version, and by whom."""
+    """API, version, correlation id and client id of a request."""
 
     request_api_key: Int16
     request_api_version: Int16

@@ -36,7 +36,7 @@ class IncrementalAlterConfigsRequest(Request, api_key=ApiKey.INCREMENTAL_ALTER_C
 
 
 class AlterConfigsResourceResponse(Struct):
-    """What became of one resource."""
+    """The result for one resource."""
 
     error_code: Int16
     error_message: Annotated[String | None, V(nullable="0+")]
@@ -47,7 +47,7 @@ class AlterConfigsResourceResponse(Struct):
 class IncrementalAlterConfigsResponse(
     Response, api_key=ApiKey.INCREMENTAL_ALTER_CONFIGS, versions="0-1", flexible="1+"
 ):
-    """What became of the resources."""
+    """The results for the resources."""
 
     throttle_time_ms: Int32 = 0
     responses: Sequence[AlterConfigsResourceResponse]

@@ -9,7 +9,7 @@
 6   flexible
 7   protocol type in the response
 8   the member says why it joins
-9   a leader can be told to skip the assignment
+9   the leader may skip the assignment
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from ottla.wire.types import Bool, Bytes, Int16, Int32, String
 
 
 class JoinGroupRequestProtocol(Struct):
-    """A way of assigning partitions that the member supports, best first, and what the member says in it."""
+    """An assignment protocol that the member supports, best first, and the member's metadata for it."""
 
     name: String
     metadata: Bytes
@@ -41,7 +41,7 @@ class JoinGroupRequest(Request, api_key=ApiKey.JOIN_GROUP, versions="0-9", flexi
 
 
 class JoinGroupResponseMember(Struct):
-    """A member, and what it says in the chosen protocol."""
+    """A member, and its metadata for the chosen protocol."""
 
     member_id: String
     group_instance_id: Annotated[String | None, V("5+", nullable="5+")] = None
@@ -49,7 +49,7 @@ class JoinGroupResponseMember(Struct):
 
 
 class JoinGroupResponse(Response, api_key=ApiKey.JOIN_GROUP, versions="0-9", flexible="6+"):
-    """The new generation; only the leader is told the members."""
+    """The new generation; only the leader gets the members."""
 
     throttle_time_ms: Annotated[Int32, V("2+")] = 0
     error_code: Int16

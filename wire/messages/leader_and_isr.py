@@ -1,4 +1,4 @@
-"""LeaderAndIsr: the controller tells a broker which partitions to lead and which to follow.
+"""LeaderAndIsr: the controller sends a broker the partitions to lead and to follow.
 
 0   the first form
 1   is_new
@@ -9,7 +9,7 @@
 6   leader recovery state
 7   whether the controller is a KRaft one
 
-Spoken between ZooKeeper-mode brokers only, which end with Kafka 3.9.
+Only ZooKeeper-mode brokers send it; Kafka 3.9 is their last release.
 """
 
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ class LeaderAndIsrRequest(Request, api_key=ApiKey.LEADER_AND_ISR, versions="0-7"
 
 
 class LeaderAndIsrPartitionError(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     topic_name: Annotated[String, V("0-4")] = ""
     partition_index: Int32
@@ -75,14 +75,14 @@ class LeaderAndIsrPartitionError(Struct):
 
 
 class LeaderAndIsrTopicError(Struct):
-    """What became of the partitions of one topic."""
+    """The results for the partitions of one topic."""
 
     topic_id: Uuid
     partition_errors: Sequence[LeaderAndIsrPartitionError]
 
 
 class LeaderAndIsrResponse(Response, api_key=ApiKey.LEADER_AND_ISR, versions="0-7", flexible="4+"):
-    """What became of the partitions."""
+    """The results for the partitions."""
 
     error_code: Int16
     partition_errors: Annotated[Sequence[LeaderAndIsrPartitionError], V("0-4")] = ()

@@ -24,7 +24,7 @@ class ListGroupsRequest(Request, api_key=ApiKey.LIST_GROUPS, versions="0-5", fle
 
 
 class ListedGroup(Struct):
-    """A group; `protocol_type` is what its members use it for, such as consumer."""
+    """A group; `protocol_type` is its use, for example consumer."""
 
     group_id: String
     protocol_type: String

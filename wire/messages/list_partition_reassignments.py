@@ -28,7 +28,7 @@ class ListPartitionReassignmentsRequest(
 
 
 class OngoingPartitionReassignment(Struct):
-    """A partition that is under reassignment; `replicas` holds both those that come and those that go."""
+    """A partition under reassignment; `replicas` holds adding and removing replicas too."""
 
     partition_index: Int32
     replicas: Sequence[Int32]

@@ -11,7 +11,7 @@
 8   authorized operations
 9   flexible
 10  topic ids (not yet to ask by)
-11  no authorized operations of the cluster: DescribeCluster tells them
+11  no authorized operations of the cluster: DescribeCluster has them
 12  topics can be asked for by id
 13  an error code for the whole response
 """
@@ -23,7 +23,7 @@ from ottla.wire.api_keys import ApiKey
 from ottla.wire.schema import Request, Response, Struct, V
 from ottla.wire.types import ZERO_UUID, Bool, Int16, Int32, String, Uuid
 
-# In place of authorized operations that nobody has asked for.
+# Authorized operations, where the request does not ask for them.
 OPERATIONS_OMITTED = -0x80000000
 
 

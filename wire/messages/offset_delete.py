@@ -11,7 +11,7 @@ from ottla.wire.types import Int16, Int32, String
 
 
 class OffsetDeleteRequestPartition(Struct):
-    """A partition whose offset to forget."""
+    """A partition whose offset is deleted."""
 
     partition_index: Int32
 
@@ -24,28 +24,28 @@ class OffsetDeleteRequestTopic(Struct):
 
 
 class OffsetDeleteRequest(Request, api_key=ApiKey.OFFSET_DELETE, versions="0"):
-    """Forget offsets; those of topics that the group is subscribed to stay."""
+    """Delete offsets; offsets of topics that the group is subscribed to stay."""
 
     group_id: String
     topics: Sequence[OffsetDeleteRequestTopic]
 
 
 class OffsetDeleteResponsePartition(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: Int32
     error_code: Int16
 
 
 class OffsetDeleteResponseTopic(Struct):
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: String
     partitions: Sequence[OffsetDeleteResponsePartition]
 
 
 class OffsetDeleteResponse(Response, api_key=ApiKey.OFFSET_DELETE, versions="0"):
-    """What became of the offsets."""
+    """The results for the offsets."""
 
     error_code: Int16
     throttle_time_ms: Int32 = 0

@@ -55,7 +55,7 @@ class OffsetFetchRequest(Request, api_key=ApiKey.OFFSET_FETCH, versions="0-10", 
 
 
 class OffsetFetchResponsePartition(Struct):
-    """What was committed for one partition; offset -1 if nothing was."""
+    """The committed offset of one partition; -1: none."""
 
     partition_index: Int32
     committed_offset: Int64
@@ -65,14 +65,14 @@ class OffsetFetchResponsePartition(Struct):
 
 
 class OffsetFetchResponseTopic(Struct):
-    """What was committed for one topic."""
+    """The committed offsets of one topic."""
 
     name: String
     partitions: Sequence[OffsetFetchResponsePartition]
 
 
 class OffsetFetchResponsePartitions(Struct):
-    """What one of many groups has committed for one partition; offset -1 if nothing."""
+    """One of many groups' committed offset of one partition; -1: none."""
 
     partition_index: Int32
     committed_offset: Int64
@@ -82,7 +82,7 @@ class OffsetFetchResponsePartitions(Struct):
 
 
 class OffsetFetchResponseTopics(Struct):
-    """What one of many groups has committed for one topic."""
+    """One of many groups' committed offsets of one topic."""
 
     name: Annotated[String, V("8-9")] = ""
     topic_id: Annotated[Uuid, V("10+")] = ZERO_UUID
@@ -90,7 +90,7 @@ class OffsetFetchResponseTopics(Struct):
 
 
 class OffsetFetchResponseGroup(Struct):
-    """What one group has committed."""
+    """One group's committed offsets."""
 
     group_id: String
     topics: Sequence[OffsetFetchResponseTopics]
@@ -98,7 +98,7 @@ class OffsetFetchResponseGroup(Struct):
 
 
 class OffsetFetchResponse(Response, api_key=ApiKey.OFFSET_FETCH, versions="0-10", flexible="6+"):
-    """What was committed."""
+    """The committed offsets."""
 
     throttle_time_ms: Annotated[Int32, V("3+")] = 0
     topics: Annotated[Sequence[OffsetFetchResponseTopic], V("0-7")] = ()

@@ -63,7 +63,7 @@ class LeaderIdAndEpoch(Struct):
 
 
 class PartitionProduceResponse(Struct):
-    """What became of the records for one partition."""
+    """The result for the records for one partition."""
 
     index: Int32
     error_code: Int16
@@ -76,7 +76,7 @@ class PartitionProduceResponse(Struct):
 
 
 class TopicProduceResponse(Struct):
-    """What became of the records for one topic."""
+    """The result for the records for one topic."""
 
     name: Annotated[String, V("0-12")] = ""
     topic_id: Annotated[Uuid, V("13+")] = ZERO_UUID
@@ -93,7 +93,7 @@ class NodeEndpoint(Struct):
 
 
 class ProduceResponse(Response, api_key=ApiKey.PRODUCE, versions="0-13", flexible="9+"):
-    """What became of the records."""
+    """The results for the records."""
 
     responses: Sequence[TopicProduceResponse]
     throttle_time_ms: Annotated[Int32, V("1+")] = 0

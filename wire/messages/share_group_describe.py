@@ -29,7 +29,7 @@ class TopicPartitions(Struct):
 
 
 class Assignment(Struct):
-    """What a member may fetch from; other members may fetch from the same partitions."""
+    """The partitions of a member; other members may fetch from the same ones."""
 
     topic_partitions: Sequence[TopicPartitions]
 

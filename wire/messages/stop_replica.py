@@ -1,4 +1,4 @@
-"""StopReplica: the controller tells a broker to stop replicas, and maybe to delete them.
+"""StopReplica: a broker stops replicas, and maybe deletes them, for the controller.
 
 0   the first form
 1   broker epoch; partitions grouped by topic
@@ -6,7 +6,7 @@
 3   leader epoch, and whether to delete, for each partition
 4   whether the controller is a KRaft one
 
-Spoken between ZooKeeper-mode brokers only, which end with Kafka 3.9.
+Only ZooKeeper-mode brokers send it; Kafka 3.9 is their last release.
 """
 
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ class StopReplicaRequest(Request, api_key=ApiKey.STOP_REPLICA, versions="0-4", f
 
 
 class StopReplicaPartitionError(Struct):
-    """What became of one replica."""
+    """The result for one replica."""
 
     topic_name: String
     partition_index: Int32
@@ -68,7 +68,7 @@ class StopReplicaPartitionError(Struct):
 
 
 class StopReplicaResponse(Response, api_key=ApiKey.STOP_REPLICA, versions="0-4", flexible="2+"):
-    """What became of the replicas."""
+    """The results for the replicas."""
 
     error_code: Int16
     partition_errors: Sequence[StopReplicaPartitionError]

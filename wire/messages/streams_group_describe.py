@@ -48,7 +48,7 @@ class Subtopology(Struct):
 
 
 class Topology(Struct):
-    """What the group computes; its parts are null while topics are missing."""
+    """The group's topology; its parts are null while topics are missing."""
 
     epoch: Int32
     subtopologies: Annotated[Sequence[Subtopology] | None, V(nullable="0+")] = None

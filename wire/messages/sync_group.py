@@ -1,4 +1,4 @@
-"""SyncGroup: the leader of a classic group hands in what each member is assigned, and each gets its part.
+"""SyncGroup: the leader of a classic group sends all assignments, and each member gets its own.
 
 0   the first form
 1   throttle time
@@ -17,7 +17,7 @@ from ottla.wire.types import Bytes, Int16, Int32, String
 
 
 class SyncGroupRequestAssignment(Struct):
-    """What one member is to be assigned."""
+    """One member's assignment."""
 
     member_id: String
     assignment: Bytes
@@ -36,7 +36,7 @@ class SyncGroupRequest(Request, api_key=ApiKey.SYNC_GROUP, versions="0-5", flexi
 
 
 class SyncGroupResponse(Response, api_key=ApiKey.SYNC_GROUP, versions="0-5", flexible="4+"):
-    """What the member is assigned."""
+    """The member's assignment."""
 
     throttle_time_ms: Annotated[Int32, V("1+")] = 0
     error_code: Int16

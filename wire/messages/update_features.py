@@ -31,7 +31,7 @@ class UpdateFeaturesRequest(Request, api_key=ApiKey.UPDATE_FEATURES, versions="0
 
 
 class UpdatableFeatureResult(Struct):
-    """What became of one feature."""
+    """The result for one feature."""
 
     feature: String
     error_code: Int16
@@ -39,7 +39,7 @@ class UpdatableFeatureResult(Struct):
 
 
 class UpdateFeaturesResponse(Response, api_key=ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+"):
-    """What became of the features."""
+    """The results for the features."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

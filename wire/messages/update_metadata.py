@@ -1,4 +1,4 @@
-"""UpdateMetadata: the controller tells a broker what to answer to Metadata.
+"""UpdateMetadata: the controller sends a broker the metadata for responses to Metadata.
 
 0   one host and port for each broker
 1   several endpoints for each broker
@@ -10,7 +10,7 @@
 7   topic ids
 8   whether the controller is a KRaft one, and whether the request holds all partitions
 
-Spoken between ZooKeeper-mode brokers only, which end with Kafka 3.9.
+Only ZooKeeper-mode brokers send it; Kafka 3.9 is their last release.
 """
 
 from collections.abc import Sequence

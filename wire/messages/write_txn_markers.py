@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: a transaction coordinator tells the leaders of partitions how transactions end.
+"""WriteTxnMarkers: a transaction coordinator sends the leaders of partitions the ends of transactions.
 
 0   the first form
 1   flexible
@@ -38,27 +38,27 @@ class WriteTxnMarkersRequest(Request, api_key=ApiKey.WRITE_TXN_MARKERS, versions
 
 
 class WritableTxnMarkerPartitionResult(Struct):
-    """What became of the marker in one partition."""
+    """The result of the marker in one partition."""
 
     partition_index: Int32
     error_code: Int16
 
 
 class WritableTxnMarkerTopicResult(Struct):
-    """What became of the marker in one topic."""
+    """The result of the marker in one topic."""
 
     name: String
     partitions: Sequence[WritableTxnMarkerPartitionResult]
 
 
 class WritableTxnMarkerResult(Struct):
-    """What became of the markers of one producer."""
+    """The results for the markers of one producer."""
 
     producer_id: Int64
     topics: Sequence[WritableTxnMarkerTopicResult]
 
 
 class WriteTxnMarkersResponse(Response, api_key=ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+"):
-    """What became of the markers."""
+    """The results for the markers."""
 
     markers: Sequence[WritableTxnMarkerResult]

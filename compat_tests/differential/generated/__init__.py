@@ -1,8 +1,8 @@
-"""Generated requests to Ottla and to Apache Kafka 3.9.2 with ZooKeeper, whose answers are compared field by field.
+"""Generated requests to Ottla and to Apache Kafka 3.9.2 with ZooKeeper; the answers are compared field by field.
 
-`specification` reads Kafka's own description of its requests, `pools` says which values a field may have, `generator`
-makes requests of both, in which `own` stands for what each broker has its own of. `codec` encodes requests and decodes
-answers with Kafka's classes. `pair` sends one request to both brokers, `session` sends many, by which state evolves,
-and `shrinking` finds the shortest sequence of requests that still fails. `allowed` is the table of all differences that
-are meant, `advertised` says which APIs and versions there are. `controllers` holds the requests that only brokers send.
+`specification` reads Kafka's definitions of its requests, `pools` has the values of fields, and `generator` makes
+requests of both, with `own` for values that differ between brokers. `codec` encodes requests and decodes answers with
+Kafka's classes. `pair` sends one request to both brokers, `session` sends a sequence that changes state, and
+`shrinking` finds a shorter sequence that still fails. `allowed` is the table of all allowed differences, `advertised`
+has the APIs and versions. `controllers` has the requests that only brokers send.
 """

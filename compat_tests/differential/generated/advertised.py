@@ -1,6 +1,6 @@
-"""What only one of both offers, and which versions old clients speak.
+"""The API versions that only one of the brokers offers, and the versions that old clients use.
 
-What both offer, and no more, is asked: `allowed` has where the answers differ.
+Only versions that both brokers offer are requested; `allowed` has the differences of their answers.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from compat_tests.differential.generated.specification import key_of, requests
 
 
 class Offer(NamedTuple):
-    """The versions of an API that Ottla offers, those that Kafka 3.9.2 with ZooKeeper offers, and why these differ."""
+    """An API's versions of Ottla, those of Kafka 3.9.2 with ZooKeeper, and the reason of the difference."""
 
     ottla: str
     kafka: str
@@ -66,7 +66,7 @@ ONLY_ONE_SIDE: Final[Mapping[str, Offer]] = {
 }
 
 RELEASES: Final = ("0.11", "1.0", "1.1", "2.0", "2.1", "2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8")
-# Of each release of kafka-clients the highest version of each API that both offer; "-" where it has none.
+# For each release of kafka-clients, its highest version of each API that both brokers offer; "-" for none.
 HIGHEST: Final[Mapping[str, str]] = {
     "Produce": "3 5 5 6 7 7 7 8 8 8 8 9",
     "Fetch": "5 6 7 8 10 10 11 11 11 11 12 12",
@@ -109,7 +109,7 @@ HIGHEST: Final[Mapping[str, str]] = {
 
 
 def offers(pair: Pair) -> dict[str, tuple[str, str]]:
-    """Return for each API of which both offer other versions those of Ottla and those of Kafka."""
+    """Return the versions of Ottla and those of Kafka for each API in which they differ."""
     ottla, kafka = (side.versions for side in pair.sides)
     return {
         requests()[key].name: (_text(ottla.get(key)), _text(kafka.get(key)))
@@ -123,9 +123,9 @@ def _text(versions: tuple[int, int] | None) -> str:
 
 
 def spoken_by_old_clients() -> Iterator[tuple[str, str, int, int]]:
-    """Yield a release, an API, its number, and each of its versions that this release speaks and Ottla offers.
+    """Yield a release, an API, its number, and each version that the release may use and Ottla offers.
 
-    A client takes the highest version that the broker offers too.
+    A client uses the highest version that the broker offers, too.
     """
     for api, versions in HIGHEST.items():
         dropped = ONLY_ONE_SIDE.get(api)

@@ -1,4 +1,4 @@
-"""Requests as bytes, and answers as values: by Kafka's own classes, in one JVM."""
+"""Encoding of requests and decoding of answers by Kafka's classes, in one JVM."""
 
 import json
 import re
@@ -15,17 +15,17 @@ _HUMP: Final = re.compile("(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Codec(JavaProgram):
-    """The kafka-clients of 3.9.2, in a process of its own."""
+    """The process of kafka-clients 3.9.2."""
 
     def __init__(self) -> None:
         super().__init__(SOURCE, CLIENTS, jars.JACKSON)
 
     def request(self, key: int, version: int, client: str, fields: Answer) -> bytes:
-        """Return a request with its header; its fields have the names that Kafka's JSON has."""
+        """Return a request with its header; `fields` has the names of Kafka's JSON."""
         return bytes.fromhex(self._ask(f"request {key} {version} {client} {json.dumps(fields)}"))
 
     def response(self, key: int, version: int, data: bytes) -> Answer:
-        """Return the fields of an answer, by names as Python has them."""
+        """Return the fields of an answer, with names in Python's style."""
         answer: Answer = snake(json.loads(self._ask(f"response {key} {version} {data.hex()}")))
         return answer
 
@@ -36,7 +36,7 @@ class Codec(JavaProgram):
 
 
 def snake(value: Any) -> Any:
-    """Return a value with the names of fields as Python has them."""
+    """Return a value with the names of fields in Python's style."""
     if isinstance(value, dict):
         return {_HUMP.sub("_", name).lower(): snake(each) for name, each in value.items()}
     return [snake(each) for each in value] if isinstance(value, list) else value

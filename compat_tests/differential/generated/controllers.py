@@ -1,4 +1,4 @@
-"""Requests that only brokers send: what a controller tells a broker, and what brokers ask the controller.
+"""Requests that only brokers send: from a controller to a broker, and from brokers to the controller.
 
 They stop brokers, change what these lead, or end the rule of a controller. So they go to brokers of their own, each on
 a ZooKeeper of its own, which tells the epochs that these requests need. Brokers that a request has spoiled for other
@@ -36,7 +36,7 @@ SETTINGS: Final = (
     "offsets.topic.replication.factor=1",
     "log.cleaner.enable=false",
     "log.retention.ms=-1",
-    # It would ask for other leaders on its own.
+    # Disabled, because it would change leaders by itself.
     "auto.leader.rebalance.enable=false",
 )
 
@@ -70,7 +70,7 @@ _STATE: Final = {
 
 
 def _fill(element: Answer, pools: dict[str, Pool], scene: Scene) -> None:
-    """Give those fields that an element has values of their pools."""
+    """Set the fields of an element to values of their pools."""
     element.update((name, scene.choose(pool)) for name, pool in pools.items() if name in element)
 
 
@@ -84,14 +84,14 @@ def _states(fields: Answer) -> Iterator[tuple[Any, Answer]]:
 
 
 def _leader_epoch(topic: Any, scene: Scene) -> int:
-    """Return a leader epoch: mostly the next one of a topic in this session, or that which it has."""
+    """Return a leader epoch: mostly the next one of a topic in this session, or the current one."""
     known = scene.counters[topic] = scene.counters.get(topic, 0) + scene.random.choice((0, 1, 1, 1))
     epoch: int = scene.choose(Pool((known,), (0, -1, -2, known + 5, MIN_INT)))
     return epoch
 
 
 def _itself(version: int) -> Answer:
-    """Return what a version of UpdateMetadata says of this broker."""
+    """Return this broker for a version of UpdateMetadata."""
     if version == 0:
         return {"id": ME, "v0Host": "127.0.0.1", "v0Port": Own("port")}
     endpoint = {"port": Own("port"), "host": "127.0.0.1", "securityProtocol": 0}
@@ -102,7 +102,7 @@ def _itself(version: int) -> Answer:
 
 
 def _rename(value: Any) -> None:
-    """Let strange names of topics be those of this session: what they leave would be other sessions' too."""
+    """Give odd names of topics this session's prefix, because other sessions would see their topics, too."""
     if isinstance(value, dict):
         for name in ("topicName", "name"):
             if isinstance(value.get(name), str):
@@ -112,7 +112,7 @@ def _rename(value: Any) -> None:
 
 
 def _give_ids(topics: list[Answer]) -> None:
-    """Let no two topics have the same id."""
+    """Give all topics different ids."""
     for topic in topics:
         if "topicId" in topic and (topic["topicId"] != NO_ID or len(topics) > 1):
             name = topic["topicName"].name
@@ -120,7 +120,7 @@ def _give_ids(topics: list[Answer]) -> None:
 
 
 def _without_repetitions(fields: Answer) -> None:
-    """Let each topic, and each of its partitions, be named once."""
+    """Remove repeated topics and partitions."""
     for name in ("ungroupedPartitionStates", "ungroupedPartitions"):
         if name in fields:
             fields[name] = list(
@@ -138,7 +138,7 @@ def _without_repetitions(fields: Answer) -> None:
 
 
 def of_controller(fields: Answer, scene: Scene) -> None:
-    """Let partitions be led by this broker alone, most often, and the request be one of the true controller."""
+    """Make this broker mostly the only replica and leader, and the sender the real controller."""
     _rename(fields)
     _give_ids(fields.get("topicStates", []))
     if scene.random.random() < 0.95:
@@ -157,7 +157,7 @@ def of_controller(fields: Answer, scene: Scene) -> None:
 
 
 def alter_partition(fields: Answer, scene: Scene) -> None:
-    """Let the broker be alive, and what it asks for be what is so, most often."""
+    """Make the sender mostly a live broker, and the requested state mostly the current one."""
     fields["brokerId"] = scene.choose(Pool((ME,), (NOBODY, -1)))
     _fill(fields, _HEAD, scene)
     for topic in fields["topics"]:
@@ -171,26 +171,26 @@ def alter_partition(fields: Answer, scene: Scene) -> None:
 
 
 def controlled_shutdown(fields: Answer, scene: Scene) -> None:
-    """Let mostly another broker shut down, because this one leads no new topics after that."""
+    """Make mostly another broker shut down, because this one would lead no new topics afterwards."""
     fields["brokerId"] = scene.random.choice((ME, *(NOBODY,) * 6, -1))
     _fill(fields, _HEAD, scene)
 
 
 def allocate_producer_ids(fields: Answer, scene: Scene) -> None:
-    """Let a broker that is alive ask, most often."""
+    """Make the sender mostly a live broker."""
     fields["brokerId"] = scene.choose(Pool((ME,), (NOBODY, -1)))
     _fill(fields, _HEAD, scene)
 
 
 def look(fields: Answer, scene: Scene) -> None:
-    """Let a look at metadata create nothing."""
+    """Forbid Metadata to create topics."""
     metadata(fields, scene)
     if "allowAutoTopicCreation" in fields:
         fields["allowAutoTopicCreation"] = False
 
 
 def restore(side: Side) -> None:
-    """Tell a broker which brokers are alive, because an earlier session may have told it otherwise."""
+    """Send a broker the list of live brokers, because an earlier session may have sent another one."""
     request = {
         "controllerId": ME,
         "isKRaftController": False,
@@ -204,12 +204,12 @@ def restore(side: Side) -> None:
 
 
 def in_no_time(fields: Answer, scene: Scene) -> None:
-    """Let nobody wait for replicas on brokers that do not exist."""
+    """Set timeouts of 0, because replicas on brokers that do not exist never answer."""
     fields["timeoutMs"] = scene.random.choice((0, 50))
 
 
 def spoils(exchange: Exchange) -> bool:
-    """Say whether the brokers create no topics any more, or refuse what their true controller sends."""
+    """Whether the brokers cannot create topics any more, or refuse the requests of their real controller."""
     if all(answer.get("error_code") != 0 for answer in exchange.answers):
         return False
     is_from_the_future = exchange.step.fields.get("controllerEpoch") == Own("fact", CONTROLLER_EPOCH, 1)
@@ -246,7 +246,7 @@ KIND: Final = Kind(
     },
     # Produce that is not served, and Metadata that creates topics.
     unserved=(*(("Produce", version) for version in range(3)), *(("Metadata", version) for version in range(4))),
-    # A controller that these requests have overruled deletes no topic.
+    # After these requests the real controller cannot delete topics.
     is_tidy=False,
     prepare=restore,
     spoils=spoils,
@@ -255,7 +255,7 @@ KIND: Final = Kind(
 
 @contextlib.contextmanager
 def fresh_pair(codec: Codec) -> Iterator[Pair]:
-    """Run both brokers for as long as the block lasts, each the only one of a cluster, and so its controller."""
+    """Run both brokers during the block, each as the only broker of a cluster, and so as its controller."""
     with contextlib.ExitStack() as stack:
         ottla, facts_of_ottla = _started(Ottla, stack)
         kafka, facts_of_kafka = _started(QuickKafka, stack)

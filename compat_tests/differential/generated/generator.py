@@ -1,4 +1,4 @@
-"""Requests, made from Kafka's specification of them, from pools of values, and from what there is already."""
+"""Requests from Kafka's specification, from pools of values, and from the state of the session."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ ODDITY: Final = (0.0, 0.0, 0.0, 0.04, 0.04, 0.15, 0.4)
 
 
 class Step(NamedTuple):
-    """A request of a session, and the connection that it goes over, which is its client's name too."""
+    """A request of a session, and its connection, whose name is also the client's id."""
 
     key: int
     version: int
@@ -36,7 +36,7 @@ class Step(NamedTuple):
 
 
 class Scene:
-    """What one request is about. Its topic and its group are chosen anew for each element of an array."""
+    """The context of one request. Its topic and its group are chosen anew for each element of an array."""
 
     def __init__(self, random: random.Random, learned: Learned, counters: dict[object, int], version: int = 0) -> None:
         self.version = version
@@ -51,12 +51,12 @@ class Scene:
         self.goes_on = self.line in learned.fetch_sessions and random.random() < 0.6
 
     def any_topic(self) -> str:
-        """Return a topic that is there, or one that is not."""
+        """Return a topic that exists, or one that does not."""
         known = sorted(self.learned.partitions)
         return self.random.choice(known if known and self.random.random() > 0.08 else (*TOPICS, *MISSING))
 
     def is_odd(self) -> bool:
-        """Say whether the next value shall be one that does not fit."""
+        """Whether the next value is an odd one."""
         return self.random.random() < self.oddity
 
     def choose(self, pool: Pool) -> Any:
@@ -67,21 +67,21 @@ class Scene:
 
 
 Adjustment = Callable[[Answer, Scene], None]
-"""Makes the fields of a request fit each other."""
+"""Changes the fields of a request so that they fit together."""
 
 
 class Generator:
     """Makes requests from a seed."""
 
     def __init__(self, seed: str, learned: Learned, more: Mapping[str, Adjustment] | None = None) -> None:
-        """Take more adjustments than those of all requests, by the names of APIs."""
+        """`more` are additional adjustments by the names of APIs."""
         self._random = random.Random(seed)
         self._learned = learned
         self._counters: dict[object, int] = {}
         self._adjustments = {**ADJUSTMENTS, **(more or {})}
 
     def request(self, key: int, version: int) -> Step:
-        """Return a request of this API and version, but none that `allowed.NOT_ASKED` leaves out."""
+        """Return a request of this API and version that is not one of `allowed.NOT_ASKED`."""
         for _ in range(MOST_DRAWS):
             step = self._draw(key, version)
             if not is_not_asked(step.api, step.fields):
@@ -154,7 +154,7 @@ def _unchanged(scene: Scene, element: Answer) -> Answer:
 
 
 def resource(scene: Scene, element: Answer) -> Answer:
-    """Return a resource with configs of its kind."""
+    """Return a resource with configs of its type."""
     kind = scene.random.choice((pools.TOPIC,) * 7 + (pools.BROKER,) * 3 + (pools.LOGGER,))
     names: Mapping[int, Pool] = {
         pools.TOPIC: Pool((pools.topic_name,), pools.BY_ENTITY["topicName"].odd),
@@ -175,7 +175,7 @@ def resource(scene: Scene, element: Answer) -> Answer:
 
 
 def of_resource(scene: Scene, element: Answer) -> Answer:
-    """Return a config of a topic that is created; those of resources are made with these."""
+    """Return a config of a topic in CreateTopics; `resource` makes the configs of resources."""
     entry = scene.random.choice(pools.TOPIC_CONFIGS)
     return _config(scene, element, *entry)
 
@@ -198,7 +198,7 @@ def _config(scene: Scene, element: Answer, name: str, good: Any, odd: Any) -> An
 
 
 def create_topics(fields: Answer, scene: Scene) -> None:
-    """Let a topic have numbers or an assignment, and not too many partitions."""
+    """Give a topic either counts or an assignment, and few partitions."""
     taken = set()
     for topic in fields["topics"]:
         if scene.random.random() < 0.7:
@@ -217,20 +217,20 @@ def create_topics(fields: Answer, scene: Scene) -> None:
             for index in (wanted if is_assigned else ())
         ]
         if any(each["brokerIds"] != [1] for each in topic["assignments"]):
-            # Kafka creates what nobody can lead, and waits for a leader.
+            # Kafka creates a topic without a possible leader, and waits for a leader.
             fields["timeoutMs"] = 0
         if scene.random.random() < 0.5:
             topic["configs"] = []
 
 
 def brokers(scene: Scene) -> list[int]:
-    """Return where replicas shall be."""
+    """Return the brokers of replicas."""
     found: list[int] = scene.choose(Pool(([1],), ([], [1, 1], [9], [-1], [1, 9])))
     return found
 
 
 def create_partitions(fields: Answer, scene: Scene) -> None:
-    """Let topics grow, by one and not for ever."""
+    """Add one partition, up to a limit."""
     for topic in fields["topics"]:
         now = scene.learned.partitions.get(topic["name"].name if isinstance(topic["name"], Own) else "", 1)
         topic["count"] = scene.choose(Pool((min(now + 1, MOST_PARTITIONS),), (now, now - 1, 0, -1, pools.MIN_INT)))
@@ -243,7 +243,7 @@ def create_partitions(fields: Answer, scene: Scene) -> None:
 
 
 def metadata(fields: Answer, scene: Scene) -> None:
-    """Let most topics be asked for by name alone, or by id alone."""
+    """Identify most topics by name only, or by id only."""
     for topic in fields["topics"] or ():
         if "topicId" in topic:
             if scene.is_odd():
@@ -252,12 +252,12 @@ def metadata(fields: Answer, scene: Scene) -> None:
 
 
 def delete_topics(fields: Answer, scene: Scene) -> None:
-    """As metadata."""
+    """Identify most topics by name only, or by id only."""
     metadata(fields if "topics" in fields else {"topics": None}, scene)
 
 
 def join_group(fields: Answer, scene: Scene) -> None:
-    """Let half of those who join be new."""
+    """Make half of the joining members new."""
     if scene.random.random() < 0.5:
         fields["memberId"] = ""
     names = [each["name"] for each in fields["protocols"]]
@@ -266,19 +266,19 @@ def join_group(fields: Answer, scene: Scene) -> None:
 
 
 def sync_group(fields: Answer, scene: Scene) -> None:
-    """Let members assign things to members, each once."""
+    """Make the assignments those of members, each member once."""
     chosen = {repr(each["memberId"]): each for each in fields["assignments"]}
     fields["assignments"] = list(chosen.values())
 
 
 def init_producer_id(fields: Answer, scene: Scene) -> None:
-    """Let most producers be new."""
+    """Make most producers new."""
     if "producerId" in fields and scene.random.random() < 0.7:
         fields |= {"producerId": -1, "producerEpoch": -1}
 
 
 def reassignments(fields: Answer, scene: Scene) -> None:
-    """Let replicas be where they are."""
+    """Set the replicas to the current ones."""
     for topic in fields["topics"]:
         for partition in topic["partitions"]:
             partition["replicas"] = scene.random.choice((None, brokers(scene)))

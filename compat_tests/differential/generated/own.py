@@ -1,7 +1,7 @@
-"""Values of requests that each broker has its own of: ids of members, topics and producers, epochs, ports, directories.
+"""Values of requests that differ between brokers: ids of members, topics and producers, epochs, ports, directories.
 
 A generated request is data, so that it can be sent again, alone or after fewer others. An `Own` stands for such a value
-until the request is sent. It becomes what this broker has answered so far, or what no broker has.
+until the request is sent. Then it becomes a value from this broker's answers, or one that no broker has.
 """
 
 import base64
@@ -20,7 +20,7 @@ MEMBER_ID_REQUIRED: Final = 79
 
 
 class Own(NamedTuple):
-    """A value that each side has its own of: its kind, of which name, and which of several, or how much more."""
+    """A value that differs between sides: its kind, its name, and its number or an increment."""
 
     kind: str
     name: str = ""
@@ -28,7 +28,7 @@ class Own(NamedTuple):
 
 
 class Records(NamedTuple):
-    """A record batch: whole, or damaged as `hostile.BATCHES` says. A `producer` is the number of one that is known."""
+    """A record batch: valid, or damaged as in `hostile.BATCHES`. `producer` is the number of a known producer."""
 
     damage: str = ""
     size: int = 1
@@ -41,32 +41,32 @@ class Records(NamedTuple):
 
     @property
     def is_sound(self) -> bool:
-        """Say whether every version takes it."""
+        """Whether it is valid in every version."""
         return not self.damage and self.codec != hostile.ZSTD
 
 
 def id_of_nothing(name: str) -> str:
-    """Return an id that no broker has given to a topic, as Kafka's JSON has it: for each name another."""
+    """Return a topic id that no broker has assigned, in Kafka's JSON; another one for each name."""
     return base64.urlsafe_b64encode(hashlib.md5(name.encode(), usedforsecurity=False).digest()).decode().rstrip("=")
 
 
 class Learned:
-    """What one broker has answered in a session. All names of a session begin with its prefix."""
+    """The values in one broker's answers of a session. All names of a session begin with its prefix."""
 
     def __init__(self, names: Names, prefix: str, facts: Mapping[str, int] | None = None) -> None:
-        """Take numbers that no answer tells, such as epochs, as `facts`."""
+        """`facts` are numbers that are in no answer, such as epochs."""
         self.names = names
         self.prefix = prefix
         self.facts = facts or {}
         self.partitions: dict[str, int] = {}
         self.members: defaultdict[str, list[str]] = defaultdict(list)
-        """By the id of a group."""
+        """Member ids by group."""
         self.generations: dict[str, int] = {}
         self.producers: list[tuple[int, int]] = []
         self.fetch_sessions: dict[str, tuple[int, int]] = {}
 
     def value(self, wanted: Any) -> Any:
-        """Return what stands in a request for what was written."""
+        """Return a value with each `Own` and `Records` replaced by this broker's value."""
         if isinstance(wanted, dict):
             return {key: self.value(each) for key, each in wanted.items()}
         if isinstance(wanted, list):
@@ -90,20 +90,20 @@ class Learned:
         return known[number % len(known)] if known else "nobody"
 
     def topic_word(self, topic_id: str) -> str:
-        """Return what both sides call an id of a topic; a topic that is created again has another one."""
+        """Return the common word of both sides for a topic id; a topic that is created again has another one."""
         name = self.names.topics.get(topic_id)
         known = [each for each, of in self.names.topics.items() if of == name]
         return f"id {topic_id}" if name is None else f"id {known.index(topic_id)} of {name}"
 
     def member_word(self, member_id: str) -> str:
-        """Return what both sides call a member: its number in its group, or its id without what is random in it."""
+        """Return the common word of both sides for a member: its number in its group, or its id without random part."""
         for group, known in self.members.items():
             if member_id in known:
                 return f"member {known.index(member_id)} of {group}"
         return UUID.sub("ID", member_id)
 
     def has_members(self, group: str) -> bool:
-        """Say whether this group has told anybody a member id."""
+        """Whether this group has assigned a member id."""
         return bool(self.members[self.prefix + group])
 
     def _generation(self, group: str, number: int) -> int:
@@ -119,7 +119,7 @@ class Learned:
         return self.producers[number % len(self.producers)] if self.producers else (4711, 0)
 
     def producer_word(self, producer_id: int) -> str:
-        """Return what both sides call a producer."""
+        """Return the common word of both sides for a producer."""
         known = [each for each, _ in self.producers]
         return f"producer {known.index(producer_id)}" if producer_id in known else "a producer"
 
@@ -156,7 +156,7 @@ class Learned:
         return base64.b64encode(made).decode()
 
     def learn(self, api: str, sent: Answer, fields: Answer, line: str, answer: Answer) -> None:
-        """Remember what an answer tells. `fields` are those of the generated request, `sent` those that were sent."""
+        """Remember the values of an answer. `fields` are of the generated request, `sent` of the one that was sent."""
         self.names.learn(answer)
         code = answer.get("error_code")
         if api == "JoinGroup" and code in (0, MEMBER_ID_REQUIRED):

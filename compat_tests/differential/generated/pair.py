@@ -1,4 +1,4 @@
-"""Ottla and Apache Kafka 3.9.2: one request to both, over connections of the same name, and what differs."""
+"""Ottla and Apache Kafka 3.9.2: one request to both, over connections of the same name, and the differences."""
 
 import json
 import re
@@ -23,22 +23,22 @@ SILENT: Final[Answer] = {"silent": True}
 PATIENCE_S: Final = 30.0
 API_VERSIONS, METADATA, PRODUCE, LIST_OFFSETS, JOIN_GROUP, SYNC_GROUP, DESCRIBE_GROUPS = 18, 3, 0, 2, 11, 14, 15
 FIND_COORDINATOR, CREATE_TOPICS, INIT_PRODUCER_ID, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 10, 19, 22, 32, 44
-# These wait for other members of the group.
+# Requests that wait for other members of the group.
 WAITING: Final = (JOIN_GROUP, SYNC_GROUP)
 SIDE_LINE: Final = "beside"
 _TOPIC_EXISTS: Final = 36
 _BETWEEN_LOOKS_S: Final = 0.005
 _QUESTIONS_BEHIND: Final = 2
 ONE_THREAD: Final = ("num.network.threads=1", "num.io.threads=1")
-"""Settings by which Kafka takes in requests in the order in which they come, over whatever connections."""
-# A time of the broker's own, which is not one that a client has sent.
+"""Settings with which Kafka handles the requests of all connections in the order of their arrival."""
+# A time of the broker's clock, in contrast to a time from a client.
 _SENT_MS: Final = (NOW - 100_000, NOW + 100_000)
 _OF_A_SESSION: Final = re.compile(r"s\d+-")
 _NAMES: Final = ("name", "topic", "topic_name", "group_id")
 
 
 def of_a_clock(value: Any) -> Any:
-    """Return a time that a request may have brought, or that there is one."""
+    """Return a time that may come from a request; for a time of the broker's clock, a word."""
     is_sent = value is None or value < 1_000_000_000_000 or _SENT_MS[0] < value < _SENT_MS[1] or value >= 2**42
     return value if is_sent else "a time"
 
@@ -54,7 +54,7 @@ _WORDS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 def without_other_sessions(value: Any, prefix: str) -> Any:
-    """Return an answer without elements that sessions of other prefixes have left behind.
+    """Return an answer without elements that earlier sessions left, which have other prefixes.
 
     Kafka cannot delete a topic with a replica on a broker that does not exist.
     """
@@ -71,7 +71,7 @@ def _is_of_another(value: Any, prefix: str) -> bool:
 
 
 class Exchange(NamedTuple):
-    """A request, what it was sent as, what both answered, and where that differs."""
+    """A request, its form on each side, both answers, and their differences."""
 
     step: Step
     sent: PerSide
@@ -107,10 +107,10 @@ class Side:
         return self.learned.producer_word(producer_id) if producer_id >= 0 else producer_id
 
     def send(self, key: int, version: int, fields: Answer, line: str) -> None:
-        """Send a request over the connection of this name, which is the client's id too."""
+        """Send a request over the connection `line`, whose name is also the client's id."""
         if line not in self._sockets:
             self._sockets[line] = socket.create_connection(("127.0.0.1", self.broker.port), PATIENCE_S)
-            # A broker takes in a connection some time after it was made; from now on it reads what is sent.
+            # A broker accepts a connection some time after it was opened; after this request it reads at once.
             self.ask(API_VERSIONS, 0, {}, line)
         frame = self.codec.request(key, version, line, fields)
         try:
@@ -119,7 +119,7 @@ class Side:
             self.close(line)
 
     def receive(self, key: int, version: int, line: str) -> Answer:
-        """Return the answer to what was sent, or that there is none."""
+        """Return the answer, or the note that there is none."""
         try:
             size = self._exactly(line, 4)
             return self.codec.response(key, version, self._exactly(line, struct.unpack(">i", size)[0]))
@@ -131,20 +131,20 @@ class Side:
             return SILENT
 
     def ask(self, key: int, version: int, fields: Answer, line: str = SIDE_LINE) -> Answer:
-        """Send a request that is bound to be answered, and return the answer."""
+        """Send a request that is always answered, and return the answer."""
         self.send(key, version, fields, line)
         answer = self.receive(key, version, line)
         assert answer not in (CLOSED, SILENT), f"{self.broker.name} does not answer API {key}: {answer}"
         return answer
 
     def metadata(self, names: Sequence[str] | None) -> Answer:
-        """Ask about topics, or all topics, without creating them."""
+        """Return the metadata of topics, or of all, without creating topics."""
         topics = None if names is None else [{"name": name, "topicId": NO_ID} for name in names]
         wanted = {"topics": topics, "allowAutoTopicCreation": False, "includeTopicAuthorizedOperations": False}
         return self.ask(METADATA, 12, wanted)
 
     def has_answer(self, line: str) -> bool:
-        """Say whether something has come over a connection."""
+        """Whether a connection has received bytes."""
         connection = self._sockets.get(line)
         return connection is None or bool(select.select([connection], [], [], 0)[0])
 
@@ -154,7 +154,7 @@ class Side:
             self.close(line)
 
     def close(self, line: str) -> None:
-        """Let the connection of this name go; the next request makes another."""
+        """Close the connection of this name; the next request opens a new one."""
         connection = self._sockets.pop(line, None)
         if connection is not None:
             connection.close()
@@ -170,7 +170,7 @@ class Side:
 
 
 class Pair:
-    """Two brokers, in a session whose names all begin alike."""
+    """Two brokers in a session, whose names all have one prefix."""
 
     def __init__(self, ottla: Broker, kafka: Broker, codec: Codec) -> None:
         self.sides = PerSide(Side(ottla, codec), Side(kafka, codec))
@@ -178,7 +178,7 @@ class Pair:
         self._configured = 0
 
     def common_versions(self) -> list[tuple[int, int]]:
-        """Return each API with each version that both offer."""
+        """Return each API with each version that both brokers offer."""
         ottla, kafka = (side.versions for side in self.sides)
         return [
             (key, version)
@@ -187,7 +187,7 @@ class Pair:
         ]
 
     def warm_up(self) -> None:
-        """Wait until both give out producer ids and coordinate groups; Kafka does so a while after its start."""
+        """Wait until both brokers assign producer ids and coordinate groups, because Kafka begins late with that."""
         for side in self.sides:
             self._wait(partial(self._is_warm, side), f"{side.broker.name}: producer ids and groups")
 
@@ -199,7 +199,7 @@ class Pair:
         return not side.ask(INIT_PRODUCER_ID, 4, producer)["error_code"] and not group["error_code"]
 
     def begin(self, prefix: str) -> None:
-        """Forget what was learned, and begin anew with connections and names."""
+        """Begin a session with new connections and names."""
         self.close()
         for side in self.sides:
             side.learned = Learned(side.names, prefix, side.facts)
@@ -211,13 +211,13 @@ class Pair:
             side.close_all()
 
     def ask(self, step: Step) -> Iterator[Exchange]:
-        """Send a request to both. Yield its exchange, and of requests that waited those that are answered now."""
+        """Send a request to both. Yield its exchange, and those of waiting requests that are answered now."""
         sent = PerSide(*(side.learned.value(step.fields) for side in self.sides))
         self._give_up(step, sent)
         for side, fields in zip(self.sides, sent, strict=True):
             side.send(step.key, step.version, fields, step.line)
         if step.key == PRODUCE and step.fields["acks"] == 0:
-            # That is answered by nothing, or by a connection that is closed.
+            # There is no response to it, but the broker may close the connection.
             for side in self.sides:
                 side.send(API_VERSIONS, 0, {}, step.line)
             answers = self._received(Step(API_VERSIONS, 0, {}, step.line))
@@ -232,10 +232,10 @@ class Pair:
             yield self._compared(step, sent, answers)
 
     def _collect(self, step: Step) -> Iterator[Exchange]:
-        """Yield exchanges of members of groups, as soon as both sides have answered the same requests."""
+        """Yield exchanges of members of groups after both sides have answered the same requests."""
         deadline = time.monotonic() + PATIENCE_S
         for side in self.sides:
-            # A broker with one thread has taken in the request before it answers these, which come one by one.
+            # A broker with one thread has handled the request before it answers these, one by one.
             for _ in range(_QUESTIONS_BEHIND):
                 self._state(side, step)
         while True:
@@ -248,7 +248,7 @@ class Pair:
         for line in sorted({*answered[0], *answered[1]}):
             owed, sent = self.owed.pop(line)
             found.append((owed, sent, self._received(owed)))
-        # A leader is told of members whose own answers come later.
+        # A leader's answer has members whose own answers come later.
         for each in found:
             self._learn(*each)
         for each in found:
@@ -263,7 +263,7 @@ class Pair:
         return PerSide(*(side.receive(step.key, step.version, step.line) for side in self.sides))
 
     def _give_up(self, step: Step, sent: PerSide) -> None:
-        """Close the connections over which only answers come that are not compared."""
+        """Close the connections that wait only for answers that are not compared."""
         for line, (owed, earlier) in list(self.owed.items()):
             if is_not_compared(Sent(owed.api, earlier.kafka), Sent(step.api, sent.kafka)):
                 del self.owed[line]
@@ -281,12 +281,12 @@ class Pair:
         )
         return Exchange(step, sent, answers, list(differences(f"{step.api} v{step.version}", ottla, kafka)))
 
-    # What brokers do a while after they have answered
+    # Changes that brokers apply after their answer
 
     def settle_topics(self, short_names: Sequence[str], counts: Mapping[str, int]) -> None:
-        """Wait until topics of these names are there with leaders, or can be created; learn what there is.
+        """Wait until each of these topics has leaders, or can be created; learn their ids.
 
-        Topics in `counts`, by their full names, are to have as many partitions.
+        Topics in `counts`, by their full names, must have so many partitions.
         """
         for side in self.sides:
             names = [side.learned.prefix + each for each in short_names]
@@ -320,7 +320,7 @@ class Pair:
         return not any(each["error_code"] for each in told["partitions"])
 
     def settle_configs(self) -> None:
-        """Wait until all changes of configs have taken effect: they do so in their order, and one more is made."""
+        """Wait for all changes of configs, by making one more, because they take effect in order."""
         self._configured += 1
         value = str(1_000_000 + self._configured)
         change = {"name": "max.connections", "configOperation": 0, "value": value}

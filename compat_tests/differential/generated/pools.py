@@ -1,7 +1,7 @@
-"""What fields mean: for each name of a field the values that work, and those that do not.
+"""Pools of values: for each field the values that work, and odd ones.
 
-A pool is found by API and field ("Fetch.maxBytes"), by field, by what the specification calls its entity, or by type.
-A value may be a function of the scene, which knows what there is: see `generator.Scene`.
+A pool is found by API and field ("Fetch.maxBytes"), by field, by the specification's entity type, or by type. A value
+may be a function of the scene, which has the state of the session: see `generator.Scene`.
 """
 
 import base64
@@ -18,39 +18,39 @@ MAX_INT, MIN_INT, MAX_LONG, MIN_LONG = 2**31 - 1, -(2**31), 2**63 - 1, -(2**63)
 NAME_LENGTH: Final = 249
 TOPIC, BROKER, LOGGER, METRICS = 2, 4, 8, 16
 HOURS_MS: Final = 36_000_000
-# For longer than the records of `hostile.NOW` are old: what is older may be deleted at any time.
+# Longer than the age of the records of `hostile.NOW`, because older records may be deleted at any time.
 LONG_MS: Final = "9000000000000"
 
 
 class Pool(NamedTuple):
-    """Values that make sense, and others."""
+    """Values that make sense, and odd ones."""
 
     good: Sequence[Any]
     odd: Sequence[Any] = ()
 
 
 def text(value: bytes) -> str:
-    """Return bytes as Kafka's JSON has them."""
+    """Return bytes in Kafka's JSON."""
     return base64.b64encode(value).decode()
 
 
 def topic_id(scene: "Scene") -> Own:
-    """Return the id of the topic that this element is about."""
+    """Return the id of this element's topic."""
     return Own("topic_id", scene.topic)
 
 
 def partition(scene: "Scene") -> int:
-    """Return a partition of the topic that this element is about."""
+    """Return a partition of this element's topic."""
     return scene.random.randrange(max(1, scene.learned.partitions.get(scene.topic, 1)))
 
 
 def another_partition(scene: "Scene") -> int:
-    """Return the partition behind the last."""
+    """Return the first partition number that does not exist."""
     return scene.learned.partitions.get(scene.topic, 1)
 
 
 def topic_name(scene: "Scene") -> Own:
-    """Return the name of the topic that this element is about."""
+    """Return the name of this element's topic."""
     return Own("topic", scene.topic)
 
 
@@ -60,10 +60,10 @@ def group(scene: "Scene") -> Own:
 
 
 def member(scene: "Scene") -> Any:
-    """Return a member of this group, or nobody."""
+    """Return a member of this group, or the empty id."""
     if scene.is_simple:
         return ""
-    # The last ones are there most likely.
+    # The last members are the most likely to exist.
     number = scene.random.choice((-1, -1, -2, 0, 1))
     return Own("member", scene.group, number) if scene.learned.has_members(scene.group) else ""
 
@@ -74,22 +74,22 @@ def generation(scene: "Scene") -> Any:
 
 
 def subscription(scene: "Scene") -> Own:
-    """Return what a consumer says of itself."""
+    """Return a consumer's metadata in JoinGroup."""
     return Own("subscription", scene.topic)
 
 
 def fetch_session(scene: "Scene") -> Any:
-    """Return this line's fetch session, or none."""
+    """Return this connection's fetch session, or 0."""
     return Own("fetch_session", scene.line) if scene.goes_on else 0
 
 
 def fetch_epoch(scene: "Scene") -> Any:
-    """Return the next epoch of this line's fetch session; none, or that of a new one."""
+    """Return the next epoch of this connection's fetch session; without one -1, or 0 for a new one."""
     return Own("fetch_epoch", scene.line) if scene.goes_on else scene.random.choice((-1, -1, 0))
 
 
 def records(scene: "Scene") -> Records:
-    """Return a batch that is sound, and its producer's next one if it has one."""
+    """Return a valid batch; with a producer it has the next sequence."""
     random = scene.random
     codec, count = random.choice((NONE, NONE, NONE, GZIP, SNAPPY, LZ4, ZSTD)), random.choice((1, 1, 2, 3))
     start = NOW + 1000 * random.randrange(10)
@@ -104,7 +104,7 @@ def records(scene: "Scene") -> Records:
 
 
 def odd_records(scene: "Scene") -> Records:
-    """Return a batch that is damaged, or of another time, another epoch, another sequence."""
+    """Return a damaged batch, or one with another time, epoch or sequence."""
     random = scene.random
     if random.random() < 0.6:
         return Records(damage=random.choice(DAMAGES))
@@ -119,7 +119,7 @@ def odd_records(scene: "Scene") -> Records:
 
 
 def member_for_assignment(scene: "Scene") -> Own:
-    """Return any member that this group has, which the leader assigns something."""
+    """Return a member of this group, for the leader's assignment."""
     return Own("member", scene.group, scene.random.choice((-1, -2, 0, 1)))
 
 
@@ -189,7 +189,7 @@ BY_NAME: Final[dict[str, Pool]] = {
     "requireStable": Pool((False, True)),
     # Groups
     "sessionTimeoutMs": Pool((600_000,), (0, -1, 5999, 1_800_001, MAX_INT)),
-    # What is short ends by itself, at another moment on each side.
+    # No short timeouts, because they expire at different times on the two sides.
     "rebalanceTimeoutMs": Pool((600_000,), (MAX_INT,)),
     "memberId": Pool((member,), ("nobody", "", member)),
     "SyncGroup.assignments.memberId": Pool((member_for_assignment,), ("nobody",)),

@@ -1,6 +1,6 @@
-"""Sessions: sequences of requests by which the state of both brokers evolves.
+"""Sessions: sequences of requests that change the state of both brokers.
 
-A session ends after `LENGTH` requests, after a difference that is not allowed, or where the states of both differ.
+A session ends after `LENGTH` requests, after a difference that is not allowed, or after the states of both differ.
 """
 
 import random
@@ -22,28 +22,28 @@ SETTLING_S: Final = 10.0
 NONE, TIMED_OUT = 0, 7
 LEAVE_GROUP, DELETE_TOPICS, DELETE_GROUPS = 13, 20, 42
 INSTANCES: Final = ("i0", "i1", "i2", "")
-# These change nothing: Kafka may answer them a moment later as Ottla does now.
+# Requests that change nothing, and are retried, because Kafka may give the same answer as Ottla a moment later.
 READS: Final = frozenset(
     {"DescribeCluster", "DescribeConfigs", "DescribeGroups", "DescribeLogDirs", "DescribeProducers", "FindCoordinator"}
     | {"ListGroups", "ListOffsets", "ListPartitionReassignments", "Metadata", "OffsetFetch", "OffsetForLeaderEpoch"}
 )
 CHANGES_OF_TOPICS: Final = ("CreateTopics", "DeleteTopics", "CreatePartitions", "Metadata")
 CHANGES_OF_CONFIGS: Final = ("AlterConfigs", "IncrementalAlterConfigs")
-# What only brokers send: to a broker it says what it leads, to the controller which broker goes or lags.
+# Requests that only brokers send: the controller's, and those about replicas to the controller.
 OF_BROKERS: Final = frozenset(
     {"LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown", "AlterPartition", "AllocateProducerIds"}
 )
 
 
 class Kind(NamedTuple):
-    """What sessions ask. Half of the requests come in turn, the other half by weights."""
+    """The requests of sessions. Half of them come in turn, the other half by weights."""
 
     in_turn: Callable[[str], bool]
-    """Says whether all versions of an API come in turn."""
+    """Returns whether all versions of an API come in turn."""
     weights: Mapping[str, int]
-    """How often other requests are of each API; all of its versions alike."""
+    """How often the other half is of each API, with all of its versions equally often."""
     opening: Sequence[tuple[str, int]]
-    """With what each session begins."""
+    """The first requests of each session."""
     adjustments: Mapping[str, Adjustment] = {}
     unserved: Collection[tuple[str, int]] = ()
     """Versions that come only in turn, because the session ends with them."""
@@ -52,7 +52,7 @@ class Kind(NamedTuple):
     is_tidy: bool = True
     """Whether the topics and groups of a session are removed at its end."""
     spoils: Callable[[Exchange], bool] = lambda exchange: False
-    """Says whether no other session can follow on these brokers after a request."""
+    """Returns whether a request makes other sessions on these brokers impossible."""
 
 
 _WEIGHTS: Final = {
@@ -76,11 +76,11 @@ class Failure(NamedTuple):
     exchange: Exchange
     steps: tuple[Step, ...]
     number: int
-    """The number of the session that found it first."""
+    """The number of the session that first found it."""
 
     @property
     def kind(self) -> tuple[str, ...]:
-        """Return what a failure has in common with others of the same cause."""
+        """Return the part of a failure that is equal for failures of the same cause."""
         return (self.steps[-1].api, *sorted({allowed.place(each) for each in self.differences}))
 
     def __str__(self) -> str:
@@ -95,7 +95,7 @@ class Failure(NamedTuple):
 
 
 class Deck:
-    """All pairs of an API and a version, each of which comes before any comes again."""
+    """All pairs of an API and a version in random order, without repetition until all have come."""
 
     def __init__(self, pairs: Sequence[tuple[int, int]], kind: Kind, seed: str) -> None:
         self.in_turn = [(key, version) for key, version in pairs if kind.in_turn(requests()[key].name)]
@@ -126,7 +126,7 @@ class Sessions:
         asked: Counter[tuple[int, int]] | None = None,
         settling_s: float = SETTLING_S,
     ) -> None:
-        """Count in `asked`; let answers that change nothing differ for `settling_s`."""
+        """`asked` counts requests; for `settling_s`, requests that change nothing are retried after a difference."""
         self.pair = pair
         self.seed = seed
         self.asked = Counter[tuple[int, int]]() if asked is None else asked
@@ -136,19 +136,19 @@ class Sessions:
         self._deck = Deck(pair.common_versions(), kind, f"{seed} deck")
         self._number = -1
         self.is_spoiled = False
-        """Whether no other session can follow on these brokers. The last one asks only what comes in turn."""
+        """Whether other sessions on these brokers are impossible. The last session has only requests in turn."""
 
     @property
     def in_turn(self) -> Sequence[tuple[int, int]]:
-        """The APIs and versions that come in turn."""
+        """Return the APIs and versions that come in turn."""
         return self._deck.in_turn
 
     def never_asked(self) -> list[tuple[int, int]]:
-        """Return the APIs and versions that come in turn, and did not come yet."""
+        """Return the APIs and versions in turn that have not come yet."""
         return [each for each in self._deck.in_turn if not self.asked[each]]
 
     def run(self, length: int = LENGTH) -> Failure | None:
-        """Run a new session; return a difference that is not allowed, if there is one."""
+        """Run a new session; return its failure if there is one."""
         prefix = self._begin()
         opening = [(key_of(api), version) for api, version in self._kind.opening]
         generator = Generator(f"{self.seed} {prefix}", self.pair.sides.kafka.learned, self._kind.adjustments)
@@ -183,14 +183,14 @@ class Sessions:
             self._end()
 
     def _free(self, step: Step) -> Step:
-        """Return a request over a connection on which nobody waits."""
+        """Return the request with a connection that does not wait for an answer."""
         line = step.line
         while line in self.pair.owed:
             line += "'"
         return step._replace(line=line)
 
     def _ask(self, steps: list[Step]) -> tuple[Failure | None, bool]:
-        """Send the last request; return what is not allowed in the answers, and whether the session ends there."""
+        """Send the last request; return a failure if there is one, and whether the session ends."""
         for exchange in self.pair.ask(steps[-1]):
             step = exchange.step
             self.asked[step.key, step.version] += 1
@@ -215,7 +215,7 @@ class Sessions:
             time.sleep(0.05)
 
     def _judge(self, exchange: Exchange, steps: Sequence[Step]) -> tuple[list[Difference], bool]:
-        """Return the differences that are not allowed, and whether the states of both brokers differ from now on."""
+        """Return the differences that are not allowed, and whether the states of both brokers now differ."""
         left = []
         is_over = allowed.ends_session(Sent(exchange.step.api, exchange.sent.kafka))
         earlier = [Sent(each.api, each.fields) for each in steps]
@@ -230,7 +230,7 @@ class Sessions:
         return left, is_over
 
     def _settle(self, step: Step, answers: PerSide) -> None:
-        """Wait until a change that was asked for has happened."""
+        """Wait until a requested change has taken effect."""
         if step.api in CHANGES_OF_TOPICS and _may_change(step):
             names = topics_of(step.fields)
             if step.api == "DeleteTopics":
@@ -243,7 +243,7 @@ class Sessions:
                 self.pair.settle_configs()
 
     def _partitions_to_come(self, step: Step, answer: Answer) -> dict[str, int]:
-        """Return how many partitions topics will have after a CreatePartitions that Kafka has accepted."""
+        """Return the partition counts of topics after a CreatePartitions that Kafka has accepted."""
         if step.api != "CreatePartitions":
             return {}
         accepted = {each["name"] for each in answer.get("results", ()) if each["error_code"] in (NONE, TIMED_OUT)}
@@ -251,7 +251,7 @@ class Sessions:
         return {each["name"]: each["count"] for each in topics if each["name"] in accepted}
 
     def _end(self) -> None:
-        """Remove what the session has left behind."""
+        """Remove the session's topics and groups."""
         self.pair.close()
         if self.is_spoiled or not self._kind.is_tidy:
             return
@@ -261,7 +261,7 @@ class Sessions:
 
 
 def topics_of(value: Any) -> list[str]:
-    """Return the topics of this session that a request names, by name or by id."""
+    """Return the topics of this session in a request, by name or by id."""
     if isinstance(value, Own):
         return [value.name] if value.kind in ("topic", "topic_id") and not value.number else []
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The shortest sequence of requests that still parts both brokers, as far as a simple search finds it."""
+"""A simple search for a shorter sequence of requests with the same failure."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ MOST_SECONDS: Final = 120.0
 
 
 class Shrinker:
-    """Leaves out requests, then elements of their arrays, for as long as the same failure comes."""
+    """Removes requests, then elements of their arrays, while the same failure comes."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Shrinker:
         self._deadline = time.monotonic() + MOST_SECONDS
 
     def shrink(self) -> Failure:
-        """Return the failure of the shortest sequence that was found in the replays and the time that there are."""
+        """Return the failure of the shortest sequence found within the limits of replays and time."""
         self._drop_requests()
         self._drop_elements()
         return self._best
@@ -45,7 +45,7 @@ class Shrinker:
     def _drop_requests(self) -> None:
         size = max(1, len(self._best.steps) // 2)
         while size and self._may_go_on():
-            # From the end: what comes last is the most likely to matter, and what it needs comes before it.
+            # From the end, because requests that later ones need come before these.
             end = len(self._best.steps) - 1
             while end > 0 and self._may_go_on():
                 steps = self._best.steps

@@ -1,4 +1,4 @@
-"""Kafka's own specification of its requests, as it lies in the kafka-clients jar."""
+"""Kafka's specification of its requests, from the kafka-clients jar."""
 
 import functools
 import json
@@ -13,7 +13,7 @@ _FOLDER: Final = "common/message/"
 
 
 class Field(NamedTuple):
-    """A field as one version has it; `name` is that of Kafka's JSON."""
+    """A field in one version; `name` is that of Kafka's JSON."""
 
     name: str
     type: str
@@ -24,7 +24,7 @@ class Field(NamedTuple):
 
 
 class Request:
-    """A request in all its versions."""
+    """A request with all its versions."""
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
         self.name: str = raw["name"].removesuffix("Request")
@@ -36,7 +36,7 @@ class Request:
         self._common = {each["name"]: each["fields"] for each in raw.get("commonStructs", ())}
 
     def is_flexible(self, version: int) -> bool:
-        """Say whether this version has tagged fields."""
+        """Whether this version has tagged fields."""
         return _covers(self._flexible, version)
 
     @functools.cache  # noqa: B019 - there is one of each request

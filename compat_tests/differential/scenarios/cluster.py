@@ -1,4 +1,4 @@
-"""The rest: configs, what a cluster tells of itself, and who coordinates."""
+"""Scenarios of configs, of the cluster's description, and of coordinators."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 def resource(name: Any, kind: int = TOPIC, **fields: Any) -> dict[str, Any]:
-    """Return a resource as the config APIs name it."""
+    """Return a resource for the config APIs."""
     return {"resource_type": kind, "resource_name": name, **fields}
 
 
@@ -77,7 +77,7 @@ WRONG_CHANGES: tuple[tuple[str, str | None], ...] = (
 
 
 def shown(both: Both, topic: str) -> None:
-    """Compare what a topic's configs are by now."""
+    """Compare a topic's current configs."""
     keys = ["retention.ms", "segment.ms", "cleanup.policy", "follower.replication.throttled.replicas"]
     both.ask("DescribeConfigs", settle=True, resources=[resource(topic, configuration_keys=keys)])
 
@@ -93,7 +93,7 @@ def alter_configs(both: Both) -> None:
     for name, value in WRONG_CHANGES:
         both.ask("AlterConfigs", resources=[resource(topic, configs=[{"name": name, "value": value}])])
     both.ask("AlterConfigs", resources=[resource(topic, configs=[retention, {**retention, "value": "8"}])])
-    # Not the same resource twice: Kafka 4.3.1 never answers that.
+    # Not the same resource twice, because Kafka 4.3.1 never answers that.
     for name in ("nobody-made-this", "bad name", ""):
         both.ask("AlterConfigs", resources=[resource(name, configs=[retention])])
     for kind in (0, 1, 3, 77):

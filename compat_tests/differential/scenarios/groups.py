@@ -1,6 +1,6 @@
 """Classic groups and their members: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, and FindCoordinator.
 
-A member has a connection of its own, named like it: what it waits for must not hold up the others.
+A member has a connection of its own with its name, because a waiting request must not block the others.
 """
 
 import functools
@@ -19,18 +19,18 @@ KEEPS_NOBODY_WAITING = {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 10
 
 
 def subscription(*topics: str) -> bytes:
-    """Return what a consumer says of itself: what it subscribes to."""
+    """Return a consumer's metadata with its subscribed topics."""
     names = b"".join(struct.pack(">h", len(each)) + each.encode() for each in topics)
     return struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", -1)
 
 
 def protocols(*names: str, metadata: bytes = subscription("some-topic")) -> list[dict[str, Any]]:
-    """Return protocols as JoinGroup has them, the one liked best first."""
+    """Return protocols for JoinGroup, in the order of preference."""
     return [{"name": name, "metadata": metadata} for name in names]
 
 
 def group_name(both: Both) -> str:
-    """Return a name that no group has had."""
+    """Return a new name."""
     return both.new_name().replace("topic", "group")
 
 
@@ -44,19 +44,19 @@ class Member:
         self.protocols = protocols("range")
 
     def begin_join(self, **fields: Any) -> None:
-        """Ask to be let in; a new member of no instance is told its id first."""
+        """Send JoinGroup; a new dynamic member requests its id first."""
         if self.id == NOBODY and self.instance is None and self.both.version_of("JoinGroup") >= 4:
             self.learn(self.both.ask("JoinGroup", line=self.name, **self.join_fields(**fields)))
         self.both.send("JoinGroup", self.name, **self.join_fields(**fields))
 
     def end_join(self) -> PerSide:
-        """Wait until it is let in."""
+        """Wait for the answer to JoinGroup."""
         answers = self.both.receive("JoinGroup", self.name)
         self.learn(answers)
         return answers
 
     def join(self, **fields: Any) -> PerSide:
-        """Join, with nobody else to wait for."""
+        """Join without waiting for other members."""
         self.begin_join(**fields)
         return self.end_join()
 
@@ -74,13 +74,13 @@ class Member:
         }
 
     def learn(self, answers: PerSide) -> None:
-        """Remember what the coordinator calls this member."""
+        """Remember the member id and the generation."""
         if all(each["error_code"] in (0, MEMBER_ID_REQUIRED) for each in answers):
             self.id = of_each(answers, lambda answer: answer["member_id"])
             self.generation = of_each(answers, lambda answer: answer["generation_id"])
 
     def sync_fields(self, *assigned: "Member", **fields: Any) -> dict[str, Any]:
-        """Return the fields of SyncGroup; a leader's say who is assigned something."""
+        """Return the fields of SyncGroup; `assigned` are the members in a leader's assignment."""
         return {
             "group_id": self.group,
             "generation_id": self.generation,
@@ -93,11 +93,11 @@ class Member:
         }
 
     def sync(self, *assigned: "Member", **fields: Any) -> PerSide:
-        """Hand in the assignment, or have one's own told."""
+        """Send SyncGroup, with the assignment if this member is the leader."""
         return self.both.ask("SyncGroup", line=self.name, **self.sync_fields(*assigned, **fields))
 
     def heartbeat(self, **fields: Any) -> PerSide:
-        """Say that one is there."""
+        """Send a heartbeat."""
         own = {"group_id": self.group, "generation_id": self.generation, "member_id": self.id}
         return self.both.ask("Heartbeat", line=self.name, **{**own, "group_instance_id": self.instance, **fields})
 
@@ -110,7 +110,7 @@ class Member:
 
 
 def described(both: Both, *groups: str, **fields: Any) -> PerSide:
-    """Compare what the groups are now."""
+    """Compare the descriptions of groups."""
     return both.ask("DescribeGroups", groups=list(groups), **fields)
 
 
@@ -128,7 +128,7 @@ def wait_for(both: Both, group: str, state: str, members: int = 1) -> None:
 
 
 def stable(both: Both, *names: str, **fields: Any) -> list[Member]:
-    """Return the members of a new group that is stable, its leader first."""
+    """Return the members of a new stable group, the leader first."""
     group = group_name(both)
     leader, *others = members = [Member(both, group, name) for name in names]
     leader.join(**fields)
@@ -147,7 +147,7 @@ def stable(both: Both, *names: str, **fields: Any) -> list[Member]:
 
 
 def gone(*members: Member) -> None:
-    """Have members leave, so that nobody meets them again."""
+    """Make members leave, so that they do not affect later requests."""
     for each in members:
         each.leave()
 
@@ -159,7 +159,7 @@ def join_alone(both: Both) -> None:
     described(both, member.group)
     member.sync(member)
     described(both, member.group)
-    # Nothing has changed but that a leader joins again, which is how it asks for a rebalance.
+    # A leader that joins again without changes requests a rebalance.
     member.join()
     member.heartbeat()
     member.sync(member)
@@ -207,7 +207,7 @@ def join_a_group_of_others(both: Both) -> None:
         both.ask("JoinGroup", **newcomer.join_fields(**fields))
     for fields in (*refused[:3], {"session_timeout_ms": 1}):
         both.ask("JoinGroup", **two.join_fields(**fields))
-    # A follower that has nothing new to say is told what is.
+    # A follower that joins again without changes gets the current generation.
     two.join()
     described(both, one.group)
     gone(one, two)
@@ -235,7 +235,7 @@ def members_join_and_leave(both: Both) -> None:
     one.sync(one, two, protocol_name="roundrobin")
     both.receive("SyncGroup", "two")
     described(both, one.group)
-    # With other protocols a follower asks for a rebalance.
+    # A follower that joins with other protocols causes a rebalance.
     two.protocols = protocols("roundrobin")
     two.begin_join()
     wait_for(both, one.group, "PreparingRebalance", 2)
@@ -259,13 +259,13 @@ def who_does_not_come_back_in_time_is_out(both: Both) -> None:
     described(both, one.group)
     two.heartbeat()
     two.join()
-    # Neither is who joins, and then has no word on the assignment.
+    # Nor is a member that joins, but sends no SyncGroup.
     three = Member(both, one.group, "three")
     three.begin_join(rebalance_timeout_ms=300)
     wait_for(both, one.group, "PreparingRebalance", 2)
     one.join(rebalance_timeout_ms=300)
     three.end_join()
-    # To both at once: while one keeps it waiting, it would miss the other's time.
+    # Sent to both at once, because waiting for one broker would miss the timeout of the other.
     both.send("SyncGroup", "three", **three.sync_fields())
     both.receive("SyncGroup", "three")
     one.heartbeat()

@@ -1,6 +1,4 @@
-"""Committed offsets, and groups as an operator sees them: OffsetCommit, OffsetFetch, OffsetDelete, Describe-, List- and
-DeleteGroups.
-"""
+"""Scenarios of OffsetCommit, OffsetFetch, OffsetDelete, DescribeGroups, ListGroups and DeleteGroups."""
 
 import functools
 from collections.abc import Sequence
@@ -30,13 +28,13 @@ NO_MEMBER: dict[str, Any] = {
 
 
 def committed(topic: str, offset: int, partition: int = 0, **fields: Any) -> dict[str, Any]:
-    """Return one partition of a topic as OffsetCommit has it."""
+    """Return one partition of a topic for OffsetCommit."""
     one = {"partition_index": partition, "committed_offset": offset, "committed_metadata": "so far"}
     return {"name": topic, "partitions": [{**one, **fields}]}
 
 
 def commit(both: Both, group: str, *topics: dict[str, Any], **fields: Any) -> PerSide:
-    """Commit offsets; without other fields as somebody who is no member."""
+    """Commit offsets; without other fields not as a member."""
     partitions: dict[str, list[dict[str, Any]]] = {}
     for each in topics:
         partitions.setdefault(each["name"], []).extend(each["partitions"])
@@ -48,13 +46,13 @@ def fetch(both: Both, group: str, *topics: tuple[str, list[int]], **fields: Any)
     """Fetch the committed offsets of these partitions, or of all."""
     named = [{"name": name, "partition_indexes": indexes} for name, indexes in topics] or None
     groups = [{"group_id": group, "topics": named}]
-    # Before its version 2 one had to name all.
+    # Before version 2 a request must name all partitions.
     single = named if named or both.version_of("OffsetFetch") >= 2 else []
     return both.ask("OffsetFetch", **{"group_id": group, "topics": single, "groups": groups, **fields})
 
 
 def as_member(member: Member) -> dict[str, Any]:
-    """Return how a member says in OffsetCommit who it is."""
+    """Return the fields of OffsetCommit that identify a member."""
     return {
         "generation_id_or_member_epoch": member.generation,
         "member_id": member.id,
@@ -68,7 +66,7 @@ def commit_without_members(both: Both) -> None:
     commit(both, group, committed(topic, 5), committed(topic, 7, 1))
     fetch(both, group)
     described(both, group)
-    # Backwards is a direction too.
+    # A commit may also go backwards.
     commit(both, group, committed(topic, 3, committed_metadata=None, committed_leader_epoch=0))
     commit(both, group, committed(topic, 4, 1, committed_metadata=""), retention_time_ms=60_000)
     fetch(both, group)
@@ -251,7 +249,7 @@ def delete_offsets(both: Both) -> None:
     delete(one, 0, of="")
     both.ask("OffsetDelete", group_id=group, topics=[])
     described(both, group)
-    # With its last offset goes the group.
+    # Without its last offset the group is deleted.
     delete(two, 0)
     described(both, group)
     delete(two, 0)
@@ -308,7 +306,7 @@ def describe_groups(both: Both) -> None:
 
 
 def listed(both: Both, *groups: str, states: Sequence[str] = (), types: Sequence[str] = ()) -> None:
-    """Compare the list of groups, as far as it is about these."""
+    """Compare the lists of groups, restricted to these groups."""
     version = both.version_of("ListGroups")
     filters: dict[str, Any] = {"states_filter": list(states), "types_filter": list(types)}
     answers = both.ask_without_comparing("ListGroups", version, **filters)

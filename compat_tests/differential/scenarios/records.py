@@ -1,4 +1,4 @@
-"""Records: Produce, Fetch with its sessions, ListOffsets, DeleteRecords, OffsetForLeaderEpoch, InitProducerId."""
+"""Scenarios of Produce, Fetch with its sessions, ListOffsets, DeleteRecords, OffsetForLeaderEpoch, InitProducerId."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ def produce_idempotently(both: Both) -> None:
 
 
 def fetched(name: Any, offset: int, partition: int = 0, epoch: int = -1, **fields: Any) -> dict[str, Any]:
-    """Return the fields of Fetch of one partition that does not wait."""
+    """Return the fields of a Fetch of one partition without waiting."""
     topic = name if isinstance(name, dict) else {"topic": name}
     one = {
         "partition": partition,
@@ -79,7 +79,7 @@ def fetched(name: Any, offset: int, partition: int = 0, epoch: int = -1, **field
 
 
 def named(both: Both, topic: str) -> dict[str, Any]:
-    """Return a topic as Fetch names it in every version."""
+    """Return a topic with its name and its id, for all versions of Fetch."""
     return {"topic": topic, "topic_id": both.topic_id(topic)}
 
 
@@ -138,7 +138,7 @@ def fetch_sessions(both: Both) -> None:
 
 
 def offsets_at(topic: str, timestamp: int, partition: int = 0, epoch: int = -1) -> dict[str, Any]:
-    """Return a topic as ListOffsets wants it."""
+    """Return a topic for ListOffsets."""
     one = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}
     return {"name": topic, "partitions": [one]}
 

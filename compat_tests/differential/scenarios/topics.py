@@ -1,4 +1,4 @@
-"""Topics: Metadata, CreateTopics, DeleteTopics, CreatePartitions."""
+"""Scenarios of Metadata, CreateTopics, DeleteTopics and CreatePartitions."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from compat_tests.differential.both import NOBODY, Both, Deviation
 from compat_tests.differential.scenarios import UNKNOWN_ID, ZOOKEEPER, scenario, words
 
 ON_THE_WAY = Deviation(r"Metadata.*error_code", 5, 3, ZOOKEEPER)
-# What a topic's configs are, told since CreateTopics v5.
+# A topic's configs, in responses since CreateTopics v5.
 CONFIGS_OF_4 = (
     Deviation(
         r"configs.message.(downconversion.enable|format.version|timestamp.difference.max.ms)$",
@@ -40,7 +40,7 @@ def metadata_of_unknown_topics(both: Both) -> None:
     names = ["bad name", "", "a" * 250, ".."]
     for name in names:
         both.ask("Metadata", topics=[{"name": name}], allow_auto_topic_creation=False)
-    if both.version >= 4:  # before, all are created on the way
+    if both.version >= 4:  # earlier versions always create topics
         both.ask("Metadata", topics=[{"name": "nobody-made-this"}], allow_auto_topic_creation=False)
     for name in names:
         both.ask("Metadata", topics=[{"name": name}], allow_auto_topic_creation=True)
@@ -63,12 +63,12 @@ def metadata_creates_a_topic_on_the_way(both: Both) -> None:
 
 
 def new(name: str, **fields: Any) -> dict[str, Any]:
-    """Return a topic as CreateTopics wants it."""
+    """Return a topic for CreateTopics."""
     return {"name": name, "num_partitions": 1, "replication_factor": 1, **fields}
 
 
 def placed(*partitions: tuple[int, list[Any]]) -> dict[str, Any]:
-    """Return a manual assignment as CreateTopics wants it."""
+    """Return a manual assignment for CreateTopics."""
     assignments = [{"partition_index": index, "broker_ids": brokers} for index, brokers in partitions]
     return {"num_partitions": -1, "replication_factor": -1, "assignments": assignments}
 
@@ -184,7 +184,7 @@ def delete_topics(both: Both) -> None:
 
 
 def by_name(both: Both, names: list[str]) -> dict[str, Any]:
-    """Return the fields of DeleteTopics for every version."""
+    """Return the fields of DeleteTopics for all versions."""
     return {"topic_names": names} if both.version < 6 else {"topics": [{"name": name} for name in names]}
 
 
@@ -230,12 +230,6 @@ def create_partitions(both: Both) -> None:
     both.ask("CreatePartitions", topics=[more], timeout_ms=30000)
     both.ask("CreatePartitions", topics=[{**more, "count": 4, "assignments": [here]}], timeout_ms=30000)
     both.wait_for(topic, 4)
-
-
-def produced(name: str, records: Any, partition: int = 0, **fields: Any) -> dict[str, Any]:
-    """Return the fields of Produce."""
-    data = {"name": name, "partition_data": [{"index": partition, "records": records}]}
-    return {"acks": -1, "timeout_ms": 10000, "topic_data": [data], **fields}
 
 
 @scenario(

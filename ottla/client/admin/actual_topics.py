@@ -22,11 +22,9 @@ from ottla.client.cluster import Client
 from ottla.wire.errors import ErrorCode, KafkaError
 
 
-async def actual_topics(client: Client, *, internal: bool = False) -> dict[str, Topic]:
+async def actual_topics(client: Client) -> dict[str, Topic]:
     """Return the topics of a cluster with their own configs. KafkaError if a topic cannot be described."""
-    described = {
-        topic.name or "": topic for topic in (await client.metadata(None)).topics if internal or not topic.is_internal
-    }
+    described = {topic.name or "": topic for topic in (await client.metadata(None)).topics if not topic.is_internal}
     resources = [Resource(ResourceType.TOPIC, name) for name in described]
     configs = await describe_configs(client, resources) if resources else {}
     found = {}

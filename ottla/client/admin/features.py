@@ -13,7 +13,6 @@ from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResp
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 
 _TIMEOUT_MS: Final = 60_000
-_WITH_FEATURES: Final = 3
 _WITH_UPGRADE_TYPE: Final = 1
 
 

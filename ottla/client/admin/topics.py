@@ -47,11 +47,6 @@ class NewTopic(NamedTuple):
     assignments: Sequence[Sequence[int]] = ()
     configs: Mapping[str, str] = {}
 
-    @property
-    def wants_defaults(self) -> bool:
-        """Whether a count is the broker's default."""
-        return not self.assignments and DEFAULT in (self.partitions, self.replication_factor)
-
 
 class CreatedTopic(NamedTuple):
     """A topic's counts after creation, or after a check only; -1 if the broker does not return them."""

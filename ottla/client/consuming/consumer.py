@@ -64,13 +64,10 @@ class _Partition:
 class Consumer:
     """Reads partitions; made by `open_consumer`."""
 
-    def __init__(
-        self, client: Client, nursery: trio.Nursery, *, with_sessions: bool = True, reset: str | None = None
-    ) -> None:
+    def __init__(self, client: Client, nursery: trio.Nursery, *, reset: str | None = None) -> None:
         """`reset` replaces auto.offset.reset: the offset to continue at when a position is out of range."""
         self._client = client
         self._nursery = nursery
-        self._with_sessions = with_sessions
         self._is_committed = client.config["isolation.level"] == "read_committed"
         self._reset = _RESETS.get(reset or client.config["auto.offset.reset"])
         self._patience = math.inf if client.is_patient else client.config.seconds("default.api.timeout.ms")
@@ -204,7 +201,7 @@ class Consumer:
         self._nursery.start_soon(self._fetch_forever, broker_id)
 
     async def _fetch_forever(self, broker_id: int) -> None:
-        fetcher = Fetcher(self._client, broker_id, with_session=self._with_sessions)
+        fetcher = Fetcher(self._client, broker_id)
         try:
             while True:
                 asked = self._to_ask(broker_id)
@@ -294,9 +291,7 @@ class Consumer:
 
 
 @asynccontextmanager
-async def open_consumer(
-    client: Client, *, with_sessions: bool = True, reset: str | None = None
-) -> AsyncIterator[Consumer]:
+async def open_consumer(client: Client, *, reset: str | None = None) -> AsyncIterator[Consumer]:
     """Yield a consumer, which ends with the block."""
     async with background() as nursery:
-        yield Consumer(client, nursery, with_sessions=with_sessions, reset=reset)
+        yield Consumer(client, nursery, reset=reset)

@@ -26,8 +26,6 @@ _LOWEST: Final = 4
 """The first version of Fetch with batches of the format with headers."""
 _HIGHEST: Final = 12
 """The last version with topic names; later versions have topic ids."""
-_SESSIONS_FROM: Final = 7
-_NO_SESSION: Final = -1
 _LOST: Final = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -41,10 +39,9 @@ Answers = Mapping[TopicPartition, PartitionData]
 class Fetcher:
     """Fetches from one broker."""
 
-    def __init__(self, client: Client, broker_id: int, *, with_session: bool = True) -> None:
+    def __init__(self, client: Client, broker_id: int) -> None:
         self._client = client
         self._broker_id = broker_id
-        self._with_session = with_session
         self._connection: Connection | None = None
         self._session_id = 0
         self._epoch = 0
@@ -63,11 +60,10 @@ class Fetcher:
                 continue
             if response.error_code != ErrorCode.NONE:
                 raise kafka_error(response.error_code, "Fetch")
-            if self._epoch != _NO_SESSION:
-                self._session_id = response.session_id
-                # Epochs wrap to 1, because 0 begins a session.
-                self._epoch = self._epoch % 0x7FFFFFFF + 1 if response.session_id else 0
-                self._asked = dict(positions) if response.session_id else {}
+            # The id is 0 if the broker gives no session. Epochs wrap to 1, because 0 begins a session.
+            self._session_id = response.session_id
+            self._epoch = self._epoch % 0x7FFFFFFF + 1 if response.session_id else 0
+            self._asked = dict(positions) if response.session_id else {}
             return {
                 TopicPartition(topic.topic, each.partition_index): each
                 for topic in response.responses
@@ -80,8 +76,6 @@ class Fetcher:
             self._connection = await self._client.dedicated(self._broker_id)
         connection = self._connection
         version = connection.version_of(FetchRequest, _LOWEST, _HIGHEST)
-        if version < _SESSIONS_FROM or not self._with_session:
-            self._epoch = _NO_SESSION
         config = self._client.config
         try:
             with trio.fail_after(config.seconds("request.timeout.ms") + config.seconds("fetch.max.wait.ms")):

@@ -58,10 +58,10 @@ def _table_size(capacity: int) -> int:
     return size
 
 
-def by_partition_hash(partitions: Iterable[TopicPartition], capacity: int | None = None) -> list[TopicPartition]:
+def by_partition_hash(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     """Return partitions in the order of a HashMap with these keys."""
     found = list(dict.fromkeys(partitions))
-    return [found[position] for position in hash_order((partition_hash(*each) for each in found), capacity)]
+    return [found[position] for position in hash_order(partition_hash(*each) for each in found)]
 
 
 def by_number_hash(numbers: Iterable[int], capacity: int | None = None) -> list[int]:

@@ -125,7 +125,7 @@ def _message(error: JavaError) -> str:
 
 
 class _Command:
-    """One command line, and its requests."""
+    """One command line of the tool, parsed, and the methods that carry it out."""
 
     def __init__(self, face: Face) -> None:
         self._face = face

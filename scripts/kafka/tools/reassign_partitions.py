@@ -196,10 +196,10 @@ def _plural(count: int) -> str:
     return "" if count == 1 else "s"
 
 
-def _raise_first(results: Mapping[Resource, KafkaError | None], call: str = "incrementalAlterConfigs") -> None:
+def _raise_first(results: Mapping[Resource, KafkaError | None]) -> None:
     for error in results.values():
         if error is not None:
-            raise as_execution(error, call)
+            raise as_execution(error, "incrementalAlterConfigs")
 
 
 async def _alter_configs(client: Client, changes: Mapping[Resource, Sequence[Change]]) -> None:

@@ -6,7 +6,7 @@ Owns the writing. Must not know where records come from.
 import json
 import sys
 from collections.abc import Callable
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from ottla.scripts.terminal.output import NDJSON, Output
 from ottla.scripts.terminal.records.formats import RecordFormat, Shown
@@ -21,17 +21,10 @@ Write = Callable[[Shown], Any]
 class RecordOutput:
     """Prints records, buffered until `flush`."""
 
-    def __init__(
-        self,
-        out: Output,
-        form: str | None,
-        text: str | None,
-        decode_value: Decoder | None = None,
-        stream: BinaryIO | None = None,
-    ) -> None:
+    def __init__(self, out: Output, form: str | None, text: str | None, decode_value: Decoder | None = None) -> None:
         """`form` is the value of --output, and `text` that of --format."""
         # A buffer for many records, because most are small.
-        self._stream = stream or open(sys.stdout.fileno(), "wb", _BUFFER, closefd=False)  # noqa: SIM115
+        self._stream = open(sys.stdout.fileno(), "wb", _BUFFER, closefd=False)  # noqa: SIM115
         self._out = out
         self._decode = decode_value or bytes_as_json
         self._is_terminal = self._stream.isatty()

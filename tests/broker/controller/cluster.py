@@ -25,8 +25,7 @@ from ottla.broker.handlers import leader_and_isr, stop_replica, update_metadata
 from ottla.broker.loop.clock import Clock, Offload
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
-from ottla.broker.replicas.controller_fence import ControllerFence
-from ottla.broker.replicas.parts import replica_parts
+from ottla.broker.replicas.parts import ReplicaParts
 from ottla.log.config import BROKER_LOG_CONFIG
 from ottla.log.manager import LogManager
 from ottla.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig
@@ -115,11 +114,10 @@ class Broker:
         )
         self.session = cluster.store.session(self._on_store_event)
         self.topic_configs = TopicConfigs(self.session, self._start_soon)
-        self.parts = replica_parts(self.logs, cluster.clock, inline, inline, self._start_soon)
-        self.fence = ControllerFence(lambda: self.epoch)
-        self.replicas = replica_manager(
-            self.parts, self.fence, self.metadata, self.topic_configs.get, defaults, broker_id=broker_id
+        self.parts = ReplicaParts(
+            self.logs, cluster.clock, inline, inline, self._start_soon, broker_id, lambda: self.epoch
         )
+        self.replicas = replica_manager(self.parts, self.metadata, self.topic_configs.get, defaults)
         self.offline_notice = OfflineNotice(self.session, broker_id)
         self.parts.events.offline.subscribe(self.offline_notice.replica_failed)
         self.config_changes = ConfigChanges(
@@ -150,13 +148,13 @@ class Broker:
         return Endpoint("PLAINTEXT", f"host{self.broker_id}", 9092)
 
     def bound(self) -> dict[type[ControlRequest], Callable[..., Any]]:
-        own: dict[str, Any] = {"replicas": self.replicas, "fence": self.fence}
+        own: dict[str, Any] = {"replicas": self.replicas, "fence": self.parts.fence}
         update = partial(
             update_metadata.handle,
             metadata=self.metadata,
             topic_configs=self.topic_configs,
             changed=self.controller.metadata_changed,
-            fence=self.fence,
+            fence=self.parts.fence,
         )
         return {
             LeaderAndIsrRequest: partial(leader_and_isr.handle, topic_configs=self.topic_configs, **own),

@@ -1,6 +1,5 @@
 import random
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import pytest
 
@@ -17,6 +16,7 @@ from ottla.broker.fetch.sessions import (
     next_epoch,
 )
 from ottla.broker.loop.turn import Turn
+from ottla.broker.replicas.reads import NO_REPLICA, ReadResult
 from ottla.broker.replicas.watchers import EVERYTHING, HIGH_WATERMARK, OffsetSignal
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
@@ -26,18 +26,29 @@ NAMES = 12
 IDS = 13
 
 
-class Told(NamedTuple):
-    error: int = 0
-    high_watermark: int = 0
-    log_start_offset: int = 0
-    size: int = 0
-    is_diverging: bool = False
-    preferred_read_replica: int = -1
-    is_exhausted: bool = True
+def reading(
+    error: ErrorCode = ErrorCode.NONE,
+    high_watermark: int = 0,
+    log_start_offset: int = 0,
+    size: int = 0,
+    is_exhausted: bool = True,
+    diverging_epoch: tuple[int, int] | None = None,
+    preferred_read_replica: int = NO_REPLICA,
+) -> ReadResult:
+    return ReadResult(
+        error,
+        bytes(size),
+        high_watermark,
+        high_watermark,
+        log_start_offset,
+        is_exhausted,
+        diverging_epoch,
+        preferred_read_replica,
+    )
 
 
-NOTHING_NEW = Told()
-FAILED = Told(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, high_watermark=-1, log_start_offset=-1)
+NOTHING_NEW = reading()
+FAILED = reading(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, high_watermark=-1, log_start_offset=-1)
 
 
 def uuid(name: str) -> bytes:
@@ -102,7 +113,7 @@ class Broker:
         return self.conclude(self.context(*asked, version=version, follower=follower))[1]
 
     def conclude(
-        self, context: FetchContext, *readings: Told, default: Told = NOTHING_NEW
+        self, context: FetchContext, *readings: ReadResult, default: ReadResult = NOTHING_NEW
     ) -> tuple[ErrorCode, int, list[tuple[str | None, int]]]:
         """End a fetch: the n-th partition looked at gives the n-th reading."""
         looked_at = list(context.session.to_look_at)
@@ -123,7 +134,7 @@ def test_epochs_count_up_and_wrap_to_one() -> None:
     assert [next_epoch(epoch) for epoch in (0, 1, 0x7FFFFFFF, -1)] == [1, 2, 1, -1]
 
 
-def test_a_request_without_a_session_is_told_all_and_leaves_nothing() -> None:
+def test_a_response_without_a_session_names_all_partitions_and_no_session_is_kept() -> None:
     broker = Broker()
     context = broker.context(("a", 0, 5), ("b", 1, 6), session=(NO_SESSION, FINAL_EPOCH))
     assert context.kind is FetchKind.SESSIONLESS
@@ -132,7 +143,7 @@ def test_a_request_without_a_session_is_told_all_and_leaves_nothing() -> None:
     assert len(broker.signal) == 0
 
 
-def test_a_full_request_is_told_all_and_creates_a_session() -> None:
+def test_a_full_request_is_answered_for_all_partitions_and_creates_a_session() -> None:
     broker = Broker()
     context = broker.context(("a", 0, 5), ("b", 1, 6))
     assert context.kind is FetchKind.FULL
@@ -146,7 +157,7 @@ def test_an_incremental_request_looks_at_moved_partitions_alone() -> None:
     broker.move("b", 2)
     context = broker.context(session=(session, 1))
     assert to_look_at(context) == [("b", 2)]
-    assert broker.conclude(context, Told(size=10, high_watermark=8)) == (ErrorCode.NONE, session, [("b", 2)])
+    assert broker.conclude(context, reading(size=10, high_watermark=8)) == (ErrorCode.NONE, session, [("b", 2)])
 
 
 def test_a_partition_with_a_new_position_is_looked_at_but_named_only_if_there_is_news() -> None:
@@ -159,33 +170,33 @@ def test_a_partition_with_a_new_position_is_looked_at_but_named_only_if_there_is
 
 
 @pytest.mark.parametrize(
-    "reading",
+    "result",
     [
-        Told(size=1),
-        Told(high_watermark=1),
-        Told(log_start_offset=1),
-        Told(is_diverging=True),
-        Told(preferred_read_replica=0),
+        reading(size=1),
+        reading(high_watermark=1),
+        reading(log_start_offset=1),
+        reading(diverging_epoch=(0, 0)),
+        reading(preferred_read_replica=0),
         FAILED,
     ],
 )
-def test_news_is_records_offsets_divergence_and_errors(reading: Told) -> None:
+def test_news_is_records_offsets_divergence_and_errors(result: ReadResult) -> None:
     broker = Broker()
     session = broker.create(("a", 0, 0))
     broker.move("a", 0)
-    assert broker.conclude(broker.context(session=(session, 1)), reading)[2] == [("a", 0)]
+    assert broker.conclude(broker.context(session=(session, 1)), result)[2] == [("a", 0)]
 
 
-def test_offsets_are_told_once() -> None:
+def test_offsets_are_named_once() -> None:
     broker = Broker()
     session = broker.create(("a", 0, 0))
-    moved = Told(high_watermark=4, log_start_offset=2)
+    moved = reading(high_watermark=4, log_start_offset=2)
     for epoch, named in ((1, [("a", 0)]), (2, []), (3, [])):
         broker.move("a", 0)
         assert broker.conclude(broker.context(session=(session, epoch)), moved)[2] == named
 
 
-def test_an_error_is_told_every_time_and_its_end_too() -> None:
+def test_an_error_is_named_every_time_and_its_end_too() -> None:
     broker = Broker()
     session = broker.create(("a", 0, 0))
     broker.move("a", 0)
@@ -199,7 +210,7 @@ def test_records_that_the_client_did_not_confirm_are_looked_at_again() -> None:
     broker = Broker()
     session = broker.create(("a", 0, 0))
     broker.move("a", 0)
-    broker.conclude(broker.context(session=(session, 1)), Told(size=5))
+    broker.conclude(broker.context(session=(session, 1)), reading(size=5))
     assert to_look_at(broker.context(session=(session, 2))) == [("a", 0)]
 
 
@@ -208,7 +219,7 @@ def test_records_that_did_not_fit_are_looked_at_again() -> None:
     session = broker.create(("a", 0, 0), ("b", 0, 0))
     broker.move("a", 0)
     broker.move("b", 0)
-    broker.conclude(broker.context(session=(session, 1)), NOTHING_NEW, Told(is_exhausted=False))
+    broker.conclude(broker.context(session=(session, 1)), NOTHING_NEW, reading(is_exhausted=False))
     assert to_look_at(broker.context(session=(session, 2))) == [("b", 0)]
 
 
@@ -217,10 +228,10 @@ def test_a_partition_that_gave_records_comes_last_the_next_time() -> None:
     session = broker.create(("a", 0, 0), ("b", 0, 0))
     broker.move("a", 0)
     broker.move("b", 0)
-    broker.conclude(broker.context(session=(session, 1)), Told(size=5), Told(is_exhausted=False))
+    broker.conclude(broker.context(session=(session, 1)), reading(size=5), reading(is_exhausted=False))
     context = broker.context(session=(session, 2))
     assert to_look_at(context) == [("b", 0), ("a", 0)]
-    broker.conclude(context, Told(size=5), Told(is_exhausted=False))
+    broker.conclude(context, reading(size=5), reading(is_exhausted=False))
     assert to_look_at(broker.context(session=(session, 3))) == [("a", 0), ("b", 0)]
 
 
@@ -272,9 +283,9 @@ def test_a_session_keeps_to_names_or_to_ids() -> None:
     assert isinstance(broker.begin(session=(by_id, 1), version=IDS), FetchContext)
 
 
-def test_a_topic_id_that_nobody_knew_is_watched_once_it_has_a_name() -> None:
+def test_an_unknown_topic_id_is_watched_once_it_has_a_name() -> None:
     broker = Broker()
-    unknown = Told(error=ErrorCode.UNKNOWN_TOPIC_ID, high_watermark=-1, log_start_offset=-1)
+    unknown = reading(error=ErrorCode.UNKNOWN_TOPIC_ID, high_watermark=-1, log_start_offset=-1)
     context = broker.context(("new", 0, 0), version=IDS)
     assert to_look_at(context) == [(None, 0)]
     session = broker.conclude(context, unknown)[1]
@@ -287,7 +298,7 @@ def test_a_topic_id_that_nobody_knew_is_watched_once_it_has_a_name() -> None:
     assert to_look_at(broker.context(session=(session, 3), version=IDS)) == [("new", 0)]
 
 
-def test_a_waiting_fetch_is_told_of_its_own_partitions_until_it_ends() -> None:
+def test_a_waiting_fetch_is_called_for_its_own_partitions_until_it_ends() -> None:
     broker = Broker()
     moved: list[SessionPartition] = []
     context = broker.context(("a", 0, 0), ("b", 0, 0), session=(NO_SESSION, FINAL_EPOCH))
@@ -301,7 +312,7 @@ def test_a_waiting_fetch_is_told_of_its_own_partitions_until_it_ends() -> None:
     assert len(broker.signal) == 0
 
 
-def test_a_request_that_overtakes_one_that_waits_takes_the_session_over() -> None:
+def test_a_later_request_takes_the_session_over_from_one_that_waits() -> None:
     broker = Broker()
     session = broker.create(("a", 0, 0))
     first_moved: list[SessionPartition] = []
@@ -326,7 +337,7 @@ def test_a_session_that_is_evicted_while_a_fetch_waits_is_served_to_its_end() ->
     assert broker.begin(session=(session, 2)) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     broker.move("a", 0)
     assert len(moved) == 1
-    assert broker.conclude(waiting, Told(size=3)) == (ErrorCode.NONE, session, [("a", 0)])
+    assert broker.conclude(waiting, reading(size=3)) == (ErrorCode.NONE, session, [("a", 0)])
     assert len(broker.signal) == 2
 
 
@@ -363,7 +374,7 @@ def test_an_old_session_gives_way_to_a_larger_one_only() -> None:
     assert broker.begin(session=(old, 2)) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_followers_session_pushes_out_a_consumers_but_not_the_reverse() -> None:
+def test_a_followers_session_evicts_a_consumers_but_not_the_reverse() -> None:
     broker = Broker(slots=1)
     consumer = broker.create(("a", 0, 0), ("a", 1, 0))
     follower = broker.create(("b", 0, 0), follower=True)
@@ -379,7 +390,7 @@ def test_without_slots_there_are_no_sessions() -> None:
 
 @pytest.mark.trials(few=10, soak=50)
 @pytest.mark.once
-def test_a_session_never_misses_a_move_and_the_signal_keeps_nothing_dead(trials: int, seed: int) -> None:
+def test_a_session_never_misses_a_move_and_no_dead_watcher_is_kept(trials: int, seed: int) -> None:
     """Against a broker that looks at every partition every time."""
     chance = random.Random(seed)
     for _ in range(trials):
@@ -409,7 +420,7 @@ def test_a_session_never_misses_a_move_and_the_signal_keeps_nothing_dead(trials:
                 assert partition.fetch_offset == positions[key]
                 if size:
                     found.add(key)
-                readings.append((partition, Told(high_watermark=ends[key], size=size, is_exhausted=not size)))
+                readings.append((partition, reading(high_watermark=ends[key], size=size, is_exhausted=not size)))
             assert found == {key for key, offset in positions.items() if ends[key] > offset}
             session = context.conclude(readings, 0)[1]
             context.end()
@@ -432,7 +443,7 @@ def test_all_partitions_of_a_follower_are_looked_at_within_a_round_though_nothin
     assert {index for _, index in seen} == set(range(10))
 
 
-def test_a_follower_that_was_away_for_a_round_is_looked_at_in_whole_and_a_consumer_never_is() -> None:
+def test_after_a_round_all_partitions_of_a_follower_are_looked_at_and_those_of_a_consumer_are_not() -> None:
     broker = Broker()
     asked = [("a", index, 0) for index in range(10)]
     follower, consumer = broker.create(*asked, follower=True), broker.create(*asked)

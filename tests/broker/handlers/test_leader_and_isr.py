@@ -45,7 +45,7 @@ def lead(broker: Broker, request: LeaderAndIsrRequest, version: int = 7) -> Any:
         context(request.api_key, version),
         replicas=broker.replicas,
         topic_configs=broker.topic_configs,
-        fence=broker.fence,
+        fence=broker.parts.fence,
     )
 
 
@@ -103,7 +103,7 @@ async def test_a_former_controller_gives_no_role_and_gets_an_error_for_each_part
         request = last(broker, LeaderAndIsrRequest)
         (state,) = request.topic_states[0].partition_states
         state.leader_epoch += 1
-        broker.fence.controller_epoch = request.controller_epoch + 1
+        broker.parts.fence.controller_epoch = request.controller_epoch + 1
         if version < 2:
             state.topic_name = "t"
             request.topic_states, request.ungrouped_partition_states = (), [state]
@@ -171,7 +171,7 @@ async def test_replicas_are_stopped_and_deleted_in_every_version(version: int, t
         assert [(each.topic_name, each.partition_index) for each in denied.partition_errors] == [("t", 0)]
         assert denied.partition_errors[0].error_code == denied.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         reply = stop_replica.handle(
-            request, context(request.api_key, version), replicas=broker.replicas, fence=broker.fence
+            request, context(request.api_key, version), replicas=broker.replicas, fence=broker.parts.fence
         )
         response = await wait_for(reply)
         assert [each.error_code for each in response.partition_errors] == [ErrorCode.NONE]
@@ -215,7 +215,9 @@ async def test_a_request_for_an_earlier_life_of_the_broker_is_refused(tmp_path: 
         assert len(response.encode(4)) > len(LeaderAndIsrResponse(error_code=0).encode(4))
         assert update(broker, last(broker, UpdateMetadataRequest)) == ErrorCode.STALE_BROKER_EPOCH
         stop = StopReplicaRequest(controller_id=0, controller_epoch=1, broker_epoch=broker.epoch - 1)
-        refused = stop_replica.handle(stop, context(stop.api_key, 4), replicas=broker.replicas, fence=broker.fence)
+        refused = stop_replica.handle(
+            stop, context(stop.api_key, 4), replicas=broker.replicas, fence=broker.parts.fence
+        )
         assert isinstance(refused, StopReplicaResponse)
         assert (refused.error_code, refused.partition_errors) == (ErrorCode.STALE_BROKER_EPOCH, ())
 
@@ -226,7 +228,7 @@ def update(broker: Broker, request: UpdateMetadataRequest, changed: Any = lambda
         context(request.api_key, 8),
         metadata=broker.metadata,
         topic_configs=broker.topic_configs,
-        fence=broker.fence,
+        fence=broker.parts.fence,
         changed=changed,
     )
     return response.error_code
@@ -237,7 +239,7 @@ async def test_metadata_of_a_former_controller_is_refused(tmp_path: Path) -> Non
         broker = cluster.brokers[0]
         await with_topic(broker)
         request = last(broker, UpdateMetadataRequest)
-        broker.fence.controller_epoch = request.controller_epoch + 1
+        broker.parts.fence.controller_epoch = request.controller_epoch + 1
         request.controller_id = 77
         assert update(broker, request) == ErrorCode.STALE_CONTROLLER_EPOCH
         assert broker.metadata.controller_id == 0

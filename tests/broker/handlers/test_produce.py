@@ -65,6 +65,13 @@ def test_many_partitions_are_answered_by_topic_in_the_order_of_the_request(house
     assert [hosted(house, index).high_watermark for index in (0, 1)] == [2, 1]
 
 
+def test_a_partition_that_is_offline_is_refused_and_the_next_one_is_appended_to(house: House) -> None:
+    hosted(house, 0).make_offline()
+    asked = request((TOPIC, 0, batch(b"a")), (TOPIC, 1, batch(b"b")), acks=1)
+    assert codes(house, asked) == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
+    assert hosted(house, 1).high_watermark == 1
+
+
 def test_of_two_batches_for_one_partition_the_later_counts(house: House) -> None:
     assert codes(house, request((TOPIC, 0, batch(b"a")), (TOPIC, 0, batch(b"b", b"c")))) == [0]
     assert hosted(house).high_watermark == 2

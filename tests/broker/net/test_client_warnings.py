@@ -19,4 +19,4 @@ def test_clients_with_ever_new_names_fill_neither_the_memory_nor_the_log(caplog:
     warnings = ClientWarnings(logger, most=2)
     for client in range(1000):
         warnings.warn(client, "%d", client)
-    assert caplog.messages == ["0", "1", "These were 2 clients since the start: no warning for further clients"]
+    assert caplog.messages == ["0", "1", "2 clients got a warning as the last one: further clients get none until the next start"]

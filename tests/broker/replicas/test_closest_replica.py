@@ -34,7 +34,7 @@ def test_a_replica_in_the_rack_is_closest() -> None:
 
 
 @pytest.mark.parametrize("rack_id", ["a", "elsewhere", ""])
-def test_a_leader_in_the_rack_is_as_close_and_without_any_there_it_is_the_leader_too(rack_id: str) -> None:
+def test_a_consumer_stays_with_a_leader_in_its_rack_or_if_no_replica_is_in_its_rack(rack_id: str) -> None:
     followers = {1: (0, 9, 0), 4: (0, 9, 0)}
     assert chosen(Led(followers), rack_id) == NO_REPLICA
     if rack_id == "a":
@@ -51,18 +51,20 @@ def test_a_leader_in_the_rack_is_as_close_and_without_any_there_it_is_the_leader
         ({1: (0, 9, 7), 2: (0, 9, 7), 3: (0, 9, 7)}, 3),
     ],
 )
-def test_of_several_the_one_that_is_furthest_counts(followers: dict[int, tuple[int, int, int]], expected: int) -> None:
+def test_of_several_replicas_the_one_with_the_highest_end_offset_is_chosen(
+    followers: dict[int, tuple[int, int, int]], expected: int
+) -> None:
     assert chosen(Led(followers)) == expected
 
 
 @pytest.mark.parametrize(
     ("start", "end", "has_it"), [(5, 9, True), (6, 9, False), (0, 5, True), (0, 4, False), (-1, -1, False)]
 )
-def test_it_must_have_the_offset(start: int, end: int, has_it: bool) -> None:
+def test_the_chosen_replica_has_the_offset(start: int, end: int, has_it: bool) -> None:
     assert chosen(Led({1: (start, end, 0)})) == (1 if has_it else NO_REPLICA)
 
 
-def test_it_must_be_in_sync_and_alive_and_the_leader_must_say_so() -> None:
+def test_the_chosen_replica_is_in_sync_and_alive_and_only_a_leader_chooses() -> None:
     assert chosen(Led({1: (0, 9, 0), 2: (0, 8, 0)}, isr=(0, 2))) == 2
     assert chosen(Led({1: (0, 9, 0)}), racks={0: "a"}) == NO_REPLICA
     follower = Led({1: (0, 9, 0)})

@@ -19,7 +19,7 @@ def synced(tmp_path: Path) -> Iterator[House]:
     house.close()
 
 
-async def test_one_fsync_acknowledges_all_that_wait(synced: House) -> None:
+async def test_one_fsync_acknowledges_all_waiting_appends(synced: House) -> None:
     synced.lead()
     partition = synced.replicas.partition(TOPIC, 0)
     done: list[list[ErrorCode]] = []
@@ -34,7 +34,7 @@ async def test_one_fsync_acknowledges_all_that_wait(synced: House) -> None:
     assert partition.log.recovery_point == 4
 
 
-async def test_what_is_appended_during_an_fsync_waits_for_the_next_one(tmp_path: Path) -> None:
+async def test_records_appended_during_an_fsync_wait_for_the_next_one(tmp_path: Path) -> None:
     house = House(tmp_path, flush_messages="1")
     house.lead()
     partition = house.replicas.partition(TOPIC, 0)
@@ -92,7 +92,7 @@ async def test_a_few_fsyncs_serve_many_producers(
     assert fsyncs <= 2 * records
 
 
-async def test_what_a_crash_left_unflushed_is_seen_once_it_is_flushed(synced: House) -> None:
+async def test_records_that_a_crash_left_unflushed_are_visible_once_they_are_flushed(synced: House) -> None:
     synced.lead()
     append(synced, synced.replicas.partition(TOPIC, 0), b"a")
     synced.logs.abandon()
@@ -146,7 +146,7 @@ async def test_a_failed_fsync_takes_its_directory_offline(tmp_path: Path, caplog
     assert synced.replicas.partition(TOPIC, 1).high_watermark == 1
 
 
-async def test_a_partition_deleted_during_its_fsync_harms_nobody(synced: House) -> None:
+async def test_a_partition_may_be_deleted_during_its_fsync(synced: House) -> None:
     synced.lead()
     partition = synced.replicas.partition(TOPIC, 0)
     append(synced, partition, b"a")

@@ -77,7 +77,7 @@ def test_only_one_change_of_the_in_sync_replicas_is_under_way() -> None:
         state.propose([LEADER])
 
 
-def test_who_joins_comes_last_and_who_stays_keeps_its_place() -> None:
+def test_members_that_join_come_last_and_those_that_stay_keep_their_place() -> None:
     in_sync = InSyncReplicas((3, 1))
     assert in_sync.propose({1, 2, 3}).proposed_in_order == [3, 1, 2]
     assert InSyncReplicas((3, 2, 1)).propose({1, 3}).proposed_in_order == [3, 1]
@@ -155,7 +155,7 @@ def test_no_member_of_either_set_lacks_a_committed_record(
 
 
 @given(current=offsets, replicas=replica_sets, fetches=st.lists(st.tuples(st.integers(1, 4), offsets), max_size=20))
-def test_the_high_watermark_never_falls_and_reaches_the_end_once_all_have(
+def test_the_high_watermark_never_falls_and_reaches_the_end_once_all_replicas_have(
     current: int, replicas: list[Replica], fetches: list[tuple[int, int]]
 ) -> None:
     state = InSyncReplicas([LEADER, *(replica.broker_id for replica in replicas)])
@@ -174,7 +174,9 @@ def test_the_high_watermark_never_falls_and_reaches_the_end_once_all_have(
 
 
 @given(replicas=replica_sets)
-def test_who_left_the_in_sync_replicas_holds_the_high_watermark_back_no_more(replicas: list[Replica]) -> None:
+def test_a_replica_that_left_the_in_sync_replicas_no_longer_holds_the_high_watermark_back(
+    replicas: list[Replica],
+) -> None:
     state = InSyncReplicas([LEADER, *(replica.broker_id for replica in replicas)])
     everyone = followers(*replicas)
     gone = isr.out_of_sync(everyone, state, 51, NOW_MS, MAX_LAG_MS)

@@ -44,7 +44,7 @@ def break_disk(monkeypatch: pytest.MonkeyPatch, number: int = errno.EIO) -> None
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EROFS])
-async def test_from_a_failed_write_on_nothing_in_its_directory_is_appended_or_acknowledged(
+async def test_after_a_failed_write_nothing_in_its_directory_is_appended_or_acknowledged(
     house: House, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     told, stopped = [], []
@@ -119,7 +119,7 @@ async def test_a_region_that_cannot_be_sent_takes_its_directory_offline_and_the_
     assert [each.levelname for each in caplog.records if "Input/output error" in each.message] == ["ERROR"]
 
 
-async def test_a_found_segment_that_cannot_be_gone_through_takes_its_directory_offline(house: House) -> None:
+async def test_a_found_segment_that_cannot_be_checked_takes_its_directory_offline(house: House) -> None:
     append(house, 0)
     house.close()
     house.open()
@@ -159,7 +159,7 @@ async def test_without_its_last_directory_the_broker_ends(house: House, monkeypa
     monkeypatch.undo()
 
 
-async def test_a_failed_fsync_of_a_log_that_was_replaced_meanwhile_is_no_matter(tmp_path: Path) -> None:
+async def test_a_failed_fsync_of_a_log_that_was_replaced_meanwhile_leaves_the_partition_online(tmp_path: Path) -> None:
     synced = House(tmp_path / "a", more=[tmp_path / "b"], flush_messages="1")
     synced.lead(partitions=[0, 1])
     partition, other = (synced.replicas.partition(TOPIC, index) for index in (0, 1))

@@ -96,7 +96,7 @@ def test_becoming_leader_creates_a_log_with_the_topic_id_and_its_configuration(h
     assert (house.path / f"{TOPIC}-2" / "partition.metadata").exists()
 
 
-def test_a_topic_whose_configuration_cannot_stand_is_served_with_the_default(
+def test_a_topic_with_invalid_configs_is_served_with_the_default_configuration(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
     house.configs[TOPIC] = {"max.message.bytes": "many"}
@@ -174,7 +174,7 @@ def test_an_old_topic_gets_its_id_with_a_new_epoch(house: House) -> None:
 
 
 @pytest.mark.parametrize("epoch", [-1, -2, -(2**31)])
-def test_nobody_leads_a_new_partition_without_an_epoch(house: House, epoch: int) -> None:
+def test_a_new_partition_without_a_leader_epoch_is_refused(house: House, epoch: int) -> None:
     assert errors(house.lead(epoch=epoch)) == [ErrorCode.STALE_CONTROLLER_EPOCH]
     assert not house.replicas.partitions
     assert errors(house.lead(epoch=0)) == [ErrorCode.NONE]
@@ -187,7 +187,7 @@ def test_a_topic_without_partitions_is_not_answered(house: House) -> None:
     assert [(topic.topic_id, len(topic.partition_errors)) for topic in response.topics] == [(topic_id("other"), 1)]
 
 
-def test_who_leads_is_said_by_the_partition_that_is_hosted_and_else_by_the_controller(house: House) -> None:
+def test_the_leader_is_taken_from_the_hosted_partition_and_else_from_the_metadata(house: House) -> None:
     house.lead(epoch=5)
     house.tell(TOPIC, [0, 1], leader=1, epoch=4)
     nodes = [house.metadata.node(broker, "PLAINTEXT") for broker in (BROKER, 1)]
@@ -230,7 +230,7 @@ def test_a_topic_created_anew_starts_empty(house: House) -> None:
     assert house.replicas.partition(TOPIC, 0).high_watermark == 0
 
 
-def test_a_log_that_nobody_hosts_is_deleted_too(house: House) -> None:
+def test_a_log_without_a_hosted_partition_is_deleted_too(house: House) -> None:
     house.lead()
     house.close()
     house.open()
@@ -265,36 +265,12 @@ def test_older_versions_stop_without_a_leader_epoch(house: House, old: dict[str,
 # Appending and reading
 
 
-def test_an_append_wakes_who_waits_for_it(house: House) -> None:
+def test_an_append_calls_its_watchers(house: House) -> None:
     house.lead()
     watcher = Watcher()
     house.parts.signal.watch(TopicPartition(TOPIC, 0), HIGH_WATERMARK, watcher)
     append(house, house.replicas.partition(TOPIC, 0), b"a")
     assert watcher.calls == 1
-
-
-def test_many_appends_are_all_done_before_anybody_is_woken(house: House) -> None:
-    house.lead(partitions=[0, 1])
-    first, second = (house.replicas.partition(TOPIC, index) for index in (0, 1))
-    seen = []
-
-    class Looks:
-        def partition_moved(self) -> None:
-            seen.append((first.high_watermark, second.high_watermark))
-
-    house.parts.signal.watch(first.topic_partition, HIGH_WATERMARK, Looks())
-    house.replicas.append_all([(first, produced(first, b"a")), (second, produced(second, b"b"))], 1, NOW_MS)
-    assert seen == [(1, 1)]
-
-
-def test_many_appends_fail_each_for_itself(house: House) -> None:
-    house.lead(partitions=[0, 1])
-    first, second = (house.replicas.partition(TOPIC, index) for index in (0, 1))
-    first.make_offline()
-    results = house.replicas.append_all([(first, produced(first, b"a")), (second, produced(second, b"b"))], 1, NOW_MS)
-    assert isinstance(results[0], KafkaError)
-    assert results[0].code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert second.high_watermark == 1
 
 
 def test_reading_answers_errors_by_code(house: House) -> None:
@@ -307,7 +283,7 @@ def test_reading_answers_errors_by_code(house: House) -> None:
     assert (error, size > 0) == (ErrorCode.NONE, True)
 
 
-def test_a_followers_fetch_wakes_consumers_once_it_commits(house: House) -> None:
+def test_a_followers_fetch_calls_the_watchers_of_the_high_watermark_it_moves(house: House) -> None:
     house.lead(isr=[BROKER, 1], replicas=[BROKER, 1])
     watcher = Watcher()
     house.parts.signal.watch(TopicPartition(TOPIC, 0), HIGH_WATERMARK, watcher)
@@ -356,7 +332,7 @@ async def test_many_appends_are_acknowledged_together(house: House) -> None:
     assert done == [[ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]]
 
 
-async def test_time_runs_out_for_what_is_not_acknowledged(
+async def test_an_append_that_is_not_acknowledged_in_time_times_out(
     house: House, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     nursery.start_soon(house.clock.run)
@@ -383,7 +359,7 @@ async def test_a_deleted_topic_ends_the_wait(house: House) -> None:
     assert done == [[ErrorCode.NOT_LEADER_OR_FOLLOWER]]
 
 
-async def test_a_broker_that_ends_keeps_nobody_waiting_for_what_others_lead(house: House) -> None:
+async def test_a_broker_that_ends_fails_waiting_appends_to_partitions_with_followers(house: House) -> None:
     house.lead(partitions=[0])
     house.lead("two", isr=[BROKER, 1], replicas=[BROKER, 1])
     alone, shared = house.replicas.partition(TOPIC, 0), house.replicas.partition("two", 0)
@@ -397,7 +373,7 @@ async def test_a_broker_that_ends_keeps_nobody_waiting_for_what_others_lead(hous
     assert append(house, alone, b"b") == 1
 
 
-async def test_a_wait_that_nobody_waits_for_leaves_nothing_behind(
+async def test_an_abandoned_wait_leaves_no_watcher_and_no_timer(
     house: House, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     nursery.start_soon(house.clock.run)

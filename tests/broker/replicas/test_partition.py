@@ -78,14 +78,14 @@ def refused(code: ErrorCode) -> "pytest.RaisesExc[KafkaError]":
     return pytest.raises(KafkaError, check=lambda error: error.code == code)
 
 
-def test_a_lone_leader_commits_what_it_appends_at_once(house: House) -> None:
+def test_a_lone_leader_commits_its_appends_at_once(house: House) -> None:
     partition = lead(house)
     assert append(partition, b"a", b"b", acks=-1) == EVERYTHING
     assert partition.high_watermark == 2
     assert values(read(partition, 0)) == [b"a", b"b"]
 
 
-def test_records_are_committed_once_all_in_sync_followers_fetched_behind_them(house: House) -> None:
+def test_records_are_committed_once_all_in_sync_followers_fetch_from_after_them(house: House) -> None:
     partition = lead(house, isr=FOLLOWERS, replicas=FOLLOWERS)
     assert append(partition, b"a", acks=-1) == LOG_END
     assert fetch_as(partition, 1, 0) == HIGH_WATERMARK  # where it starts is news
@@ -161,7 +161,7 @@ def test_a_follower_serves_only_consumers_that_may_read_from_it(house: House) ->
     assert values(read(partition, 0, from_leader_only=False)) == [b"a"]
 
 
-def test_a_leader_epoch_fences_who_is_behind_and_who_is_ahead(house: House) -> None:
+def test_a_leader_epoch_fences_older_and_newer_epochs(house: House) -> None:
     partition = lead(house, epoch=5)
     append(partition, b"a")
     assert read(partition, 0, epoch=5).size > 0
@@ -174,7 +174,7 @@ def test_a_leader_epoch_fences_who_is_behind_and_who_is_ahead(house: House) -> N
         partition.offset_for_timestamp(-1, TO_HIGH_WATERMARK, 4, from_leader_only=True)
 
 
-def test_a_broker_that_is_no_replica_cannot_pose_as_one(house: House) -> None:
+def test_a_broker_that_is_no_replica_cannot_fetch_as_one(house: House) -> None:
     partition = lead(house, isr=(BROKER, 1), replicas=(BROKER, 1), epoch=5)
     append(partition, b"a")
     for broker_id in (BROKER, 2):
@@ -240,7 +240,7 @@ def test_a_diverging_follower_moves_no_high_watermark(house: House) -> None:
     assert partition.high_watermark == 0
 
 
-def test_an_open_transaction_bounds_who_reads_committed_records(house: House) -> None:
+def test_an_open_transaction_bounds_read_committed_readers(house: House) -> None:
     partition = lead(house)
     append(partition, b"a")
     produced = validate_produced(
@@ -293,7 +293,7 @@ def test_timestamps_are_looked_up_among_committed_records(house: House) -> None:
     assert find(module.MAX_TIMESTAMP) == (9000, 3, 0)
 
 
-def test_a_new_leader_names_no_offset_below_what_its_predecessor_may_have_told(house: House) -> None:
+def test_a_new_leader_returns_no_offset_below_its_predecessors_high_watermark(house: House) -> None:
     partition = lead(house, isr=(BROKER, 1), replicas=(BROKER, 1))
     append(partition, b"a")
     house.lead(leader=1, isr=(BROKER, 1), replicas=(BROKER, 1), epoch=1)
@@ -329,7 +329,7 @@ def test_a_role_of_an_older_partition_epoch_is_not_taken(house: House) -> None:
     assert not partition.followers
 
 
-def test_an_offline_partition_answers_nothing_but_a_storage_error(house: House) -> None:
+def test_an_offline_partition_answers_with_a_storage_error_only(house: House) -> None:
     partition = lead(house)
     append(partition, b"a")
     partition.make_offline()

@@ -44,7 +44,7 @@ def told(nursery: trio.Nursery) -> Told:
     return Told(nursery)
 
 
-async def test_one_request_follows_the_other_in_the_order_in_which_they_came(told: Told) -> None:
+async def test_requests_run_one_after_the_other_in_the_order_of_their_arrival(told: Told) -> None:
     events = [trio.Event() for _ in range(3)]
     replies = [told.changes.add(told.change(f"{n}", event), "failed") for n, event in enumerate(events)]
     for event in reversed(events):
@@ -138,16 +138,14 @@ def to_delete(topic: str = TOPIC, *, controller_epoch: int = 1) -> StopReplicaRe
     return StopReplicaRequest(controller_id=0, controller_epoch=controller_epoch, topic_states=topics)
 
 
-async def test_a_former_controller_is_refused_once_the_request_of_its_successor_was_its_turn(
-    house: House, slow: Slow
-) -> None:
+async def test_a_former_controller_is_refused_after_a_request_of_its_successor(house: House, slow: Slow) -> None:
     replicas = house.replicas
     old = replicas.become_leader_or_follower(house.request("old", controller_epoch=1))
     new = replicas.become_leader_or_follower(house.request("new", controller_epoch=2))
     late = replicas.become_leader_or_follower(house.request("late", controller_epoch=1))
     stop_late = replicas.stop_replica(to_delete("old", controller_epoch=1))
     await trio.testing.wait_all_tasks_blocked()
-    assert (house.fence.controller_epoch, old.done, new.done, late.done) == (1, True, False, False)
+    assert (house.parts.fence.controller_epoch, old.done, new.done, late.done) == (1, True, False, False)
     slow.go_on.set()
     await trio.testing.wait_all_tasks_blocked()
     assert (errors(old.response), errors(new.response)) == ([0], [0])

@@ -122,7 +122,7 @@ async def test_without_acks_the_connection_waits_too_and_an_error_closes_it(slow
     assert slow.partition.log.log_end_offset == 2
 
 
-async def test_one_write_a_log_and_others_beside_it(slow: Slow) -> None:
+async def test_a_log_has_one_write_at_a_time_and_other_logs_are_written_meanwhile(slow: Slow) -> None:
     await slow.lead("other")
     for number in range(3):
         slow.send(one(batch(b"%d" % number), acks=1))
@@ -138,7 +138,7 @@ async def test_one_write_a_log_and_others_beside_it(slow: Slow) -> None:
     assert sorted(slow.outcomes) == [(0, 0), (0, 0), (0, 1), (0, 2)]
 
 
-async def test_sequence_numbers_count_when_it_is_their_turn(slow: Slow) -> None:
+async def test_sequence_numbers_are_checked_in_the_turn_of_the_append(slow: Slow) -> None:
     for sequence in (0, 1, 1, 3, 2):
         slow.send(one(idempotent(sequence, b"%d" % sequence)))
     await slow.disk.begun()
@@ -159,7 +159,7 @@ async def test_a_request_of_several_partitions_is_answered_as_one(slow_and_quick
     assert slow.outcomes == [(0, 0), (3, -1), (0, 0), (3, -1)]
 
 
-async def test_a_client_that_goes_away_has_appended(slow: Slow) -> None:
+async def test_the_append_of_a_client_that_disconnects_is_made(slow: Slow) -> None:
     waiting = slow.send(one(batch(b"a")))
     await slow.disk.begun()
     waiting.abandon()
@@ -228,7 +228,7 @@ async def test_nothing_is_acknowledged_by_a_partition_that_went_offline_meanwhil
 # Who waits
 
 
-async def test_a_new_role_waits_and_what_comes_behind_it_is_refused(slow: Slow, nursery: trio.Nursery) -> None:
+async def test_a_new_role_waits_for_an_append_and_later_appends_are_refused(slow: Slow, nursery: trio.Nursery) -> None:
     for value in (b"a", b"b"):
         slow.send(one(batch(value), acks=1))
     (write,) = await slow.disk.begun()
@@ -245,7 +245,7 @@ async def test_a_new_role_waits_and_what_comes_behind_it_is_refused(slow: Slow, 
     assert values_from(slow.partition.log) == [b"a"]
 
 
-async def test_a_new_leader_epoch_begins_behind_what_is_on_its_way(slow: Slow) -> None:
+async def test_a_new_leader_epoch_begins_after_the_append_that_is_under_way(slow: Slow) -> None:
     slow.send(one(batch(b"a"), acks=1))
     (write,) = await slow.disk.begun()
     roles = slow.house.replicas.become_leader_or_follower(slow.house.request(epoch=1))
@@ -256,7 +256,7 @@ async def test_a_new_leader_epoch_begins_behind_what_is_on_its_way(slow: Slow) -
     assert slow.outcomes == [(0, 0)]
 
 
-async def test_a_deletion_waits_and_what_comes_behind_it_is_refused(slow: Slow) -> None:
+async def test_a_deletion_waits_for_an_append_and_later_appends_are_refused(slow: Slow) -> None:
     log = slow.partition.log
     for value in (b"a", b"b"):
         slow.send(one(batch(value), acks=1))
@@ -279,7 +279,7 @@ async def test_a_deletion_waits_and_what_comes_behind_it_is_refused(slow: Slow) 
     assert not log.directory.exists()
 
 
-async def test_retention_waits_and_spares_what_was_on_its_way(slow: Slow, nursery: trio.Nursery) -> None:
+async def test_retention_waits_for_an_append_and_keeps_its_records(slow: Slow, nursery: trio.Nursery) -> None:
     slow.house.configs[TOPIC] = {"retention.ms": "1000"}
     slow.house.replicas.reconfigure(TOPIC)
     slow.house.replicas.append(slow.partition, produced(value=b"old", timestamp=NOW_MS - 5000), 1, NOW_MS)
@@ -293,7 +293,7 @@ async def test_retention_waits_and_spares_what_was_on_its_way(slow: Slow, nurser
     assert values_from(slow.partition.log) == [b"old", b"new"]
 
 
-async def test_a_move_takes_along_what_was_on_its_way(
+async def test_a_move_copies_the_append_that_was_under_way(
     autojump_clock: trio.testing.MockClock, slow_and_quick: Slow
 ) -> None:
     slow = slow_and_quick
@@ -321,7 +321,7 @@ async def test_a_move_takes_along_what_was_on_its_way(
     assert slow.outcomes == [(0, 0), (0, 1), (0, 2)]
 
 
-async def test_whoever_does_not_wait_changes_nothing(slow: Slow) -> None:
+async def test_a_log_cannot_be_changed_during_a_write_without_its_turn(slow: Slow) -> None:
     slow.send(one(batch(b"a"), acks=1))
     await slow.disk.begun()
     log = slow.partition.log
@@ -343,7 +343,7 @@ async def test_whoever_does_not_wait_changes_nothing(slow: Slow) -> None:
     assert values_from(log) == [b"a"]
 
 
-async def test_what_was_on_its_way_into_a_log_that_is_let_go_of_does_not_count(slow: Slow) -> None:
+async def test_an_append_to_a_log_that_is_released_meanwhile_is_refused(slow: Slow) -> None:
     slow.send(one(batch(b"a"), acks=1))
     await slow.disk.begun()
     slow.partition.log.release()
@@ -352,7 +352,7 @@ async def test_what_was_on_its_way_into_a_log_that_is_let_go_of_does_not_count(s
     assert slow.partition.log.log_end_offset == 0
 
 
-# Who appends besides producers
+# Appends that no producer sent
 
 
 async def test_the_group_coordinators_appends_are_in_order_and_end_when_they_are_committed(slow: Slow) -> None:
@@ -400,7 +400,7 @@ async def test_a_follower_appends_what_it_fetched_with_one_write(
         assert both.files(1) == both.files(0)
 
 
-async def test_a_follower_that_is_to_lead_has_written_first(
+async def test_a_follower_ends_its_write_before_it_leads(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with cluster(tmp_path) as both:

@@ -59,7 +59,7 @@ def test_watching_twice_calls_once() -> None:
     assert watcher.calls == 1
 
 
-def test_what_moves_in_a_turn_is_told_once_when_it_ends() -> None:
+def test_watchers_are_called_once_for_all_moves_when_the_turn_ends() -> None:
     turn = Turn()
     signal = OffsetSignal(turn)
     follower, consumer, other = Counter(), Counter(), Counter()
@@ -76,7 +76,7 @@ def test_what_moves_in_a_turn_is_told_once_when_it_ends() -> None:
     assert (follower.calls, consumer.calls, other.calls) == (2, 1, 0)
 
 
-def test_what_a_watcher_moves_while_it_is_told_belongs_to_the_same_turn() -> None:
+def test_moves_by_a_called_watcher_belong_to_the_same_turn() -> None:
     turn = Turn()
     signal = OffsetSignal(turn)
     consumer = Counter()
@@ -117,7 +117,7 @@ def test_a_watcher_may_remove_itself_and_add_others_while_it_is_called() -> None
 
 
 @pytest.mark.trials(few=10, soak=50)
-def test_nothing_is_kept_once_all_have_left(trials: int, seed: int) -> None:
+def test_no_entry_is_kept_after_the_last_watcher_is_removed(trials: int, seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(trials):
         signal = OffsetSignal(Turn())

@@ -37,7 +37,7 @@ def append(partition: Partition, records: memoryview, high_watermark: int, start
     return following.append(partition, epoch, records, high_watermark, start, NOW_MS)
 
 
-def test_the_high_watermark_is_the_leaders_as_far_as_the_log_goes(partition: Partition) -> None:
+def test_the_high_watermark_is_the_leaders_up_to_the_log_end(partition: Partition) -> None:
     assert append(partition, sent(0, b"a", b"b"), 9) == LOG_END | HIGH_WATERMARK
     assert partition.high_watermark == 2
     assert append(partition, sent(2, b"c"), 2) == LOG_END
@@ -57,7 +57,7 @@ def test_the_log_starts_where_the_leaders_does_but_not_above_the_high_watermark(
     assert (partition.log.log_start_offset, partition.high_watermark) == (2, 2)
 
 
-def test_truncating_takes_the_high_watermark_along(partition: Partition) -> None:
+def test_truncating_lowers_the_high_watermark(partition: Partition) -> None:
     append(partition, sent(0, b"a"), 1)
     append(partition, sent(1, b"b"), 2)
     assert following.truncate(partition, EPOCH, 1) == EVERYTHING

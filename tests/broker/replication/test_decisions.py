@@ -45,14 +45,14 @@ def decide(fetch: FollowerFetch, question: Question, response: FetchResponse | L
 # Decisions on answers
 
 
-def test_records_are_appended_with_what_the_leader_says_of_itself() -> None:
+def test_records_are_appended_with_the_leaders_offsets() -> None:
     fetch = fetcher(ModelLog(1))
     (decision,) = decide(fetch, ask(fetch), fetched(records=b"r", high_watermark=3, log_start_offset=2))
     assert isinstance(decision, Append)
     assert (bytes(decision.records), decision.high_watermark, decision.log_start_offset) == (b"r", 3, 2)
 
 
-def test_an_empty_answer_still_tells_the_high_watermark() -> None:
+def test_an_empty_answer_still_carries_the_high_watermark() -> None:
     fetch = fetcher(ModelLog(1))
     (decision,) = decide(fetch, ask(fetch), fetched(records=None, high_watermark=3))
     assert isinstance(decision, Append)
@@ -74,7 +74,7 @@ def test_an_empty_answer_still_tells_the_high_watermark() -> None:
         ((2,), 2, 9, 1),
     ],
 )
-def test_a_log_that_parts_is_truncated_to_what_may_be_common(
+def test_a_diverging_log_is_truncated_to_the_last_offset_that_may_be_common(
     own: tuple[int, ...], epoch: int, leader_end: int, offset: int
 ) -> None:
     log = ModelLog(*own)
@@ -85,14 +85,14 @@ def test_a_log_that_parts_is_truncated_to_what_may_be_common(
     assert decision.offset == truncation_offset(log, epoch, leader_end) == offset
 
 
-def test_without_an_epoch_of_its_own_a_log_is_truncated_where_the_leader_says() -> None:
+def test_a_log_without_an_epoch_is_truncated_to_the_leaders_offset() -> None:
     assert truncation_offset(ModelLog(), 3, 4) == 0
     log = ModelLog(1, 1, 1)
     log.epochs.clear()
     assert truncation_offset(log, 3, 2) == 2
 
 
-def test_a_log_that_lost_its_epochs_keeps_what_is_committed() -> None:
+def test_a_log_that_lost_its_epochs_keeps_its_committed_records() -> None:
     log = ModelLog(1, 1, 1)
     log.epochs.clear()
     fetch = FollowerFetch(SETTINGS)
@@ -129,7 +129,7 @@ def test_out_of_range_below_the_leaders_start_the_log_begins_anew_there() -> Non
     assert isinstance(ask(fetch).request, FetchRequest)
 
 
-def test_what_is_in_range_again_is_fetched_after_a_rest() -> None:
+def test_a_position_that_is_in_range_again_is_fetched_after_the_backoff() -> None:
     fetch = fetcher(ModelLog(1, 1, 1))
     decide(fetch, ask(fetch), fetched(error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
     decide(fetch, ask(fetch), located(9))
@@ -160,7 +160,7 @@ def test_an_error_of_the_whole_answer_makes_all_rest() -> None:
     assert fetch.wakes_at() == BACKOFF
 
 
-def test_after_a_failure_the_leader_is_told_everything_anew() -> None:
+def test_after_a_failure_a_new_session_names_all_partitions() -> None:
     fetch = FollowerFetch(SETTINGS._replace(backoff_seconds=0))
     fetch.follow(HERE, 5, ModelLog(1), 0)
     response = fetched()
@@ -241,7 +241,7 @@ def test_resting_does_not_begin_again_while_it_lasts() -> None:
     assert fetch.wakes_at() == BACKOFF
 
 
-def test_who_is_fenced_is_dropped() -> None:
+def test_a_fenced_partition_is_dropped() -> None:
     fetch = fetcher(ModelLog(1))
     assert decide(fetch, ask(fetch), fetched(error_code=ErrorCode.FENCED_LEADER_EPOCH)) == []
     assert len(fetch) == 0
@@ -278,14 +278,14 @@ def test_each_decision_is_made_when_the_one_before_is_carried_out() -> None:
     assert list(decisions) == []
 
 
-def test_what_nobody_asked_for_is_left_out() -> None:
+def test_an_answer_for_a_partition_that_was_not_asked_for_is_ignored() -> None:
     fetch = fetcher(ModelLog(1))
     answer = PartitionData(partition_index=1, error_code=0, high_watermark=0, records=b"r")
     response = FetchResponse(responses=[FetchableTopicResponse(topic_id=ID, partitions=[answer])])
     assert decide(fetch, ask(fetch), response) == []
 
 
-def test_who_got_records_is_asked_for_last() -> None:
+def test_a_partition_that_got_records_is_asked_for_last() -> None:
     fetch = FollowerFetch(SETTINGS)
     for index in range(3):
         fetch.follow(TopicPartition("t", index), 5, ModelLog(1), 0)
@@ -345,7 +345,7 @@ def test_others_are_fetched_for_while_one_is_throttled() -> None:
     assert again.asked.keys() == {HERE, other}
 
 
-def test_who_is_no_longer_followed_is_throttled_no_more() -> None:
+def test_a_partition_that_is_no_longer_followed_is_not_throttled() -> None:
     fetch = fetcher(ModelLog(1))
     assert fetch.next_question(0.0, 7, all_are) is None
     fetch.unfollow(HERE)

@@ -34,7 +34,7 @@ async def test_a_follower_holds_byte_for_byte_what_its_leader_holds(
         assert {asked for _, asked, _ in made.asked} == {version}
 
 
-async def test_a_follower_asks_with_what_the_leader_has_to_know(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_a_fetch_carries_the_followers_position_and_epochs(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with cluster(tmp_path, replica_fetch_wait_max_ms="70", replica_fetch_max_bytes="80") as made:
         await made.lead(0, 3)
         made.append(0, b"a")
@@ -58,9 +58,7 @@ async def test_a_topic_without_an_id_is_fetched_by_its_name(tmp_path: Path, auto
         assert {version for _, version, _ in made.asked} == {12}
 
 
-async def test_a_new_leaders_records_take_the_place_of_those_it_never_had(
-    tmp_path: Path, autojump_clock: MockClock
-) -> None:
+async def test_a_new_leaders_records_replace_those_it_never_had(tmp_path: Path, autojump_clock: MockClock) -> None:
     # What KIP-101 begins with: truncation to the high watermark would have kept, or lost, the wrong ones.
     async with cluster(tmp_path) as made:
         await made.lead(0, 1)
@@ -99,9 +97,7 @@ async def test_logs_that_parted_several_times_become_one(tmp_path: Path, autojum
         assert made.partition(1).log.leader_epochs.entries == made.partition(0).log.leader_epochs.entries
 
 
-async def test_who_was_away_for_too_long_begins_where_the_leader_begins(
-    tmp_path: Path, autojump_clock: MockClock
-) -> None:
+async def test_a_follower_behind_the_leaders_log_start_begins_there(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with cluster(tmp_path) as made:
         await made.lead(0, 1)
         made.append(0, b"a")
@@ -145,7 +141,7 @@ async def test_a_log_may_begin_within_a_batch(tmp_path: Path, autojump_clock: Mo
         assert made.files(1) == made.files(0)
 
 
-async def test_what_an_earlier_epoch_was_answered_changes_nothing(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_an_answer_from_an_earlier_epoch_changes_nothing(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with cluster(tmp_path) as made:
         await made.lead(0, 1)
         await made.settle()
@@ -182,7 +178,7 @@ async def test_a_follower_rests_until_its_leader_can_be_reached_and_leads(
         assert made.values(1) == [b"a"]
 
 
-async def test_who_is_fenced_waits_for_the_controller(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_a_fenced_follower_waits_for_the_controller(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with cluster(tmp_path) as made:
         await made.lead(0, 1)
         await made.lead(0, 2, brokers=[0])
@@ -354,7 +350,7 @@ async def test_where_nothing_is_written_a_follower_stays_caught_up(tmp_path: Pat
         assert made.houses[0].clock.now_ms() - caught_up_ms < ROUND_MS + 1000
 
 
-async def test_a_leader_elected_out_of_sync_wins_over_what_was_committed(
+async def test_a_leader_elected_out_of_sync_replaces_committed_records(
     tmp_path: Path, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with cluster(tmp_path) as made:
@@ -375,7 +371,7 @@ async def test_a_leader_elected_out_of_sync_wins_over_what_was_committed(
         assert "Truncating" in caplog.text
 
 
-async def test_a_follower_keeps_what_it_has_through_a_restart_of_its_broker(
+async def test_a_follower_keeps_its_records_through_a_restart_of_its_broker(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     async with cluster(tmp_path) as made:
@@ -394,7 +390,7 @@ async def test_a_follower_keeps_what_it_has_through_a_restart_of_its_broker(
         assert made.files(0) == made.files(1)
 
 
-async def test_a_follower_asks_for_more_once_what_it_has_is_safe(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_a_follower_fetches_on_once_its_records_are_flushed(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with cluster(tmp_path) as made:
         for house in made.houses:
             house.configs[TOPIC] = {"flush.messages": "1"}
@@ -418,7 +414,7 @@ async def test_a_follower_asks_for_more_once_what_it_has_is_safe(tmp_path: Path,
         assert made.partition(0).high_watermark == 1
 
 
-async def test_a_follower_whose_fsync_fails_asks_no_more(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_a_follower_whose_fsync_fails_fetches_no_more(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with cluster(tmp_path, more=[tmp_path / "more", tmp_path / "even"]) as made:
         for house in made.houses:
             house.configs[TOPIC] = {"flush.messages": "1"}
@@ -440,7 +436,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in found if each.levelno >= logging.INFO]
 
 
-async def test_why_a_follower_cannot_follow_is_logged_when_it_changes_and_not_for_each_question(
+async def test_the_reason_why_a_follower_cannot_follow_is_logged_only_when_it_changes(
     tmp_path: Path, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

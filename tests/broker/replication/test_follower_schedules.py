@@ -197,7 +197,7 @@ ACTIONS = ("append", "append", "tell", "elect", "break", "forget", "leave", "joi
 
 
 @given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 2)), max_size=150))
-def test_no_replica_ever_holds_below_its_high_watermark_what_is_not_committed(schedule: list[tuple[str, int]]) -> None:
+def test_all_records_below_a_replicas_high_watermark_are_committed(schedule: list[tuple[str, int]]) -> None:
     cluster = ModelCluster()
     for number in range(3):
         cluster.step("tell", number)

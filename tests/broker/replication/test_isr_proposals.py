@@ -25,7 +25,7 @@ from ottla.wire.messages.fetch import FetchPartition
 from ottla.wire.record_batch import validate_produced
 from ottla.wire.schema import Response
 from ottla.wire.types import TopicPartition
-from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch
+from tests.broker.support.hosted import BROKER, EPOCH, NOW_MS, TOPIC, House, batch
 
 LATEST = 3
 MAX_LAG_MS = 30_000
@@ -97,9 +97,7 @@ class Leader:
     def __init__(self, path: Path, version: int) -> None:
         self.house = House(path)
         self.controller = Controller(version)
-        self.changes = IsrChanges(
-            self.house.parts, self.controller.ask, broker_id=BROKER, broker_epoch=lambda: 77, max_lag_ms=MAX_LAG_MS
-        )
+        self.changes = IsrChanges(self.house.parts, self.controller.ask, max_lag_ms=MAX_LAG_MS)
         self.house.parts.events.isr_proposed.subscribe(self.changes.propose)
 
     def lead(self, *isr: int, epoch: int = 5, partitions: Iterable[int] = (0,)) -> Partition:
@@ -140,7 +138,7 @@ async def test_a_follower_that_caught_up_joins_when_the_controller_says_so(leade
     leader.append()
     await leader.fetch(1, 1)
     (request,) = leader.controller.asked
-    assert (request.broker_id, request.broker_epoch) == (BROKER, 77)
+    assert (request.broker_id, request.broker_epoch) == (BROKER, EPOCH)
     (asked,) = request.topics[0].partitions
     assert (asked.leader_epoch, asked.partition_epoch, isr_of(asked)) == (5, 5, [BROKER, 1])
     assert partition.in_sync == InSyncReplicas([BROKER], [BROKER, 1])
@@ -149,7 +147,7 @@ async def test_a_follower_that_caught_up_joins_when_the_controller_says_so(leade
     assert partition.partition_epoch == 6
 
 
-async def test_one_that_is_behind_or_dead_is_not_proposed(leader: Leader) -> None:
+async def test_a_follower_that_is_behind_or_dead_is_not_proposed(leader: Leader) -> None:
     leader.lead(BROKER)
     leader.append()
     await leader.fetch(1, 0)
@@ -157,7 +155,7 @@ async def test_one_that_is_behind_or_dead_is_not_proposed(leader: Leader) -> Non
     assert leader.controller.asked == []
 
 
-async def test_the_high_watermark_waits_for_who_is_asked_for(leader: Leader, autojump_clock: MockClock) -> None:
+async def test_the_high_watermark_waits_for_a_proposed_member(leader: Leader, autojump_clock: MockClock) -> None:
     partition = leader.lead(BROKER)
     leader.append()
     await leader.fetch(1, 1)
@@ -170,7 +168,7 @@ async def test_the_high_watermark_waits_for_who_is_asked_for(leader: Leader, aut
     assert partition.high_watermark == 2
 
 
-async def test_who_lags_leaves_and_the_high_watermark_moves_only_then(
+async def test_the_high_watermark_moves_only_when_a_lagging_follower_has_left(
     leader: Leader, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "kafka.cluster.Partition")
@@ -197,7 +195,7 @@ async def test_who_lags_leaves_and_the_high_watermark_moves_only_then(
     assert moved == [2]
 
 
-async def test_what_is_proposed_while_the_controller_is_asked_goes_into_the_next_request(leader: Leader) -> None:
+async def test_a_proposal_made_during_a_request_goes_into_the_next_one(leader: Leader) -> None:
     leader.lead(BROKER, partitions=range(3))
     await leader.fetch(1, 0)
     await leader.fetch(1, 0, index=1)
@@ -210,7 +208,7 @@ async def test_what_is_proposed_while_the_controller_is_asked_goes_into_the_next
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
-async def test_what_the_controller_did_not_do_is_proposed_again_ever_more_rarely_and_logged_once(
+async def test_a_proposal_that_was_not_committed_is_repeated_ever_more_rarely_and_logged_once(
     leader: Leader, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, code: ErrorCode
 ) -> None:
     caplog.set_level(logging.INFO, "kafka.cluster.Partition")
@@ -239,7 +237,7 @@ async def test_what_the_controller_did_not_do_is_proposed_again_ever_more_rarely
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_CONTROLLER])
-async def test_what_fails_is_asked_for_again_ever_more_rarely_and_logged_once(
+async def test_a_failed_request_is_repeated_ever_more_rarely_and_logged_once(
     leader: Leader, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, code: ErrorCode
 ) -> None:
     leader.lead(BROKER, partitions=[0, 1])
@@ -296,7 +294,7 @@ async def test_a_leader_that_is_outdated_waits_for_its_next_epoch(
         each(9999),  # type: ignore[arg-type]
     ],
 )
-async def test_any_other_failure_is_asked_again_after_a_while(
+async def test_a_proposal_is_sent_again_after_any_other_error(
     leader: Leader, autojump_clock: MockClock, answer: Answers | OSError
 ) -> None:
     partition = leader.lead(BROKER)
@@ -309,7 +307,7 @@ async def test_any_other_failure_is_asked_again_after_a_while(
     assert partition.in_sync == InSyncReplicas([BROKER, 1])
 
 
-async def test_why_nothing_changes_is_told_once_until_something_does(
+async def test_the_reason_of_a_failure_is_logged_once_until_a_request_succeeds(
     leader: Leader, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     leader.lead(BROKER)
@@ -348,7 +346,7 @@ async def test_an_answer_for_an_older_leader_epoch_changes_nothing(leader: Leade
     assert len(leader.controller.asked) == 1
 
 
-async def test_who_leads_no_more_asks_no_more(leader: Leader, autojump_clock: MockClock) -> None:
+async def test_a_broker_that_does_not_lead_sends_no_proposal(leader: Leader, autojump_clock: MockClock) -> None:
     leader.lead(BROKER)
     await leader.fetch(1, 0)
     await leader.controller.answer(whole(ErrorCode.NOT_CONTROLLER))
@@ -357,7 +355,7 @@ async def test_who_leads_no_more_asks_no_more(leader: Leader, autojump_clock: Mo
     assert len(leader.controller.asked) == 1
 
 
-async def test_a_success_that_is_none_changes_nothing(leader: Leader) -> None:
+async def test_a_success_with_an_older_partition_epoch_changes_nothing(leader: Leader) -> None:
     partition = leader.lead(BROKER)
     await leader.fetch(1, 0)
     await leader.controller.answer(each(partition_epoch=4))

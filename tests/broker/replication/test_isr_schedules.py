@@ -303,7 +303,7 @@ JOINS_A_LEADER_THAT_DOES_NOT_KNOW_WHAT_IS_COMMITTED = [
 @example(schedule=WATERMARK_LEAVES_WHO_JOINS_BEHIND, min_isr=1)
 @example(schedule=JOINS_A_LEADER_THAT_DOES_NOT_KNOW_WHAT_IS_COMMITTED, min_isr=2)
 @given(schedule=st.lists(steps, min_size=20, max_size=80), min_isr=st.sampled_from([1, 2]))
-def test_no_schedule_loses_what_is_committed_and_all_are_in_sync_again_when_it_is_over(
+def test_no_schedule_loses_committed_records_and_all_replicas_are_in_sync_in_the_end(
     schedule: list[tuple[str, int]], min_isr: int
 ) -> None:
     with TemporaryDirectory() as directory:

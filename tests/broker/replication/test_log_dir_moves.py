@@ -115,13 +115,13 @@ async def mover(path: Path, **config: Any) -> AsyncIterator[Mover]:
     house.close()
 
 
-async def test_a_replica_moves_with_all_that_is_in_it_and_goes_on_there(
+async def test_a_replica_moves_with_all_its_records_and_is_served_from_there(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     async with mover(tmp_path, segment_bytes="300") as made:
         made.append_batch(*[b"%03d" % number for number in range(5)])
         made.append(*[b"%03d" % number * 10 for number in range(5, 20)])
-        made.house.replicas.delete_records(TOPIC, 0, 3)
+        made.house.replicas.partition(TOPIC, 0).delete_records(3)
         before = made.values
         known: list[object] = []
         made.meanwhile = lambda: known.append(read_offsets(tmp_path / "b" / LOG_START_OFFSET_FILE))
@@ -158,7 +158,9 @@ async def test_an_empty_replica_moves_too(tmp_path: Path, autojump_clock: MockCl
         assert made.values == [b"first"]
 
 
-async def test_what_is_there_already_stays_and_ends_a_move_elsewhere(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_a_move_to_the_current_directory_changes_nothing_and_ends_another_move(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
     async with mover(tmp_path) as made:
         made.append(b"a")
         assert made.ask(tmp_path / "a") == 0
@@ -179,7 +181,7 @@ async def test_what_is_there_already_stays_and_ends_a_move_elsewhere(tmp_path: P
         assert made.house.logs.preferred == {}
 
 
-async def test_a_replica_that_is_not_here_yet_is_made_where_it_is_wanted(
+async def test_a_replica_that_is_not_hosted_yet_is_made_in_the_wanted_directory(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     async with mover(tmp_path) as made:
@@ -191,7 +193,7 @@ async def test_a_replica_that_is_not_here_yet_is_made_where_it_is_wanted(
         assert made.house.logs.preferred == {}
 
 
-async def test_what_cannot_be_moved_is_refused(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_an_impossible_move_is_refused(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with mover(tmp_path) as made:
         assert made.ask("/nowhere") == ErrorCode.LOG_DIR_NOT_FOUND
         assert made.ask(os.path.relpath(tmp_path / "b")) == ErrorCode.LOG_DIR_NOT_FOUND
@@ -274,7 +276,7 @@ async def test_a_deleted_topic_leaves_neither_log(tmp_path: Path, autojump_clock
 
 
 @pytest.mark.once
-async def test_what_is_acknowledged_because_it_is_on_the_disk_stays_there(
+async def test_records_acknowledged_after_an_fsync_are_on_the_disk_after_a_move(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     async with mover(tmp_path, flush_messages="1") as made:
@@ -291,7 +293,7 @@ async def test_what_is_acknowledged_because_it_is_on_the_disk_stays_there(
         assert made.log.directory == tmp_path / "b" / "orders-0"
 
 
-async def test_what_is_synced_in_the_last_moment_is_synced_in_the_new_log_too(
+async def test_records_synced_at_the_last_moment_are_synced_in_the_new_log_too(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     async with mover(tmp_path) as made:
@@ -351,7 +353,7 @@ def copy(source: PartitionLog, future: PartitionLog) -> None:
 
 @pytest.mark.trials(few=10, soak=50)
 @pytest.mark.once
-def test_whatever_becomes_of_the_present_log_the_future_log_follows(tmp_path: Path, trials: int, seed: int) -> None:
+def test_the_future_log_follows_every_change_of_the_current_log(tmp_path: Path, trials: int, seed: int) -> None:
     for trial in range(trials):
         chance = random.Random(seed + trial)
         source = open_log(tmp_path / f"{trial}-source", segment_bytes=500)

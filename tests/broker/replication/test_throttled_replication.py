@@ -76,7 +76,7 @@ async def test_another_rate_holds_as_soon_as_it_is_set(tmp_path: Path, autojump_
 
 
 @BOTH
-async def test_whoever_is_in_sync_is_not_slowed(tmp_path: Path, autojump_clock: MockClock, side: str) -> None:
+async def test_a_replica_in_sync_is_not_slowed(tmp_path: Path, autojump_clock: MockClock, side: str) -> None:
     async with throttled(tmp_path, side, rate=1) as made:
         await made.lead(0, 1, isr=[0, 1])
         await made.settle()

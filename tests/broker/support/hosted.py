@@ -14,10 +14,9 @@ from ottla.broker.handlers import list_offsets
 from ottla.broker.loop.clock import Clock, Offload
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.net.session import RequestContext
-from ottla.broker.replicas.controller_fence import ControllerFence
 from ottla.broker.replicas.log_dir_failures import LogDirFailures
 from ottla.broker.replicas.manager import ReplicaManager
-from ottla.broker.replicas.parts import ReplicaParts, replica_parts
+from ottla.broker.replicas.parts import ReplicaParts
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.wire.api_keys import ApiKey
@@ -36,13 +35,14 @@ from ottla.wire.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from ottla.wire.record_batch import Compression, NewRecord, build_batch
-from ottla.wire.types import NO_EPOCH, ZERO_UUID
+from ottla.wire.types import ZERO_UUID
 
 R = TypeVar("R")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 BROKER = 0
+EPOCH = 7
 TOPIC = "orders"
 NOW_MS = 1_700_000_000_000
 
@@ -71,21 +71,17 @@ def context(key: int, version: int, client_id: str | None = "test") -> RequestCo
 
 def replica_manager(
     parts: ReplicaParts,
-    fence: ControllerFence,
     metadata: MetadataCache,
     topic_config: Callable[[str], Mapping[str, str]],
     log_defaults: LogConfig,
     *,
-    broker_id: int = BROKER,
     leader_quota: ReplicationQuota | None = None,
     slice_clock: Callable[[], float] = time.perf_counter,
 ) -> ReplicaManager:
     """A manager of these parts that acts on failures of their log directories."""
-    parts.logs.failures.listener = LogDirFailures(parts, broker_id).failed
+    parts.logs.failures.listener = LogDirFailures(parts).failed
     return ReplicaManager(
         parts,
-        fence,
-        broker_id=broker_id,
         metadata=metadata,
         topic_config=topic_config,
         log_defaults=log_defaults,
@@ -105,6 +101,7 @@ class House:
         self.path = path
         self.directories = [path, *more]
         self.broker_id = broker_id
+        self.epoch = EPOCH
         self.now_ms = NOW_MS
         self.clock = Clock(lambda: self.now_ms / 1000)
         self.metadata = MetadataCache()
@@ -126,15 +123,14 @@ class House:
         """As a start of the broker."""
         self.logs = LogManager(self.directories, broker_id=self.broker_id, cluster_id="c", default_config=self.defaults)
         self.logs.load(NOW_MS)
-        self.parts = replica_parts(self.logs, self.clock, self.offload, self.write, self.start_soon)
-        self.fence = ControllerFence(lambda: NO_EPOCH)
+        self.parts = ReplicaParts(
+            self.logs, self.clock, self.offload, self.write, self.start_soon, self.broker_id, lambda: self.epoch
+        )
         self.replicas = replica_manager(
             self.parts,
-            self.fence,
             self.metadata,
             lambda topic: self.configs.get(topic, {}),
             self.defaults,
-            broker_id=self.broker_id,
             leader_quota=self.leader_quota,
             slice_clock=lambda: 0.0,
         )

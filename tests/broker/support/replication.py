@@ -96,9 +96,7 @@ class Cluster:
                 house.parts,
                 self.way,
                 named,
-                broker_id=house.broker_id,
                 quota=quota,
-                broker_epoch=lambda: 7,
                 fetch_version=version,
                 list_offsets_version=6,
             )

@@ -133,7 +133,7 @@ async def test_the_filthiest_log_comes_first(
     nursery.cancel_scope.cancel()
 
 
-async def test_nothing_is_cleaned_that_is_not_committed_or_not_to_be_compacted(
+async def test_uncommitted_records_and_logs_that_are_not_compacted_are_not_cleaned(
     house: House, autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:
     append(house, 20)
@@ -221,7 +221,7 @@ async def test_a_cleaning_of_a_log_that_changes_is_void(
     nursery.cancel_scope.cancel()
 
 
-async def test_what_was_truncated_is_cleaned_again(
+async def test_a_truncated_log_is_cleaned_again(
     house: House, autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:
     append(house, 20)
@@ -274,7 +274,7 @@ async def test_a_disk_that_fails_takes_the_partition_offline(
 
 
 @pytest.mark.parametrize(("noted", "begins"), [(10**6, 0), (-1, 0), (8, 8)])
-async def test_a_checkpoint_that_cannot_be_is_reset(
+async def test_an_impossible_checkpoint_is_reset(
     house: House,
     autojump_clock: trio.testing.MockClock,
     nursery: trio.Nursery,
@@ -300,7 +300,7 @@ async def test_without_cleaner_nothing_is_cleaned(house: House, autojump_clock: 
     assert worker.jobs == []
 
 
-async def test_new_values_count_at_once(
+async def test_changed_configs_apply_at_once(
     house: House, autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:
     append(house, 20)

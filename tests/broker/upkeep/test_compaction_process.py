@@ -18,7 +18,7 @@ def job(directory: Path) -> CleaningJob:
     return CleaningJob(str(directory), [], 0, 0, {}, 0, 0, 100, 100, 100, 1, 1)
 
 
-async def test_it_is_started_for_the_first_job_and_again_after_it_was_closed(tmp_path: Path) -> None:
+async def test_the_process_is_started_for_the_first_job_and_again_after_it_was_closed(tmp_path: Path) -> None:
     child = CleanerChild()
     await child.close()
     with trio.fail_after(PATIENCE_S):
@@ -29,7 +29,7 @@ async def test_it_is_started_for_the_first_job_and_again_after_it_was_closed(tmp
             await child.close()
 
 
-async def test_what_fails_there_is_raised_here(tmp_path: Path) -> None:
+async def test_an_error_of_the_process_is_raised_in_the_broker(tmp_path: Path) -> None:
     child = CleanerChild()
     with trio.fail_after(PATIENCE_S):
         broken = job(tmp_path)._replace(segments=[(0, 10, 0, 0)], end_offset=9)  # type: ignore[list-item]
@@ -42,7 +42,7 @@ async def test_what_fails_there_is_raised_here(tmp_path: Path) -> None:
     await child.close()
 
 
-async def test_its_end_is_told(tmp_path: Path) -> None:
+async def test_the_end_of_the_process_is_raised(tmp_path: Path) -> None:
     child = CleanerChild()
     with trio.fail_after(PATIENCE_S):
         await child.begin(job(tmp_path), 1e308)

@@ -50,7 +50,7 @@ async def test_files_of_old_segments_stay_for_a_while(house: House, autojump_clo
     assert deleted_files(house) == 0
 
 
-async def test_other_retention_counts_at_the_next_look(house: House) -> None:
+async def test_a_changed_retention_applies_at_the_next_look(house: House) -> None:
     house.lead()
     append(house, 900, 0)
     old = OldSegments(house.parts)
@@ -65,7 +65,7 @@ async def test_other_retention_counts_at_the_next_look(house: House) -> None:
     assert deleted_files(house) == 0
 
 
-async def test_a_follower_deletes_by_itself_what_is_committed(house: House) -> None:
+async def test_a_follower_deletes_committed_segments_by_itself(house: House) -> None:
     house.lead(replicas=(0, 1), isr=(0, 1))
     append(house, 2000, 2000, 2000)
     house.lead(leader=1, epoch=1, replicas=(0, 1), isr=(0, 1))
@@ -88,7 +88,7 @@ async def test_many_old_segments_of_many_logs_go_in_one_look(house: House) -> No
     assert house.offloaded == [sync_directories]
 
 
-async def test_the_loop_is_given_away_between_logs(house: House, nursery: trio.Nursery) -> None:
+async def test_other_tasks_run_between_two_logs(house: House, nursery: trio.Nursery) -> None:
     house.lead(partitions=range(3))
     for index in range(3):
         append(house, 2000, index=index)

@@ -6,7 +6,6 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.broker.upkeep.retention import OldSegments
 from ottla.broker.upkeep.schedule import Housekeeping
 from ottla.log.manager import Renaming, remove_directories
 from ottla.log.state.checkpoint import (
@@ -45,12 +44,7 @@ def house(tmp_path: Path) -> Iterator[House]:
 
 def housekeeping(house: House, base: Mapping[str, int] = CONFIG, /, **config: int) -> Housekeeping:
     return Housekeeping(
-        house.logs,
-        house.clock,
-        house.offload,
-        house.start_soon,
-        flush=house.parts.group_commit.flush,
-        delete_old_segments=OldSegments(house.parts).delete,
+        house.parts,
         high_watermarks=house.replicas.high_watermarks,
         config=lambda: {**base} | {name.replace("_", "."): value for name, value in config.items()},
     )
@@ -63,7 +57,7 @@ def append(house: House, *values: bytes, **options: Any) -> None:
     house.replicas.append(partition, produced, 1, NOW_MS)
 
 
-async def test_checkpoints_hold_what_the_logs_say(house: House) -> None:
+async def test_checkpoints_hold_the_offsets_of_the_logs(house: House) -> None:
     keeper = housekeeping(house)
     append(house, b"a", b"b")
     await house.parts.group_commit.flush(KEY)
@@ -86,7 +80,7 @@ async def test_a_checkpoint_that_did_not_change_is_not_written_again(house: Hous
     assert read_offsets(house.path / HIGH_WATERMARK_FILE) == {KEY: 2}
 
 
-async def test_a_checkpoint_that_cannot_be_written_costs_its_directory_and_no_other(tmp_path: Path) -> None:
+async def test_a_checkpoint_that_cannot_be_written_takes_only_its_directory_offline(tmp_path: Path) -> None:
     house = House(tmp_path / "a", more=[tmp_path / "b"])
     house.lead(partitions=[0, 1])
     keeper = housekeeping(house)
@@ -115,23 +109,21 @@ async def test_a_rolled_segment_is_flushed_and_the_active_one_is_not(house: Hous
 
 async def test_a_log_is_flushed_when_its_last_flush_is_too_long_ago(tmp_path: Path) -> None:
     house = House(tmp_path, flush_ms="1000")
-    seconds = NOW_MS / 1000
-    house.clock = type(house.clock)(lambda: seconds)
     house.lead()
     keeper = housekeeping(house)
     log = house.replicas.partition(*KEY).log
     append(house, b"a")
-    seconds += 0.999
+    house.now_ms += 999
     await keeper.flush_due()
     assert log.recovery_point == 0
-    seconds += 0.001
+    house.now_ms += 1
     await keeper.flush_due()
     assert log.recovery_point == 1
     append(house, b"b")
-    seconds += 0.5
+    house.now_ms += 500
     await keeper.flush_due()
     assert log.recovery_point == 1
-    seconds += 0.5
+    house.now_ms += 500
     await keeper.flush_due()
     assert log.recovery_point == 2
     house.close()
@@ -168,7 +160,7 @@ async def test_producers_that_were_silent_for_a_day_are_forgotten(house: House) 
     assert list(house.replicas.partition(*KEY).log.producers.entries) == [8]
 
 
-async def test_everything_comes_round_when_it_is_due(
+async def test_every_task_runs_when_it_is_due(
     house: House, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     append(house, b"a")
@@ -208,7 +200,7 @@ async def test_one_failure_ends_neither_its_task_nor_the_others(
     monkeypatch.setattr(house.logs, "high_watermarks", broken)
     nursery.start_soon(housekeeping(house).run)
     await trio.sleep(5.1)
-    assert "checkpoint_high_watermarks: out of order" in caplog.text
+    assert "checkpoint_high_watermarks failed, it runs again in 5000 ms: out of order" in caplog.text
     monkeypatch.setattr(house.logs, "high_watermarks", working)
     await trio.sleep(5)
     assert (house.path / HIGH_WATERMARK_FILE).exists()

@@ -57,7 +57,7 @@ async def test_strays_are_the_logs_that_the_store_certainly_does_not_have(
     await store.close()
 
 
-async def test_a_log_that_got_no_id_before_a_crash_is_its_topics(tmp_path: Path) -> None:
+async def test_a_log_without_a_topic_id_belongs_to_the_topic_of_its_name(tmp_path: Path) -> None:
     store = await open_store(tmp_path)
     session = Client(store).session
     await prepare_tree(session, "c")

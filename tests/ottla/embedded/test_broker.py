@@ -96,7 +96,7 @@ def test_a_broker_starts_again_on_its_port_and_data(end: object) -> None:
 
 def test_overrides_are_kafkas_keys_with_underscores() -> None:
     with Broker(num_network_threads=3, auto_create_topics_enable=False) as broker:
-        assert "without effect in Ottla: num.network.threads" in broker.output
+        assert "Configuration keys without effect in Ottla: num.network.threads" in broker.output
 
 
 @pytest.mark.parametrize("kind", [Broker, Cluster])

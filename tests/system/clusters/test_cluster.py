@@ -1,4 +1,4 @@
-"""Three brokers on one loop: records are on all of them, and a broker's end loses nothing that was acknowledged."""
+"""Three brokers on one loop: records are on all of them, and no acknowledged record is lost when a broker ends."""
 
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -27,7 +27,7 @@ from tests.broker.test_node import values
 TOPIC = "t"
 IDS = (0, 1, 2)
 PATIENCE_S = 120.0
-# What an operator would never set, but a test cannot wait for.
+# Values for tests, because tests cannot wait for the defaults.
 QUICK = {
     "replica.lag.time.max.ms": "5000",
     "replica.fetch.wait.max.ms": "200",
@@ -37,7 +37,7 @@ QUICK = {
 
 
 class Cluster:
-    """Three brokers and what can be asked of them."""
+    """Three brokers, with checks of their state."""
 
     def __init__(self, brokers: Brokers) -> None:
         self.brokers = brokers
@@ -57,12 +57,12 @@ class Cluster:
         return response
 
     async def partition(self, by: int, index: int = 0) -> MetadataResponsePartition:
-        """What a broker says of a partition."""
+        """Return the metadata of a partition from one broker."""
         (topic,) = (await self.metadata(by)).topics
         return next(each for each in topic.partitions if each.partition_index == index)
 
     async def wait_for(self, by: int, what: Callable[[MetadataResponsePartition], bool]) -> MetadataResponsePartition:
-        """Wait until a broker says something of the partition."""
+        """Wait until the metadata of one broker fits."""
         with trio.fail_after(PATIENCE_S):
             while True:
                 (topic,) = (await self.metadata(by)).topics
@@ -72,7 +72,7 @@ class Cluster:
                 await trio.sleep(0.02)
 
     async def create(self, partitions: int = 1, replicas: int = 3) -> None:
-        """Create the topic, and wait until every broker knows of it."""
+        """Create the topic, and wait until every broker knows it."""
         wanted = CreatableTopic(
             name=TOPIC, num_partitions=partitions, replication_factor=replicas, assignments=(), configs=()
         )
@@ -102,7 +102,7 @@ class Cluster:
 
 @asynccontextmanager
 async def running(folder: Path, **overrides: str) -> AsyncIterator[Cluster]:
-    """A cluster, for as long as the block lasts."""
+    """Run a cluster during a `with` block."""
     given = QUICK | {name.replace("_", "."): value for name, value in overrides.items()}
     brokers = Brokers(len(IDS), folder, given)
     is_ready = trio.Event()
@@ -115,7 +115,7 @@ async def running(folder: Path, **overrides: str) -> AsyncIterator[Cluster]:
 
 
 def logs(folder: Path, index: int = 0) -> list[bytes]:
-    """What each broker has of a partition."""
+    """Return the log of a partition on each broker."""
     return [
         b"".join(file.read_bytes() for file in sorted(folder.glob(f"broker-{each}/{TOPIC}-{index}/*.log")))
         for each in IDS
@@ -187,7 +187,7 @@ async def test_a_broker_whose_only_disk_fails_ends_and_another_leads(
         with trio.fail_after(PATIENCE_S):
             while "Shutdown broker because all log dirs in" not in caplog.text:
                 await trio.sleep(0.02)
-        # Another disk in its place.
+        # A new disk.
         await cluster.brokers.start_broker(first)
         await cluster.wait_for(witness, lambda it: len(it.isr_nodes) == 3)
     assert logs(tmp_path)[first] == logs(tmp_path)[second] != b""

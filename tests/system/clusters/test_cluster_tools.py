@@ -1,4 +1,4 @@
-"""Kafka's own tools against a cluster: they see who leads, who is in sync and who is missing, and have others lead."""
+"""Kafka's own tools against a cluster: they list leaders, in-sync and missing replicas, and elect leaders."""
 
 import json
 import re
@@ -14,13 +14,13 @@ pytestmark = pytest.mark.slow
 TOPIC = "t"
 PATIENCE_S = 120.0
 
-# Of each partition: leader, replicas, in-sync replicas.
+# By partition: leader, replicas, in-sync replicas.
 Described = dict[int, tuple[int, list[int], list[int]]]
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    # Else the controller may have the preferred leaders lead by itself.
+    # Otherwise the controller may elect the preferred leaders by itself.
     with Cluster(3, auto_leader_rebalance_enable=False) as cluster:
         yield cluster
 

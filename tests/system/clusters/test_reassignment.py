@@ -1,4 +1,4 @@
-"""Partitions come to other brokers of three on one loop, while records are produced."""
+"""Reassignments among three brokers on one loop, while records are produced."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -39,11 +39,11 @@ async def controller_of(cluster: Cluster, by: int) -> int:
 
 
 async def create(cluster: Cluster, controller: int, *replicas: int) -> None:
-    """Create the topic with its one partition on these brokers, and wait until every broker knows of it."""
+    """Create the topic with its one partition on these brokers, and wait until every broker knows it."""
     assignments = [CreatableReplicaAssignment(partition_index=0, broker_ids=replicas)]
     wanted = CreatableTopic(name=TOPIC, num_partitions=-1, replication_factor=-1, assignments=assignments, configs=())
     with trio.fail_after(PATIENCE_S):
-        # As long as the controller has not seen all brokers come.
+        # The controller may not have seen all brokers yet.
         while True:
             response = await cluster.ask(controller, CreateTopicsRequest(topics=[wanted], timeout_ms=10_000), 7)
             assert isinstance(response, CreateTopicsResponse)
@@ -71,7 +71,7 @@ async def is_moving(cluster: Cluster, controller: int) -> bool:
 
 
 async def wait_until_on(cluster: Cluster, by: int, folder: Path, *replicas: int) -> int:
-    """Wait until a partition is on these brokers and no others; return the leader."""
+    """Wait until a partition is on exactly these brokers; return the leader."""
     found = await cluster.wait_for(
         by, lambda it: sorted(it.replica_nodes) == sorted(it.isr_nodes) == sorted(replicas) and it.leader_id in replicas
     )
@@ -83,7 +83,7 @@ async def wait_until_on(cluster: Cluster, by: int, folder: Path, *replicas: int)
 
 @asynccontextmanager
 async def writing(cluster: Cluster, by: int) -> AsyncIterator[list[bytes]]:
-    """Records are produced with acks=all while the block lasts, to whoever leads; these were acknowledged."""
+    """Produce to the leader with acks=all during a `with` block; yield the acknowledged records."""
     acknowledged: list[bytes] = []
 
     async def write() -> None:
@@ -101,14 +101,14 @@ async def writing(cluster: Cluster, by: int) -> AsyncIterator[list[bytes]]:
         yield acknowledged
         seen = len(acknowledged)
         with trio.fail_after(PATIENCE_S):
-            # It goes on where the partition is now.
+            # Writing goes on after a move.
             while len(acknowledged) < seen + 5:
                 await trio.sleep(0.02)
         nursery.cancel_scope.cancel()
 
 
 def assert_none_is_lost(acknowledged: Sequence[bytes], read: Sequence[bytes]) -> None:
-    """Each is there, in the order of its acknowledgement; one that got none may be there too."""
+    """Check that each acknowledged record is there in order; others may be there too."""
     left = iter(read)
     assert all(any(each == found for found in left) for each in acknowledged)
 
@@ -151,7 +151,7 @@ async def test_the_next_controller_completes_a_reassignment(tmp_path: Path) -> N
 
 
 async def test_a_cancelled_reassignment_leaves_nothing_behind(tmp_path: Path) -> None:
-    """It waits for a broker that is away, so that it can be cancelled after the new replica has joined."""
+    """A stopped broker holds the reassignment up, so that the test can cancel it after the new replica has joined."""
     async with running(tmp_path) as cluster:
         controller = await controller_of(cluster, 0)
         away, new = others(controller)

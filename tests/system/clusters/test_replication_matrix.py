@@ -1,7 +1,7 @@
-"""The leader of a partition, or the controller, ends once or five times, while Kafka's own programs write and read.
+"""The leader of a partition or the controller ends once or five times, while Kafka's own programs write and read.
 
 Counterpart in Kafka: kafkatest's replication_test.py. Two producers write at once, one of them idempotent; one group
-reads, whose coordinator is one of the brokers that end; and a tool of Kafka's compares the replicas all the time.
+reads, whose coordinator is one of the ending brokers; and a tool of Kafka compares the replicas all the time.
 """
 
 import contextlib
@@ -30,18 +30,18 @@ PARTITIONS = 3
 GROUP = "readers"
 GROUP_SESSION_TIMEOUT_MS = 6_000
 A_SECOND = 200
-# By the prefix of its values: Kafka's own test has one of either.
+# By the prefix of its values. Kafka's test has one of each, too.
 PRODUCERS: dict[int, dict[str, object]] = {
     1: {"enable.idempotence": True, "retries": 1_000_000, "max.in.flight.requests.per.connection": 5},
     2: {"enable.idempotence": False},
 }
 IDEMPOTENT = "1."
-# As many as Kafka's own test has, in each trial.
+# As many as in Kafka's own test, in each trial.
 BOUNCES = 5
 
 
 class Matrix:
-    """A cluster with all that writes to it, reads from it and looks at it, from the first cell to the last."""
+    """A cluster with producers, a group and a comparing tool, shared by all cells."""
 
     def __init__(
         self, cluster: Cluster, producers: list[VerifiableProducer], consumer: VerifiableConsumer, verify: Verification
@@ -52,25 +52,25 @@ class Matrix:
         self.verification = verify
 
     def leader(self) -> int:
-        """Who leads partition 0."""
+        """Return the leader of partition 0."""
         return self.cluster.wait_for(TOPIC, lambda it: it.leader in IDS).leader
 
     def controller(self) -> int:
-        """Who controls the cluster."""
+        """Return the controller."""
         return self.cluster.wait_until(lambda found: found.controller_id in IDS).controller_id
 
     def wait_until_it_goes_on(self) -> None:
-        """Wait until records of both producers were acknowledged, consumed and committed."""
+        """Wait until new records of both producers are acknowledged, consumed and committed."""
         for each in self.producers:
             each.wait_for_acknowledgements()
         self.consumer.wait_for(self.acknowledged())
 
     def acknowledged(self) -> dict[Place, str]:
-        """What was acknowledged, and where it is."""
+        """Return the acknowledged records with their offsets."""
         return {place: value for each in self.producers for value, place in each.acknowledged.copy().items()}
 
     def check(self) -> None:
-        """Nothing is lost, doubled or different, and the group is where it was."""
+        """Check that no record is lost, doubled or different, and that the group kept its position."""
         self.cluster.wait_until_in_sync(TOPIC)
         self.wait_until_it_goes_on()
         self.check_records()
@@ -81,7 +81,7 @@ class Matrix:
             self.check_replicas()
 
     def check_records(self) -> None:
-        """The group has got what was acknowledged, has got nothing again, and nothing idempotent twice."""
+        """Check that the group got all acknowledged records, no offset twice, and no idempotent record twice."""
         acknowledged = self.acknowledged()
         self.consumer.wait_for(acknowledged)
         consumed = dict(self.consumer.consumed)
@@ -91,7 +91,7 @@ class Matrix:
         assert self.consumer.read_again == []
 
     def behind(self) -> dict[int, tuple[int, int]]:
-        """Partitions of which the group has committed more than the coordinator knows."""
+        """Return the partitions whose committed offset at the coordinator is below the acknowledged one."""
         committed = dict(self.consumer.committed)
         found = self.committed_by_coordinator()
         assert committed
@@ -114,7 +114,7 @@ class Matrix:
             time.sleep(0.05)
 
     def check_replicas(self) -> None:
-        """All brokers have the same below the high watermark: so says the tool, and so it is."""
+        """Check that all brokers have the same below the high watermark, and that the tool reports so."""
         self.verification.wait_for_no_lag()
         assert self.verification.mismatches() == []
         reader = confluent_kafka.Consumer({"bootstrap.servers": self.cluster.bootstrap, "group.id": "nobody"})
@@ -128,7 +128,7 @@ class Matrix:
 
 
 def below(offset: int, log: bytes) -> bytes:
-    """The batches of a log that end below an offset."""
+    """Return the batches of a log that end below an offset."""
     position = 0
     while position < len(log):
         base_offset = int.from_bytes(log[position : position + 8])
@@ -167,7 +167,7 @@ Who = Callable[[Matrix], int]
 
 
 def end(matrix: Matrix, broker_id: int, *, kill: bool) -> float:
-    """End a broker, and wait until the others know; return when it was."""
+    """End a broker, and wait until the others know; return the time."""
     broker = matrix.cluster.brokers[broker_id]
     began = time.monotonic()
     (broker.kill if kill else broker.stop)()
@@ -176,7 +176,7 @@ def end(matrix: Matrix, broker_id: int, *, kill: bool) -> float:
 
 
 def end_once(matrix: Matrix, who: Who, rounds: int, *, kill: bool) -> float:
-    """It goes on without the one that ended."""
+    """End a broker, wait until the work goes on without it, restart it; return the seconds of the last round."""
     for _ in range(rounds):
         ended = who(matrix)
         began = end(matrix, ended, kill=kill)
@@ -188,7 +188,7 @@ def end_once(matrix: Matrix, who: Who, rounds: int, *, kill: bool) -> float:
 
 
 def bounce(matrix: Matrix, who: Who, rounds: int, *, kill: bool) -> float:
-    """Whoever it is by then ends as soon as the last one has come back."""
+    """End and restart a broker several times; return the seconds until the work goes on."""
     for _ in range(BOUNCES * rounds):
         ended = who(matrix)
         end(matrix, ended, kill=kill)

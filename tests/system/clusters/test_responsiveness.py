@@ -1,4 +1,4 @@
-"""No client may stall the others, whatever it asks for: a real broker, and a clock on its shortest answer."""
+"""No request of a client may stall other clients: a real broker, and the time of its shortest response."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.measured, pytest.mark.timeout(300)]
 
 PARTITIONS = 1000
 TIMEOUT_MS = 60_000
-# The machine may be busy with something else; a stall comes every time.
+# A busy machine is slow now and then; a stall comes every time.
 TRIES = 3
 BOUND_SECONDS = 0.1
 
@@ -33,7 +33,7 @@ def broker() -> Iterator[Broker]:
 
 
 def longest_stall(broker: Broker, request: Request, version: int) -> tuple[float, Response]:
-    """For how long another client is stalled at most while a request is carried out, and its response."""
+    """Return the longest stall of another client while the broker handles a request, and the response."""
     with Watch(broker.bootstrap, broker.pid) as watch, RawClient(broker.bootstrap, TIMEOUT_MS / 1000) as asking:
         response = asking.ask(request, version)
     return watch.longest_stall, response

@@ -1,4 +1,4 @@
-"""Partitions come to other brokers no faster than they may, and Kafka's own tool sets and clears the bounds."""
+"""Reassignments keep to their throttle, and Kafka's own tool sets and clears it."""
 
 import contextlib
 import json
@@ -26,7 +26,7 @@ from tests.system.clusters import test_cluster
 from tests.system.clusters.test_cluster import PATIENCE_S, TOPIC, others, running
 from tests.system.clusters.test_reassignment import controller_of, create, is_moving, reassign, wait_until_on
 
-# Its types do not tell what it exports.
+# The package has no explicit exports.
 librdkafka: Any = confluent_kafka.admin
 TOPIC_KEYS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 BROKER_KEYS = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
@@ -57,14 +57,14 @@ async def test_a_reassignment_waits_until_its_throttle_allows_it(tmp_path: Path,
         await set_configs(cluster, controller, _TOPIC, TOPIC, replicas)
         await set_configs(cluster, throttled, _BROKER, str(throttled), {rate: "20000"})
         if side == "follower":
-            # It holds from the start on.
+            # The throttle holds from the start on.
             await cluster.brokers.stop_broker(newcomer)
             await cluster.brokers.start_broker(newcomer)
         await reassign(cluster, controller, [0, newcomer])
         with trio.fail_after(PATIENCE_S):
             while (copied := size_of(tmp_path / f"broker-{newcomer}" / f"{TOPIC}-0")) <= 20_000:
                 await trio.sleep(0.02)
-        # It was stopped once, which of a million bytes leaves most for later.
+        # The copy stopped once, and most of a million bytes is left.
         assert copied < 500_000
         assert await is_moving(cluster, controller)
         await set_configs(cluster, throttled, _BROKER, str(throttled), {rate: "100000000"})
@@ -91,7 +91,7 @@ def admin(cluster: Cluster) -> AdminClient:
 
 
 def configs(admin: AdminClient, kind: Any, name: str, *keys: str) -> dict[str, str]:
-    """What is set of these keys."""
+    """Return the set values of these keys."""
     (found,) = admin.describe_configs([librdkafka.ConfigResource(kind, name)]).values()
     entries = found.result(PATIENCE_S)
     return {key: entries[key].value for key in keys if key in entries and not entries[key].is_default}

@@ -1,4 +1,4 @@
-"""A broker towards a ZooKeeper that asks who it is: what its configuration says holds for its connection and znodes."""
+"""A broker and a ZooKeeper with authentication: the configuration holds for the connection and the znodes."""
 
 import subprocess
 import sys
@@ -63,7 +63,7 @@ def expected(path: str, owner: ACL) -> set[ACL]:
 
 
 def work(broker: Broker) -> None:
-    """Have znodes of all kinds made that a broker makes by itself, and those of topics with a config."""
+    """Create znodes of all kinds: those of a broker, and those of a topic with a config."""
     create_topic(broker.bootstrap, "t", config={"retention.ms": "1000000"})
 
 
@@ -121,7 +121,7 @@ def test_a_broker_authenticates_by_its_certificate(
 
 
 def refused(overrides: Sequence[str]) -> str:
-    """Return the one line of a broker that does not start."""
+    """Return the only line of a broker that does not start."""
     command = [sys.executable, "-P", "-m", "ottla", "serve", "--log-level", "FATAL"]
     command += [part for each in overrides for part in ("--override", each)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

@@ -1,4 +1,4 @@
-"""Three brokers to end and to start again, each a process of its own, on a real ZooKeeper."""
+"""Three brokers that a test can end and start, each a process of its own, on a real ZooKeeper."""
 
 import contextlib
 import time
@@ -20,7 +20,7 @@ SESSION_TIMEOUT_MS = 2_000
 
 
 class Cluster:
-    """The brokers by their numbers, and what they tell of themselves."""
+    """The brokers by their ids, with their metadata and their output."""
 
     def __init__(self, connect: str, **overrides: Any) -> None:
         settings = {
@@ -35,11 +35,11 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """Where all of them are."""
+        """The addresses of all brokers."""
         return ",".join(each.bootstrap for each in self.brokers)
 
     def admin(self) -> AdminClient:
-        """A client of whichever brokers run."""
+        """An admin client of the running brokers."""
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def create(self, topic: str, partitions: int = 1) -> None:
@@ -50,7 +50,7 @@ class Cluster:
         self.wait_until_in_sync(topic)
 
     def wait_until(self, what: Callable[[ClusterMetadata], bool]) -> ClusterMetadata:
-        """Wait until some broker tells that it is so; return what it told."""
+        """Wait until the metadata from some broker fits; return the metadata."""
         admin = self.admin()
         deadline = time.monotonic() + PATIENCE_S
         while True:
@@ -62,7 +62,7 @@ class Cluster:
             time.sleep(0.05)
 
     def wait_for(self, topic: str, what: Callable[[PartitionMetadata], bool]) -> PartitionMetadata:
-        """Wait until partition 0 of a topic is such."""
+        """Wait until partition 0 of a topic fits a condition."""
 
         def is_so(found: ClusterMetadata) -> bool:
             partitions = found.topics[topic].partitions if topic in found.topics else {}
@@ -71,7 +71,7 @@ class Cluster:
         return self.wait_until(is_so).topics[topic].partitions[0]
 
     def wait_until_in_sync(self, topic: str) -> None:
-        """Wait until each broker is in sync with all partitions of a topic."""
+        """Wait until each broker is in sync in all partitions of a topic."""
         self.wait_until(
             lambda found: (
                 topic in found.topics
@@ -83,11 +83,11 @@ class Cluster:
         )
 
     def output(self) -> str:
-        """The last that each broker said."""
+        """Return the last output of each broker."""
         return "\n\n".join(each.output[-2000:] for each in self.brokers)
 
     def logs(self, topic: str, partition: int = 0) -> list[bytes]:
-        """What each broker has of a partition."""
+        """Return the log of a partition on each broker."""
         return [
             b"".join(file.read_bytes() for file in sorted((each.folder / "data").glob(f"{topic}-{partition}/*.log")))
             for each in self.brokers
@@ -96,7 +96,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def three_brokers(folder: Path, **overrides: Any) -> Iterator[Cluster]:
-    """Run them for as long as the block lasts."""
+    """Run three brokers during a `with` block."""
     with running(folder, ["tickTime=200"]) as zookeeper, contextlib.ExitStack() as stack:
         cluster = Cluster(zookeeper.connect, **overrides)
         for each in cluster.brokers:

@@ -1,4 +1,4 @@
-"""Whoever tries to use up a broker gets his share and no more: a real broker, an attack, and an honest client."""
+"""Attacks on the resources of a real broker, while an honest client measures stalls."""
 
 import resource
 import select
@@ -39,10 +39,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 SOCKETS = 1000
 MEMORY_BOUND = 128 * MIB
 STALL_BOUND_SECONDS = 0.1
-# The machine may be busy with something else; a stall comes every time.
+# A busy machine is slow now and then; a stall comes every time.
 TRIES = 3
 ZEROS = 600_000_000
-# What is older than a week may be deleted at any time.
+# Recent, because retention may delete records older than a week.
 NOW = time.time_ns() // 1_000_000
 
 
@@ -56,7 +56,7 @@ def room_for_descriptors() -> Iterator[None]:
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    # All sockets of an attack come at once; the others of the system's queue would wait a second for their turn.
+    # All sockets of an attack connect at once; beyond the backlog a socket would wait a second.
     with Broker(socket_listen_backlog_size=SOCKETS) as broker:
         yield broker
 
@@ -69,7 +69,7 @@ def survives(
     at_most: AtMost,
     memory_bound: int = MEMORY_BOUND,
 ) -> None:
-    """Attack; what the attack leaves open on the stack is closed under watch as well."""
+    """Attack under watch; close the connections of the attack under watch, too."""
     stalls: list[float] = []
     while len(stalls) < TRIES and min(stalls, default=STALL_BOUND_SECONDS) >= STALL_BOUND_SECONDS:
         watch = Watch(broker.bootstrap, broker.pid)
@@ -86,7 +86,7 @@ def connect(stack: ExitStack, bootstrap: str, count: int) -> list[RawClient]:
 
 
 def settle(broker: Broker) -> None:
-    """Return when what was sent so far has been received: a later client has been answered several times."""
+    """Wait until a later client got several responses, because the broker has received all earlier bytes then."""
     with RawClient(broker.bootstrap, 120) as client:
         for _ in range(10):
             client.ask(ApiVersionsRequest(), 0)
@@ -118,7 +118,7 @@ def test_sockets_that_send_byte_by_byte_are_closed_when_they_pause(
         last_sent = time.monotonic()
         for client in clients:
             assert client.is_closed()
-        # All were silent by `last_sent`, and some a little longer.
+        # The first clients were silent a little before `last_sent`.
         took = time.monotonic() - last_sent
         assert took > idle_seconds / 2
         at_most(took, idle_seconds + 2)
@@ -140,7 +140,7 @@ def test_no_sockets_exceed_queued_max_request_bytes(tell: Callable[[str], None],
 
     options = {"socket_listen_backlog_size": SOCKETS, "queued_max_request_bytes": 100 * MIB}
     with Broker(**options) as bounded:
-        # While its buffer grows, a fifth of the one frame is there twice.
+        # While the buffer of a frame grows, a fifth of the frame is in memory twice.
         survives(bounded, attack, f"{SOCKETS} sockets that send what they can", tell, at_most, 125 * MIB + MEMORY_BOUND)
 
 
@@ -154,7 +154,7 @@ def varint(value: int) -> bytes:
 
 
 def compressed_zeros(codec: Compression, first: bytes, zeros: int, last: bytes, window_log: int) -> bytes:
-    """`first`, so many zeros, and `last`, compressed without ever being there as a whole."""
+    """Return `first`, `zeros` zeros and `last`, compressed piece by piece."""
     if codec is Compression.SNAPPY:
         size = 1 << 15
         block = snappy.compress(bytes(size))
@@ -181,7 +181,7 @@ def compressed_zeros(codec: Compression, first: bytes, zeros: int, last: bytes, 
 
 
 def bomb(codec: Compression, window_log: int = 0) -> bytes:
-    """A sound batch of one record with 600 MB of zeros; `window_log` is for zstd."""
+    """Return a sound batch of one record with 600 MB of zeros; `window_log` is for zstd."""
     value_size = varint(ZEROS)
     record_size = 3 + 1 + len(value_size) + ZEROS + 1
     first = varint(record_size) + b"\0\0\0" + varint(-1) + value_size
@@ -211,7 +211,7 @@ def production(topic: str, batch: bytes) -> ProduceRequest:
     [
         (Compression.GZIP, 1),
         (Compression.GZIP, 8),
-        # What snappy makes of 600 MB are 28, and no bomb.
+        # Snappy compresses 600 MB only to 28 MB.
         (Compression.SNAPPY, 1),
         (Compression.LZ4, 1),
         (Compression.LZ4, 8),
@@ -223,7 +223,7 @@ def test_decompression_bombs_take_little_memory_and_stall_no_client(
     broker: Broker, codec: Compression, bombers: int, tell: Callable[[str], None], at_most: AtMost
 ) -> None:
     data = bomb(codec)
-    # Snappy and LZ4 are not dense enough for the bound that topics have of themselves.
+    # Snappy and LZ4 batches exceed the default of max.message.bytes.
     create(broker.bootstrap, "bombed", max_message_bytes=str(40 * MIB))
 
     def attack(stack: ExitStack) -> None:
@@ -248,7 +248,7 @@ def test_decompression_bombs_take_little_memory_and_stall_no_client(
 def test_bombs_with_the_widest_window_are_decompressed_a_few_at_a_time(
     broker: Broker, tell: Callable[[str], None], at_most: AtMost
 ) -> None:
-    """A window of zstd has 128 MiB at most; half as many are open at a time as there are processors."""
+    """A zstd window has at most 128 MiB; the broker decompresses VALIDATIONS batches at a time."""
     data = bomb(Compression.ZSTD, window_log=27)
     create(broker.bootstrap, "bombed")
 
@@ -307,7 +307,7 @@ def test_clients_that_never_read_stall_only_themselves(
 
 
 def ready(sockets: Iterable[socket.socket], what: int, wait_ms: int = 100) -> list[socket.socket]:
-    """Those that can be read or written now, whatever their numbers: `select.select` goes to 1,023."""
+    """Return the sockets that are readable or writable now, by poll, because `select` ends at descriptor 1,023."""
     by_number = {each.fileno(): each for each in sockets}
     poll = select.poll()
     for number in by_number:
@@ -316,6 +316,6 @@ def ready(sockets: Iterable[socket.socket], what: int, wait_ms: int = 100) -> li
 
 
 def send_some(to: socket.socket, data: bytes) -> None:
-    """As much as the socket takes; it may have been closed for what it sent before."""
+    """Send as much as the socket takes; ignore a socket that the broker closed."""
     with suppress(OSError):
         to.send(data)

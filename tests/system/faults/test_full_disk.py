@@ -1,4 +1,4 @@
-"""One of two disks is full, under load: its directory goes offline, and the other one serves on."""
+"""One of two disks fills under load: its directory goes offline, and the other directory serves on."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ STORAGE_ERROR = 56
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 24 MiB."""
+    """Return a file system of 24 MiB."""
     with small_disk(tmp_path, DISK_BYTES) as path:
         yield path
 

@@ -1,8 +1,8 @@
 """Three brokers and a ZooKeeper on hosts of their own: links break while idempotent producers write with acks=all.
 
-Each broker is the preferred leader of a topic of its own, so that a fault meets a leader that is the controller, one
-that has lost it and one that has not, all at once. What a fault must lead to while it lasts is worked out from who
-reaches whom; what must be true afterwards is always the same.
+Each broker is the preferred leader of a topic of its own, so that a fault hits a leader that is the controller, a
+leader without a link to it and a leader with one. The effects of a fault follow from the remaining links; the checks
+after the fault are always the same.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ BATCH = struct.Struct(">qii")
 
 
 def topic(broker_id: int) -> str:
-    """The topic that a broker leads if it can."""
+    """Return the topic that prefers `broker_id` as its leader."""
     return f"of-{broker_id}"
 
 
@@ -53,7 +53,7 @@ def host(broker_id: int) -> str:
 
 
 def between(one: str, other: str) -> set[Link]:
-    """Both ways."""
+    """Return the links of both directions."""
     return {(one, other), (other, one)}
 
 
@@ -62,7 +62,7 @@ def others(broker_id: int) -> list[int]:
 
 
 class State(NamedTuple):
-    """What ZooKeeper has of a partition."""
+    """The state of a partition in ZooKeeper."""
 
     leader: int
     epoch: int
@@ -70,7 +70,7 @@ class State(NamedTuple):
 
 
 class Cluster:
-    """Three brokers, their ZooKeeper, the network between them, and those who write."""
+    """Three brokers, their ZooKeeper, the network between them, and producers."""
 
     def __init__(self, network: Network, zookeeper: HostedZooKeeper, brokers: Sequence[HostedOttla]) -> None:
         self.network = network
@@ -89,7 +89,7 @@ class Cluster:
             writer.start()
 
     def close(self) -> None:
-        """Write and look no more."""
+        """Stop the producers and the ZooKeeper client."""
         for writer in self.writers:
             writer.stopping.set()
         self.client.stop()
@@ -105,14 +105,14 @@ class Cluster:
         return False
 
     def admin(self) -> AdminClient:
-        """Return a new client: one that has met the controller goes back to it, even if it is none any more.
+        """Return a new client, because an old client keeps asking a former controller.
 
-        It ends when nobody holds it, and answers nothing then.
+        The client ends with its last reference.
         """
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def read(self, path: str) -> Any:
-        """Return data and stat of a znode. KazooException: there is none, or ZooKeeper does not say for a minute."""
+        """Return data and stat of a znode; KazooException if it is missing, or if ZooKeeper is silent for a minute."""
         return self.client.retry(lambda: self.client.get_async(path).get(timeout=30))
 
     def states(self) -> list[State]:
@@ -124,14 +124,14 @@ class Cluster:
         return found
 
     def has_controller(self) -> bool:
-        """Whether there is one; who that is."""
+        """Whether there is a controller; notes its id."""
         self.controller = -1
         with contextlib.suppress(NoNodeError):
             self.controller = int(json.loads(self.read("/controller")[0])["brokerid"])
         return self.controller in IDS
 
     def epochs(self) -> dict[int, int]:
-        """Return the epoch of each registered broker, which is another one in another session."""
+        """Return the epoch of each registered broker. A new session has a new epoch."""
         found = {}
         for each in IDS:
             with contextlib.suppress(NoNodeError):
@@ -139,7 +139,7 @@ class Cluster:
         return found
 
     def wait_until(self, what: Callable[[], object], why: str, patience_s: float = PATIENCE_S) -> None:
-        """Wait until something is so. While ZooKeeper does not answer it is not."""
+        """Wait until `what` returns true; an error of ZooKeeper counts as false."""
         deadline = time.monotonic() + patience_s
         while True:
             with contextlib.suppress(KazooException, KazooTimeoutError):
@@ -149,19 +149,19 @@ class Cluster:
             time.sleep(0.05)
 
     def is_whole(self) -> bool:
-        """Whether all is as it should be, in the eyes of ZooKeeper."""
+        """Whether ZooKeeper has all leaders and all in-sync replicas."""
         in_sync = all(state.leader in IDS and state.isr == set(IDS) for state in self.states())
         return in_sync and self.has_controller() and len(self.epochs()) == len(IDS)
 
     def wait_for_acknowledgements(self, of: Collection[int] = IDS) -> None:
-        """Wait until each of these topics takes what is written after now."""
+        """Wait until each of these topics acknowledges a new record."""
         now = time.monotonic()
         self.wait_until(lambda: all(self.writers[each].last_heard > now for each in of), f"{set(of)} are written to")
 
     def wait_for_effects(self, fault: "Fault", before: dict[int, int]) -> None:
-        """Wait until a fault has led to what it must lead to; or until a machine that is too busy spoils that.
+        """Wait until the effects of a fault are visible, or until a busy machine spoils them.
 
-        Who stands still for too long loses its session, and nothing is certain any more.
+        A broker that lost its session unexpectedly spoils the effects.
         """
 
         def is_spoilt() -> bool:
@@ -176,13 +176,13 @@ class Cluster:
         self.wait_for_acknowledgements([each.topic for each in fault.effects if each.is_written])
 
     def settle(self) -> None:
-        """Have each broker lead its own topic, and everybody in sync."""
+        """Wait until each broker leads its own topic, and all replicas are in sync."""
         self.wait_until(self.is_whole, "all replicas are in sync")
         self.wait_until(self._lead_their_own, "each leads its own topic")
         self.wait_for_acknowledgements()
 
     def _lead_their_own(self) -> bool:
-        """Have the preferred leaders elected where others lead."""
+        """Elect the preferred leaders of topics that other brokers lead."""
         led_by_others = [TopicPartition(topic(each), 0) for each in IDS if self.states()[each].leader != each]
         if led_by_others:
             with contextlib.suppress(KafkaException):
@@ -201,19 +201,19 @@ class Cluster:
         return "\n\n".join(self._outputs())
 
     def _outputs(self) -> list[str]:
-        """What the brokers said last, without the stacks."""
+        """Return the last log lines of the brokers, without stacks."""
         lines = [[line for line in each.output().splitlines() if SAID.match(line)] for each in self.brokers]
         return ["\n".join(each[-60:]) for each in lines]
 
     def logs(self, name: str) -> list[bytes]:
-        """What each broker has of a topic's partition."""
+        """Return the log of a topic's partition on each broker."""
         return [
             b"".join(file.read_bytes() for file in sorted((each.data / "log" / f"{name}-0").glob("*.log")))
             for each in self.brokers
         ]
 
     def led(self) -> dict[tuple[str, int], set[str]]:
-        """Who says to have led which topic in which leader epoch."""
+        """Return by topic and leader epoch the brokers whose logs claim to lead."""
         found: dict[tuple[str, int], set[str]] = defaultdict(set)
         for broker in self.brokers:
             for broker_id, name, epoch in LED.findall(broker.output()):
@@ -251,7 +251,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 class Effect(NamedTuple):
-    """What a fault must lead to, while it lasts, for one topic."""
+    """The state that a fault must cause for one topic while it lasts."""
 
     topic: int
     cannot_lead: frozenset[int]
@@ -263,10 +263,10 @@ class Effect(NamedTuple):
 
 
 def effects(controller: int, cut: Collection[Link], sessionless: Collection[int]) -> list[Effect]:
-    """Work out what a fault must lead to for each topic, where that is certain, if each is led by its own broker.
+    """Return the certain effects of a fault on each topic, if each broker leads its own topic.
 
-    Who has lost its session leads no more and is in sync with nobody, if anybody is left to see it. Who does not fetch
-    is out of sync, if the leader can tell the controller.
+    A broker without a session loses leadership and leaves each ISR, if another broker can act. A follower that cannot
+    fetch leaves the ISR, if the leader reaches the controller.
     """
     gone = frozenset(sessionless if len(sessionless) < len(IDS) else ())
     found = []
@@ -280,7 +280,7 @@ def effects(controller: int, cut: Collection[Link], sessionless: Collection[int]
 
 
 class Fault(NamedTuple):
-    """What happened, in words, and what it must lead to while it lasts."""
+    """A fault in words, and its effects while it lasts."""
 
     what: str
     begin: Callable[[], None]
@@ -291,7 +291,7 @@ class Fault(NamedTuple):
 
 
 def cut(cluster: Cluster, what: str, links: set[Link], lasts_s: float) -> Fault:
-    """Cut links."""
+    """Return the fault of cut links."""
     network = cluster.network
     expired = frozenset(each for each in IDS if between(host(each), ZOOKEEPER) & links)
     met = effects(cluster.controller, links, expired)
@@ -299,7 +299,7 @@ def cut(cluster: Cluster, what: str, links: set[Link], lasts_s: float) -> Fault:
 
 
 def stop(cluster: Cluster, what: str, victim: int) -> Fault:
-    """Stop a broker where it stands."""
+    """Return the fault of a suspended broker."""
     send, expired = cluster.brokers[victim].signal, frozenset({victim})
     met = effects(cluster.controller, (), expired)
     begin, end = (partial(send, each) for each in (signal.SIGSTOP, signal.SIGCONT))
@@ -310,12 +310,12 @@ Scenario = Callable[[Cluster, int, random.Random, float], Fault]
 
 
 def new_sessions(before: dict[int, int], now: dict[int, int]) -> set[int]:
-    """The brokers that have other sessions than before."""
+    """Return the brokers with a new session."""
     return {each for each, epoch in now.items() if epoch != before.get(each)}
 
 
 def happen(cluster: Cluster, fault: Fault) -> tuple[float, int]:
-    """Have a fault happen and end; return how long the cluster took to heal, and how many sessions had expired."""
+    """Run a fault until its effects are visible, and heal; return the seconds to heal, and the expired sessions."""
     before = cluster.epochs()
     fault.begin()
     try:
@@ -333,7 +333,7 @@ def happen(cluster: Cluster, fault: Fault) -> tuple[float, int]:
 def survive(
     cluster: Cluster, scenarios: Sequence[Scenario], trials: int, seed: int, tell: Callable[[str], None]
 ) -> None:
-    """Have each scenario happen a few times, in some order, and each time heal; nothing acknowledged is lost by it."""
+    """Run each scenario a few times in random order, heal each time, and check that no acknowledged record is lost."""
     chance = random.Random(seed)
     runs = [each for each in scenarios for _ in range(trials)]
     chance.shuffle(runs)
@@ -353,7 +353,7 @@ def survive(
 
 
 def check(cluster: Cluster) -> None:
-    """Whatever has happened: what was acknowledged is there once, all have the same, and each epoch had one leader."""
+    """Check that acknowledged records are there once, all logs are equal, and each epoch had one leader."""
     cluster.wait_until(cluster.is_whole, "all replicas are in sync at the end")
     for writer in cluster.writers:
         writer.stopping.set()
@@ -372,7 +372,7 @@ def check(cluster: Cluster) -> None:
 
 
 def leader_epochs(log: bytes) -> set[int]:
-    """Return the epochs in which the batches of a log were written."""
+    """Return the leader epochs of the batches of a log."""
     found, position = set(), 0
     while position < len(log):
         _, length, epoch = BATCH.unpack_from(log, position)
@@ -406,7 +406,7 @@ def from_everybody(cluster: Cluster, victim: int, chance: random.Random, lasts_s
 
 
 def ring(chance: random.Random) -> set[Link]:
-    """Each broker sends to one other only, and hears the third."""
+    """Return the links to cut so that each broker sends to one other broker and hears the third."""
     step = chance.choice((1, 2))
     return {(host(each), host((each + step) % len(IDS))) for each in IDS}
 

@@ -1,4 +1,4 @@
-"""One log directory whose writes are slow, under real brokers that are killed: what was acknowledged is there, once."""
+"""A log directory with slow writes, under real brokers that are killed: acknowledged records are there once."""
 
 import random
 import time
@@ -36,7 +36,7 @@ def test_slow_and_quick_directories_lose_and_double_nothing_when_brokers_are_kil
             writes.take(WRITE_MS)
             for each in writers:
                 each.wait_for_acknowledgement()
-            # Some kills come while the directory is on its way back to quick writes.
+            # Some kills come while the directory changes back to quick writes.
             writes.take(chance.choice((0, WRITE_MS)))
             time.sleep(chance.uniform(0.0, 0.3))
             if number % 2:
@@ -60,6 +60,6 @@ def test_slow_and_quick_directories_lose_and_double_nothing_when_brokers_are_kil
         for value, offset in each.acknowledged.items():
             assert found[each.topic][offset] == value
     slow, quick, also_slow = writers
-    # Neither producer's records are there twice.
+    # No record of either producer is there twice.
     assert len(found[slow.topic]) == slow.sent + also_slow.sent
     assert len(found[quick.topic]) == quick.sent

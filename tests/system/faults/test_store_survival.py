@@ -1,4 +1,4 @@
-"""The embedded store's disk fails, or its files are lost: the broker says so, and all else stays as it was."""
+"""The disk of the embedded store fails, or its files are lost: the broker reports it, and all else stays."""
 
 import resource
 import sqlite3
@@ -28,12 +28,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 PATIENCE_S = 60.0
 PRODUCER = {"transactional_id": None, "transaction_timeout_ms": 60_000, "producer_id": -1, "producer_epoch": -1}
-# No other file is written meanwhile.
+# The broker writes no other file meanwhile.
 SETTINGS = ("num.partitions=1", "replica.high.watermark.checkpoint.interval.ms=3600000")
 
 
 class Fault(NamedTuple):
-    """A file system, and what makes its writes fail and succeed again."""
+    """A file system, with functions that make its writes fail and succeed."""
 
     path: Path
     begin: Callable[[], object]
@@ -71,7 +71,7 @@ def test_a_broker_that_cannot_write_its_metadata_ends_at_once_and_goes_on_when_i
             side.ask("AlterReplicaLogDirs", 2, {"dirs": [moved]})
             assert create(side, "before") == 0
             failing.begin()
-            # Nothing but metadata is written there.
+            # The disk holds only metadata.
             assert side.ask("InitProducerId", 4, PRODUCER) == CLOSED
             assert broker.process.wait(PATIENCE_S) == 1
             lines = broker.output().splitlines()
@@ -93,7 +93,7 @@ def test_a_broker_that_cannot_write_its_metadata_ends_at_once_and_goes_on_when_i
 def test_a_cluster_in_one_process_ends_when_its_store_cannot_be_written() -> None:
     cluster = Cluster(1)
     with cluster:
-        # Room for a few more lines, not for the znodes of so many partitions.
+        # Room for a few log lines, but not for the znodes of many partitions.
         limit = len(cluster.output) + (16 << 10)
         resource.prlimit(cluster.pid, resource.RLIMIT_FSIZE, (limit, limit))
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
@@ -107,7 +107,7 @@ def test_a_cluster_in_one_process_ends_when_its_store_cannot_be_written() -> Non
     assert "Traceback" not in output
 
 
-# Its files are lost
+# Lost files of the store
 
 
 def write(broker: Ottla, topic: str, *values: bytes) -> None:
@@ -136,12 +136,12 @@ def imported(broker: Ottla, log: Path) -> str:
 
 
 def topics_in(database_file: bytes, folder: Path) -> set[str]:
-    """The topics whose partitions have leaders, as a copy of the database file alone has them."""
+    """Return the topics with leaders in a copy of the database file without its -wal."""
     (folder / STORE).write_bytes(database_file)
     with closing(sqlite3.connect(folder / STORE)) as database, suppress(sqlite3.DatabaseError):
         found = database.execute("SELECT path FROM znodes WHERE path LIKE '/brokers/topics/%/partitions/1/state'")
         return {path.split("/")[3] for (path,) in found}
-    # It was copied in the midst of a write, or before the first one.
+    # The copy was made during a write, or before the first write.
     return set()
 
 
@@ -151,7 +151,7 @@ def test_a_broker_whose_store_is_lost_names_the_logs_and_an_import_brings_their_
     log = tmp_path / "log"
     write(broker, "kept", b"1")
     write(broker, "taken", b"old")
-    # A while later the -wal is worth nothing.
+    # After a while the database file holds all topics.
     (copies := tmp_path / "copies").mkdir()
     wait_until(lambda: topics_in((log / STORE).read_bytes(), copies) == {"kept", "taken"})
     broker.kill()
@@ -168,7 +168,7 @@ def test_a_broker_whose_store_is_lost_names_the_logs_and_an_import_brings_their_
         (line,) = (each for each in lines if f"Log {log / name} is stray" in each)
         assert "WARN" in line
         assert f"ottla metadata import {log} --override log.dirs={log}" in line
-    # A topic of the same name is created and led; the old records are put aside.
+    # A new topic has the same name; the old records are set aside.
     write(broker, "taken", b"new")
     assert read_all(broker.bootstrap, "taken") == {0: b"new"}
     assert len(list(log.glob("taken-[01].*-stray"))) == 2

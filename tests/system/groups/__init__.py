@@ -1,1 +1,1 @@
-"""Consumer groups over the ends of brokers."""
+"""Consumer groups over restarts of brokers."""

@@ -10,7 +10,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from ottla import Broker
 
-# kafka-python leaves sockets to the garbage collector where the broker goes away.
+# kafka-python leaves sockets to the garbage collector when the broker ends.
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
 
 GROUP = "readers"
@@ -27,7 +27,7 @@ def broker() -> Iterator[Broker]:
 
 
 class Member(threading.Thread):
-    """A consumer that polls until it is told to leave; `seen` is what it read."""
+    """A consumer that polls until `leave`; `seen` holds the values it read."""
 
     def __init__(self, broker: Broker) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ def test_a_group_shares_its_partitions_and_hands_them_over(broker: Broker) -> No
             second.wait_for(lambda member: len(member.seen) == 10)
     assert sorted(first.seen) == list(range(40))
     assert sorted(second.seen) == list(range(40, 50))
-    # Who leaves commits what it has read.
+    # A leaving member commits its position.
     assert sum(committed(broker).values()) == 50
 
 

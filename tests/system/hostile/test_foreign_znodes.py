@@ -1,6 +1,6 @@
-"""A cluster on a real ZooKeeper does what others write there, as old tools do, and outlives what they should not write.
+"""A cluster on a real ZooKeeper obeys znodes of others, such as old tools, and survives nonsense in znodes.
 
-The writer is kazoo alone: nothing of ours decides what a znode looks like.
+The writer is kazoo alone, so that no code of ours decides the form of a znode.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.support.raw import RawClient
 
-# Their types do not tell what they export.
+# The packages have no explicit exports.
 ConfigResource: Any = vars(librdkafka_admin)["ConfigResource"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 SESSION_TIMEOUT_MS = 2_000
-# Of brokers that need not live long: whose id is taken, waits for twice as long, and some.
+# Session timeout of short-lived brokers: a broker whose id is taken waits for twice as long, and some seconds.
 BRIEF_SESSION_MS = 500
 PATIENCE_S = 120.0
 IDS = (0, 1, 2)
@@ -43,7 +43,7 @@ SETTINGS: Mapping[str, Any] = {
 
 
 class Cluster:
-    """Three brokers, each a process of its own, and a stranger who writes into their ZooKeeper."""
+    """Three brokers, each a process of its own, and a stranger that writes into their ZooKeeper."""
 
     def __init__(self, brokers: list[Broker], stranger: KazooClient) -> None:
         self.brokers = brokers
@@ -60,7 +60,7 @@ class Cluster:
         return json.loads(self.stranger.get(path)[0])
 
     def create(self, topic: str, *replicas: list[int]) -> None:
-        """As a tool of Kafka before 2.8 did it."""
+        """Create a topic as a tool of Kafka before 2.8 did."""
         partitions = {str(index): each for index, each in enumerate(replicas)}
         self.write(f"/brokers/topics/{topic}", {"version": 1, "partitions": partitions})
         self.wait_for(topic, {index: each[0] for index, each in enumerate(replicas)})
@@ -76,7 +76,7 @@ class Cluster:
         return list(self.partitions(topic, broker)[0].isrs)
 
     def wait_for(self, topic: str, leaders: dict[int, int]) -> None:
-        """Wait until every broker knows that these lead."""
+        """Wait until every broker knows these leaders."""
         for broker in self.brokers:
             until_is(leaders, self.leaders, topic, broker)
 
@@ -87,11 +87,11 @@ class Cluster:
         return found[key].value  # type: ignore[no-any-return]
 
     def replicas(self, topic: str) -> set[int]:
-        """Which brokers have a directory of the first partition."""
+        """Return the brokers with a directory of the first partition."""
         return {index for index, each in enumerate(self.brokers) if (each.folder / "data" / f"{topic}-0").exists()}
 
     def check(self, topic: str) -> None:
-        """All is well: a topic may be created, written and read."""
+        """Check that a topic can be created, written and read."""
         self.create(topic, [0, 1, 2], [1, 2, 0], [2, 0, 1])
         servers = ",".join(each.bootstrap for each in self.brokers)
         producer = confluent_kafka.Producer({"bootstrap.servers": servers, "acks": "all", "log_level": 0})
@@ -229,7 +229,7 @@ def test_an_isr_written_by_a_leader_reaches_all_brokers(cluster: Cluster) -> Non
 def test_other_brokers_lead_the_partitions_of_a_broker_whose_only_disk_fails(cluster: Cluster) -> None:
     broker = cluster.brokers[1]
     before = resource.prlimit(broker.pid, resource.RLIMIT_FSIZE)
-    # An index is allocated whole when its log is made.
+    # Creating a log allocates its whole index.
     resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (MIB, before[1]))
     partitions = {"version": 1, "partitions": {"0": [1, 2], "1": [2, 1]}}
     cluster.write("/brokers/topics/refused", partitions)
@@ -281,7 +281,7 @@ def test_nonsense_in_znodes_neither_ends_nor_stalls_a_broker(cluster: Cluster) -
         for path in sequences:
             cluster.write(path, data, sequence=True)
         cluster.check(f"beside-nonsense-{turn}")
-    # Whoever begins finds all of it.
+    # A starting broker finds all nonsense.
     cluster.stranger.delete("/controller")
     cluster.check("after-nonsense")
     for each in cluster.brokers:
@@ -316,13 +316,13 @@ def test_producer_ids_are_allocated_again_once_their_znode_is_readable(cluster: 
     assert answer.producer_id == (int(json.loads(sound)["block_end"]) + 1 if sound else 0)
 
 
-# Who may be a broker of the cluster
+# Which brokers may join the cluster
 
 
 def refused(
     zookeeper: ZooKeeper, broker_id: int, prepare: Callable[[Path], None] = lambda folder: None, chroot: str = "ottla"
 ) -> str:
-    """Return the one line that says why a broker does not start."""
+    """Return the only line of a broker that does not start."""
 
     class Prepared(Broker):
         def _arguments(self, folder: Path) -> Any:

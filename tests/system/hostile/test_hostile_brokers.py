@@ -1,6 +1,6 @@
-"""Requests between brokers that no broker would send: answered as by Apache Kafka 3.9.2, and changing nothing.
+"""Requests between brokers that no broker would send: the error codes of Apache Kafka 3.9.2, and no change.
 
-Both brokers are the only one of a cluster on a ZooKeeper of their own, with id 1, and so its controller.
+Each broker is the only one of its cluster, on a ZooKeeper of its own, with id 1, and thus the controller.
 """
 
 import json
@@ -49,12 +49,12 @@ ME, NOBODY = 1, 9
 MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
 STRANGE_ID = bytes(15) + b"\7"
 PATIENCE_S = 120.0
-# What is older than a week may be deleted at any time.
+# Recent, because retention may delete records older than a week.
 NOW = time.time_ns() // 1_000_000
 
 
 class Place(NamedTuple):
-    """A topic of one partition with one record, and what its broker should be told."""
+    """A topic of one partition with one record, and the right values for requests about it."""
 
     topic: str
     topic_id: bytes
@@ -65,7 +65,7 @@ class Place(NamedTuple):
 Probe = tuple[int, Callable[[Place], Request], Sequence[int]]
 
 
-# What followers and consumers send
+# Requests of followers and consumers
 
 
 def fetch(version: int, replica_id: int, broker_epoch: int = -1, leader_epoch: int = -1) -> Callable[[Place], Request]:
@@ -118,7 +118,7 @@ READS: dict[str, Probe] = {
 }
 
 
-# What controllers send
+# Requests of controllers
 
 
 def lead(
@@ -132,7 +132,7 @@ def lead(
     topic: str = "",
     **fields: Any,
 ) -> Callable[[Place], Request]:
-    """Epochs are relative to those that are right."""
+    """Return a request; epochs are relative to the right ones."""
 
     def make(place: Place) -> Request:
         states = [
@@ -223,7 +223,7 @@ CONTROL: dict[str, Probe] = {
 }
 
 
-# What brokers send to the controller
+# Requests of brokers to the controller
 
 
 def alter(
@@ -284,7 +284,7 @@ TO_CONTROLLER: dict[str, Probe] = {
     "AllocateProducerIds of a life to come": (0, allocate(ME, 1), (77,)),
 }
 
-# What Ottla answers instead, and why.
+# The error codes of Ottla where they differ, and why.
 STRANGER = "who is no replica is not taken for one that is not alive: it is a request that is wrong"
 DEVIATIONS = {
     "AlterPartition with a stranger in sync": ((0, 42), STRANGER),
@@ -327,7 +327,7 @@ class Town:
         return int(response.responses[0].partition_responses[0].error_code)
 
     def traces(self, topic: str) -> tuple[bytes, object]:
-        """What there is of a topic, on the disk and in ZooKeeper."""
+        """Return the traces of a topic on the disk and in ZooKeeper."""
         (log,) = (self.broker.data / "log").glob(f"{topic}-0/*.log")
         paths = (f"/brokers/topics/{topic}", f"/brokers/topics/{topic}/partitions/0/state")
         found = [self.znodes.get(path) for path in paths]
@@ -354,7 +354,7 @@ def town(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def codes(response: Any) -> list[int]:
-    """All error codes, from the outside to the inside."""
+    """Return all error codes, outer ones first."""
     found = [response.error_code] if hasattr(response, "error_code") else []
     for name in ("responses", "topics", "partitions", "partition_errors", "partition_responses"):
         for each in getattr(response, name, None) or ():
@@ -386,7 +386,7 @@ def test_a_controller_can_delete_a_partition_with_a_leader(town: Town) -> None:
     assert town.produce(place.topic) in (3, 6)
 
 
-# Roles that contradict themselves are taken all the same: what is answered, and whether produce requests are then.
+# Brokers accept contradicting roles. By role: the error codes, and the error code of a produce request afterwards.
 LED: dict[str, tuple[Callable[[Place], Request], tuple[list[int], int]]] = {
     "by itself, said twice": (lead(leader_epoch=1, indexes=[0, 0]), ([0, 0], 0)),
     "by a broker that is not there": (lead(leader_epoch=1, leader=NOBODY), ([0, 0], 0)),
@@ -420,7 +420,7 @@ def test_a_contradicting_role_holds_until_the_next_leader_epoch(town: Town, what
 def test_a_controller_epoch_from_the_future_holds_until_the_broker_ends(town: Town) -> None:
     place = town.place("future")
     assert codes(town.ask(update(controller_epoch=1000)(place), 8)) == [0]
-    # The true one is of the past now.
+    # The real controller has an old epoch now.
     assert codes(town.ask(lead()(place), 7)) == [11, 11]
     town.broker.kill()
     # Kafka does not wait for the end of its own session.

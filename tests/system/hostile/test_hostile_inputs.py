@@ -1,4 +1,4 @@
-"""Bad input that stalls nobody else. What it is answered is compared with Apache Kafka in compat_tests."""
+"""Bad input that must not stall other clients. compat_tests compares the responses with Apache Kafka."""
 
 import time
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from ottla.wire.record_batch import NewRecord, build_batch
 from tests.support.raw import RawClient
 
 pytestmark = pytest.mark.slow
-# What is older than a week may be deleted at any time.
+# Recent, because retention may delete records older than a week.
 NOW = time.time_ns() // 1_000_000
 
 

@@ -1,4 +1,4 @@
-"""Frames mutated at random, of every API and version that is advertised: the broker stays up, and stays small."""
+"""Randomly mutated frames of every advertised API and version: the broker stays up, and stays small."""
 
 import itertools
 import os
@@ -33,14 +33,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 MEBIBYTE = 1 << 20
 FRAMES_A_ROUND = 100
-# Frames that ask to wait are given up after so long; others are still being carried out then, which is part of it.
+# A client gives up frames that wait after this time, while the broker still handles other frames.
 PATIENCE_S = 0.5
-# None that chance finds: whoever says in its name that it shuts down has it lead no more.
+# No random frame names this id. A ControlledShutdown with it would end the leadership of the broker.
 BROKER_ID = 701
 THERE = ("there-0", "there-1", "there-2")
 MADE = tuple(f"made-{each}" for each in range(10))
 MANY_PARTITIONS = 500
-# A frame that asks for more is not sent, unless it asks for so many that it is refused: they take time and memory.
+# A frame that asks for more is not sent, because partitions take time and memory, unless the broker refuses it.
 FEW_PARTITIONS = 1000
 TOO_MANY_PARTITIONS = 10_000
 CONFIGS = ("retention.ms", "cleanup.policy", "max.message.bytes", "segment.bytes", "compression.type", "no.such")
@@ -49,7 +49,7 @@ Api = tuple[ApiKey, int]
 
 
 def sensible(value: Any, chance: Random) -> None:
-    """Have a random message mostly speak of what is there, and wait for nothing."""
+    """Change a random message so that it mostly names existing objects, and waits for nothing."""
     if isinstance(value, CreatableTopic | CreatePartitionsTopic) and chance.random() < 0.9:
         value.assignments = () if isinstance(value, CreatableTopic) else None
     if isinstance(value, CreatableTopic) and chance.random() < 0.8:
@@ -110,7 +110,7 @@ def whole(api: Api, chance: Random) -> bytes:
 
 
 def mutants(apis: list[Api], chance: Random) -> Iterator[bytes]:
-    """Yield frames, of all APIs and versions in turn: mutated, spliced from two, and some as they should be."""
+    """Yield frames of all APIs and versions in turn: mutated, spliced from two, and some unchanged."""
     for api in itertools.cycle(apis):
         frame = whole(api, chance)
         kind = chance.random()
@@ -120,7 +120,7 @@ def mutants(apis: list[Api], chance: Random) -> Iterator[bytes]:
             other = whole(chance.choice(apis), chance)
             yield frame[: chance.randrange(1, len(frame) + 1)] + other[chance.randrange(len(other)) :]
         else:
-            # At least a byte: a frame of none is no frame.
+            # At least one byte, because an empty frame is no frame.
             yield mutated(frame, chance) or b"\0"
 
 
@@ -128,7 +128,7 @@ OF_CONTROLLERS = {ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_META
 
 
 def asks_for_much(frame: bytes) -> bool:
-    """Whether a frame would have many partitions created."""
+    """Whether a frame asks for many partitions."""
     try:
         _, request = decode_request(memoryview(frame))
     except DecodeError:
@@ -142,7 +142,7 @@ def asks_for_much(frame: bytes) -> bool:
 
 
 class Canary(threading.Thread):
-    """A well-behaved client: counts how long it waits."""
+    """A well-behaved client that measures its waits."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(daemon=True)
@@ -170,9 +170,9 @@ def test_mutated_frames_neither_crash_nor_bloat_the_broker(
         with RawClient(broker.bootstrap) as client:
             keys = cast(ApiVersionsResponse, client.ask(ApiVersionsRequest(), 0)).api_keys
         apis = [(ApiKey(each.api_key), v) for each in keys for v in range(each.min_version, each.max_version + 1)]
-        # These are told and not served.
+        # The broker lists these versions but does not serve them.
         apis = [(key, version) for key, version in apis if key != ApiKey.PRODUCE or version >= 3]
-        # What a controller says is done, and leaves something: these are for those whom one trusts with a cluster.
+        # Requests of a controller have lasting effects; only trusted clients of a cluster may send them.
         apis = [(key, version) for key, version in apis if key not in OF_CONTROLLERS]
         frames = filterfalse(asks_for_much, mutants(apis, Random(seed)))
         canary = Canary(broker.bootstrap)
@@ -187,7 +187,7 @@ def test_mutated_frames_neither_crash_nor_bloat_the_broker(
         assert canary.failure is None
 
         def nothing_is_left() -> bool:
-            # What clients did not wait for may come late.
+            # Some requests still run after their clients have gone.
             delete_all(broker.bootstrap)
             return open_files(broker.pid) <= descriptors
 
@@ -205,7 +205,7 @@ def test_mutated_frames_neither_crash_nor_bloat_the_broker(
 
 
 def send_round(bootstrap: str, frames: Iterator[bytes]) -> None:
-    """Send some frames among fresh topics; then nothing is left of what these frames have made."""
+    """Send frames while fresh topics exist; then delete everything that the frames created."""
     topics = [
         CreatableTopic(name=name, num_partitions=2, replication_factor=1, assignments=(), configs=()) for name in THERE
     ]

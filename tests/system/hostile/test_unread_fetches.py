@@ -1,4 +1,4 @@
-"""Clients that ask for many partitions and do not read: what their replies take of a broker's descriptors."""
+"""Clients that fetch many partitions and do not read: the descriptors that their responses hold."""
 
 import os
 import select
@@ -27,12 +27,12 @@ TOPIC = "wide"
 RECORD_BYTES = 20_000
 SOCKETS = 16
 FEW = 800
-# As many as a response may hold several times over, and more than the pool of log files.
+# Many times the partitions of one response, and more than the pool of log files holds.
 MANY = 6_000
 CREATED_AT_ONCE = 2_000
 PRODUCED_AT_ONCE = 250
 
-# While a topic is new: its leaders do not know yet.
+# A new topic has no leaders yet.
 NOT_YET = {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
@@ -41,7 +41,7 @@ def descriptors(pid: int) -> int:
 
 
 def fill(bootstrap: str, partitions: int) -> list[str]:
-    """Give each partition one record, and return the topics, of a few thousand partitions each."""
+    """Append one record to each partition; return the topics, of a few thousand partitions each."""
     names = []
     record = build_batch([NewRecord(b"x" * RECORD_BYTES, timestamp=0)])
     with RawClient(bootstrap, 300) as client:
@@ -61,7 +61,7 @@ def fill(bootstrap: str, partitions: int) -> list[str]:
 
 
 def produce(client: RawClient, topic: str, data: Sequence[PartitionProduceData]) -> None:
-    """Produce; again what the broker does not lead yet, of which it has been told."""
+    """Produce, and retry partitions that the broker does not lead yet."""
     left = list(data)
     while left:
         request = ProduceRequest(
@@ -77,7 +77,7 @@ def produce(client: RawClient, topic: str, data: Sequence[PartitionProduceData])
 
 
 def fetch(topics: Sequence[str], partitions: int, random: Random) -> bytes:
-    """A Fetch of all partitions, in some order: the broker sends so much, and takes them as they are named."""
+    """Return a Fetch of all partitions in random order, because the broker serves them in the order of the request."""
     asked = []
     for name in random.sample(topics, len(topics)):
         count = min(CREATED_AT_ONCE, partitions - CREATED_AT_ONCE * topics.index(name))
@@ -101,7 +101,7 @@ def fetch(topics: Sequence[str], partitions: int, random: Random) -> bytes:
 
 
 def unread(broker: Broker, partitions: int, seed: int) -> tuple[int, int]:
-    """How many descriptors the broker has before, and at most, while each socket waits with its reply."""
+    """Return the descriptors of the broker before, and at most while each socket waits with an unread response."""
     topics = fill(broker.bootstrap, partitions)
     random = Random(seed)
     before = most = descriptors(broker.process.pid)
@@ -113,7 +113,7 @@ def unread(broker: Broker, partitions: int, seed: int) -> tuple[int, int]:
             sock.settimeout(300)
             sock.connect((host, int(port)))
             sock.sendall(fetch(topics, partitions, random))
-            # Its reply begins to leave, so all of it has been made.
+            # The response begins to arrive, so the broker has built all of it.
             assert select.select([sock], [], [], 300)[0]
             most = max(most, descriptors(broker.process.pid))
             with RawClient(broker.bootstrap, 60) as other:
@@ -122,7 +122,7 @@ def unread(broker: Broker, partitions: int, seed: int) -> tuple[int, int]:
 
 
 class FewDescriptors(Ottla):
-    """Ottla where the system allows few descriptors."""
+    """Ottla with a low limit of descriptors."""
 
     def command(self) -> list[str]:
         return ["sh", "-c", f'ulimit -n {FEW} && exec "$@"', "sh", *super().command()]

@@ -1,4 +1,4 @@
-"""Compaction in brokers that serve."""
+"""Compaction in running brokers."""
 
 import random
 import re
@@ -48,7 +48,7 @@ def committer(bootstrap: str) -> Iterator[Consumer]:
 
 
 def let_it_be_cleaned(bootstrap: str) -> None:
-    """Set the ratio that a log was created without."""
+    """Set min.cleanable.dirty.ratio of a topic."""
     ratio = AlterableConfig(name="min.cleanable.dirty.ratio", config_operation=0, value="0.01")
     topic = AlterConfigsResource(resource_type=2, resource_name=TOPIC, configs=[ratio])
     with RawClient(bootstrap, PATIENCE_S) as client:
@@ -92,7 +92,7 @@ def has_more_than(directory: Path, size: int) -> bool:
 
 
 def p99_of_produce(bootstrap: str, seconds: float, goes_on: Callable[[], bool]) -> float:
-    """Of records sent one after the other, for so many `seconds` at most, a hundredth waits at least so long."""
+    """Send records one after the other for `seconds`; return the 99th percentile of their waits."""
     batch = bytes(build_batch([NewRecord(value=bytes(100), timestamp=time.time_ns() // 1_000_000)]))
     topic = TopicProduceData(name=BESIDE, partition_data=[PartitionProduceData(index=0, records=batch)])
     request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic])
@@ -113,7 +113,7 @@ def test_a_cleaner_at_full_speed_at_most_doubles_the_wait_of_producers(
 ) -> None:
     config = {**COMPACTED, "segment.bytes": "40000000", "min.cleanable.dirty.ratio": "1.0"}
     shares: list[float] = []
-    # The machine may be busy with something else; what the cleaner costs comes every time.
+    # A busy machine is slow now and then; the cleaner costs time every time.
     while len(shares) < 5 and min(shares, default=MOST_TIMES_AS_LONG + 1) > MOST_TIMES_AS_LONG:
         with Broker(**QUICK) as broker:
             create_topic(broker.bootstrap, TOPIC, config=config)

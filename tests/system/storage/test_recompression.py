@@ -1,4 +1,4 @@
-"""Recompression keeps a producer's order and nobody waiting: a real broker, over real sockets."""
+"""Recompression keeps a producer's order and stalls no client of a real broker."""
 
 import random
 import time
@@ -41,7 +41,7 @@ def produce(topic: str, records: bytes, acks: int = -1) -> ProduceRequest:
 
 
 def words(size: int) -> bytes:
-    """As hard to compress as prose."""
+    """Return bytes that compress like prose."""
     chance = random.Random(1)
     known = [chance.randbytes(4).hex() for _ in range(1000)]
     return " ".join(chance.choices(known, k=size // 9)).encode()
@@ -83,7 +83,7 @@ def test_no_client_waits_for_a_long_recompression(broker: Broker) -> None:
             with Watch(broker.bootstrap, broker.pid) as watch:
                 began = time.perf_counter()
                 producer.ask(produce("slow", records), PRODUCE)
-                # It did take long.
+                # The recompression did take long.
                 assert time.perf_counter() - began > 2 * BOUND_SECONDS
             stalls.append(watch.longest_stall)
     assert min(stalls) < BOUND_SECONDS, stalls

@@ -1,4 +1,4 @@
-"""`ottla verify` on what brokers leave behind, Kafka's too: it finds nothing where nothing is wrong."""
+"""`ottla verify` on the directories of brokers, Kafka's too: it finds nothing in sound directories."""
 
 import itertools
 import shutil
@@ -18,7 +18,7 @@ COMPACTED = ("log.cleaner.min.cleanable.ratio=0.01", "log.cleaner.backoff.ms=100
 
 
 def _filled(kind: type[Broker], kept: Path, *, kill: bool) -> int:
-    """A directory that a broker wrote, and left in good order or not; returns how many logs it has."""
+    """Write a directory with a broker that is stopped or killed; return the number of its logs."""
     with running(kind, COMPACTED) as broker:
         for client, codec in itertools.product(SEGMENT_BYTES, CODECS):
             topic = f"{client}-{codec}"

@@ -1,7 +1,7 @@
-"""Brokers that break while clients work, and what must be true of them then.
+"""Faults of brokers while clients work, and the checks after them.
 
-A load is clients at work, and what they were told (`loads`). A fault is brokers, and what happens to them (`faults`).
-`survive` brings a load and a fault together; the table of `test_survival` names the pairs.
+A load is clients at work, with their acknowledgements (`loads`). A fault breaks brokers (`faults`). `survive` runs a
+load with a fault; the table of `test_survival` names the pairs.
 """
 
 import random
@@ -10,49 +10,49 @@ from typing import Protocol, Self
 
 
 class Load(Protocol):
-    """Clients that work for as long as the block lasts."""
+    """Clients that work during a `with` block."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
 
     def wait_until_at_work(self) -> None:
-        """Return when each of them has been acknowledged something more."""
+        """Wait until each client has a new acknowledgement."""
 
     def remember(self) -> None:
-        """Keep what was acknowledged before the brokers broke."""
+        """Remember all acknowledgements before the fault."""
 
     def check_now(self) -> None:
-        """What was kept is still there, and the work goes on."""
+        """Check that the remembered records are still there, and that the work goes on."""
 
     def check(self) -> str:
-        """After the work: all that was acknowledged is there, once; return how much that is."""
+        """Check after the work that all acknowledged records are there once; return how many, in words."""
 
 
 class Fault:
-    """Brokers, and what happens to them. By default a step does nothing."""
+    """A fault of brokers. By default a step does nothing."""
 
     between_s = (0.0, 0.5)
-    """How long the work goes on before they break: from, to."""
+    """The least and the most seconds before the strike."""
 
     def prepare(self) -> None:
-        """Choose what is to break."""
+        """Choose the broker to break."""
 
     def strike(self) -> None:
-        """Break it."""
+        """Break the broker."""
         raise NotImplementedError
 
     def recover(self) -> None:
-        """Do what the work cannot go on without."""
+        """Do the steps without which the work cannot go on."""
 
     def mend(self) -> None:
-        """Do what is left to do, once the work goes on."""
+        """Do the remaining steps, after the work goes on."""
 
     def settle(self) -> None:
-        """Wait, after the last time, until all is as it was at first."""
+        """Wait, after the last trial, for the initial state."""
 
     def check(self) -> str:
-        """Stop the brokers, and look at what they leave behind; return how often what has happened."""
+        """Stop the brokers and check their files; return the counts of faults, in words."""
         raise NotImplementedError
 
 
@@ -63,7 +63,7 @@ def survive(load: Load, fault: Fault, trials: int, chance: random.Random) -> lis
         load.wait_until_at_work()
         for _ in range(trials):
             fault.prepare()
-            # The moment is a matter of chance; whatever is under way then is interrupted.
+            # The moment is random, so that the strike interrupts different work.
             time.sleep(chance.uniform(*fault.between_s))
             began = time.monotonic()
             fault.strike()

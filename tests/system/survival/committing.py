@@ -1,4 +1,4 @@
-"""Consumers in groups that commit what they read, whatever happens to brokers, and what must be true of them then."""
+"""Consumers in groups that commit offsets during faults of brokers, and the checks after them."""
 
 import contextlib
 import threading
@@ -30,7 +30,7 @@ Committed = dict[tuple[str, int], int]
 
 
 class Producer(threading.Thread):
-    """Writes a little, for as long as the test lasts."""
+    """Writes a few records, until the test ends."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Producer(threading.Thread):
 
 
 class Member(threading.Thread):
-    """Consumes and commits, and remembers what it was told is committed."""
+    """Consumes and commits, and remembers the acknowledged commits."""
 
     def __init__(self, bootstrap: str, group: str, committed: Committed, lock: threading.Lock) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class Member(threading.Thread):
         self.consumer.close()
 
     def _check(self, message: confluent_kafka.Message) -> None:
-        """What is committed may be read by nobody of the group again."""
+        """Check that no member reads a committed record again."""
         partition, offset = message.partition(), message.offset()
         if message.error() is None and partition is not None and offset is not None:
             with self.lock:
@@ -96,7 +96,7 @@ class Member(threading.Thread):
         try:
             partitions = self.consumer.commit(asynchronous=False)
         except confluent_kafka.KafkaException:
-            return  # the broker was killed, or the group gathers anew: the next one counts
+            return  # the broker was killed, or the group rebalances: the next commit counts
         with self.lock:
             for each in partitions or ():
                 if each.error is None and each.offset >= 0:
@@ -106,14 +106,14 @@ class Member(threading.Thread):
 
 
 class Coordinator(NamedTuple):
-    """Who coordinates a group, and where."""
+    """The coordinator of a group, and its address."""
 
     broker_id: int
     bootstrap: str
 
 
 class Work:
-    """A producer and five consumers in two groups, at work for as long as the block lasts."""
+    """A producer and five consumers in two groups, at work during a `with` block."""
 
     def __init__(self, bootstrap: str, replicas: int) -> None:
         self.bootstrap = bootstrap
@@ -140,16 +140,16 @@ class Work:
 
     @property
     def commits(self) -> int:
-        """How many were acknowledged."""
+        """The number of acknowledged commits."""
         return sum(member.commits for member in self.members)
 
     def acknowledged(self) -> Committed:
-        """What is committed now, as far as members were told."""
+        """The committed offsets that members got acknowledged."""
         with self.lock:
             return dict(self.committed)
 
     def wait_until_stable(self) -> set[str]:
-        """Return when each group has all its members and is stable: the ids of the members."""
+        """Wait until each group is stable with all its members; return the ids of the members."""
         deadline = time.monotonic() + PATIENCE_S
         found: set[str] = set()
         for group, size in GROUPS.items():
@@ -160,7 +160,7 @@ class Work:
         return found
 
     def wait_for_commits(self) -> None:
-        """Return when each group has committed something more."""
+        """Wait until each group has committed again."""
         before = {member: member.commits for member in self.members}
         deadline = time.monotonic() + PATIENCE_S
         while {member.group for member in self.members if member.commits > before[member]} != set(GROUPS):
@@ -168,7 +168,7 @@ class Work:
             time.sleep(0.01)
 
     def coordinator(self, group: str) -> Coordinator | None:
-        """Who coordinates a group, as one of the brokers knows it."""
+        """Return the coordinator of a group, as one of the brokers knows it."""
         request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
         for place in self.bootstrap.split(","):
             with contextlib.suppress(OSError), RawClient(place) as client:
@@ -178,7 +178,7 @@ class Work:
         return None
 
     def _ask(self, group: str, request: Request, version: int) -> Response | None:
-        """The answer of who coordinates a group; None if nobody does at the moment."""
+        """Return the response of the coordinator of a group; None if there is none at the moment."""
         found = self.coordinator(group)
         with contextlib.suppress(OSError):
             if found is not None:
@@ -187,13 +187,13 @@ class Work:
         return None
 
     def _stable_members(self, group: str) -> set[str]:
-        """The ids of a group's members; of none as long as it is not stable."""
+        """Return the ids of a group's members; none unless the group is stable."""
         answer = self._ask(group, DescribeGroupsRequest(groups=[group]), DESCRIBE_VERSION)
         described = () if answer is None else cast(DescribeGroupsResponse, answer).groups
         return {member.member_id for each in described if each.group_state == "Stable" for member in each.members}
 
     def behind(self, committed: Committed) -> Committed:
-        """What is committed, where that is less than was acknowledged."""
+        """Return the committed offsets that are below the acknowledged offsets."""
         found = {
             (group, partition.partition_index): partition.committed_offset
             for group in GROUPS
@@ -213,6 +213,6 @@ class Work:
             time.sleep(0.02)
 
     def check(self) -> None:
-        """When all is over: nothing was lost, and nobody read again what was committed."""
+        """Check at the end that no commit was lost, and no committed record read again."""
         assert self.behind(self.acknowledged()) == {}
         assert [each for member in self.members for each in member.went_back] == []

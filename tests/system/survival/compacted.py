@@ -30,7 +30,7 @@ def wait_for(what: Callable[[], bool]) -> None:
 
 
 def read_all(bootstrap: str) -> dict[int, tuple[bytes, bytes | None]]:
-    """Keys and values by offset, up to the end."""
+    """Return keys and values by offset, up to the end."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -51,7 +51,7 @@ def read_all(bootstrap: str) -> dict[int, tuple[bytes, bytes | None]]:
 
 
 class Writes:
-    """Values that rise from one write of a key to the next, tombstones among them, and what was acknowledged."""
+    """Values that rise from one write of a key to the next, with tombstones; remembers acknowledgements."""
 
     def __init__(self, bootstrap: str, chance: random.Random) -> None:
         self.producer = Producer(
@@ -93,7 +93,7 @@ class Writes:
         return {key: value for _, (key, value) in sorted(self.offsets.items())}
 
     def check(self, found: dict[int, tuple[bytes, bytes | None]]) -> None:
-        """All that is there was written there, and each key has its newest value."""
+        """Check that each record was written at its offset, and each key has its newest value."""
         assert found.items() <= self.offsets.items()
         latest = {key: value for _, (key, value) in sorted(found.items())}
         wanted = self.newest()
@@ -107,7 +107,7 @@ def log_of(broker: Broker) -> Path:
 
 
 def stored_bytes(directory: Path) -> int:
-    """Of the segments that there are."""
+    """Return the total size of the existing segments."""
     sizes = []
     for path in directory.glob("*.log"):
         with suppress(FileNotFoundError):
@@ -116,7 +116,7 @@ def stored_bytes(directory: Path) -> int:
 
 
 class Newest:
-    """One who writes all the time, but while somebody looks."""
+    """A producer that pauses while a check reads."""
 
     def __init__(self, broker: Broker, chance: random.Random) -> None:
         self.broker = broker
@@ -130,7 +130,7 @@ class Newest:
         while not self.stopping.is_set():
             with self.looking:
                 self.writes.write(200)
-            # A lock is not fair: this is where the other one takes it.
+            # A lock is not fair, so the pause lets the other thread take it.
             self.stopping.wait(0.001)
 
     def __enter__(self) -> Self:
@@ -142,21 +142,21 @@ class Newest:
         self.thread.join(PATIENCE_S if kind is None else 0)
 
     def wait_until_at_work(self) -> None:
-        """More is written."""
+        """Wait until more is written."""
         before = self.writes.count
         wait_for(lambda: self.writes.count > before)
 
     def remember(self) -> None:
-        """Nothing: all of it is remembered."""
+        """Do nothing, because all acknowledgements are remembered."""
 
     def check_now(self) -> None:
-        """Each key has its newest value."""
+        """Check that each key has its newest value."""
         with self.looking:
             self.writes.flush()
             self.writes.check(read_all(self.broker.bootstrap))
 
     def check(self) -> str:
-        """So it has when all is cleaned."""
+        """Check the same after a complete cleaning."""
         self.writes.flush()
         wait_for(lambda: stored_bytes(log_of(self.broker)) < 60_000)
         found = read_all(self.broker.bootstrap)
@@ -165,7 +165,7 @@ class Newest:
 
 
 class KilledWhileItCleans(Killed):
-    """The only broker is killed; a cleaning goes on all the time."""
+    """The only broker is killed, while cleanings run."""
 
     between_s = (0.3, 1.5)
 
@@ -174,19 +174,19 @@ class KilledWhileItCleans(Killed):
         self.amid = 0
 
     def strike(self) -> None:
-        """Kill it: its cleaner ends, too."""
+        """Kill the broker; its cleaner ends, too."""
         cleaner = children(self.broker.pid)
         super().strike()
         wait_for(partial(have_ended, cleaner))
         self.amid += bool([path for path in log_of(self.broker).iterdir() if path.suffix in (".cleaned", ".swap")])
 
     def check(self) -> str:
-        """Say how many were no idle kills."""
+        """Return how many kills hit a running cleaning."""
         return f"{super().check()}, {self.amid} of them amid a cleaning"
 
 
 def children(pid: int) -> list[str]:
-    """The processes that a process has started, from any of its threads."""
+    """Return the child processes of all threads of a process."""
     return [pid for path in Path(f"/proc/{pid}/task").glob("*/children") for pid in path.read_text().split()]
 
 

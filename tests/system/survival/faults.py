@@ -1,4 +1,4 @@
-"""What happens to brokers while clients work."""
+"""The faults of brokers while clients work."""
 
 import os
 import random
@@ -18,7 +18,7 @@ from tests.system.survival import Fault
 from tests.system.survival.committing import GROUPS, PATIENCE_S, TOPIC, Coordinator, Work
 
 OFTEN_KILLED = 0.7
-"""How many of a cluster's brokers are killed; the others are stopped."""
+"""The share of brokers that are killed; the others are stopped."""
 
 
 class Killed(Fault):
@@ -40,13 +40,13 @@ class Killed(Fault):
         self.broker.start()
 
     def check(self) -> str:
-        """There is nothing more to look at."""
+        """Do nothing, because the fault has no checks."""
         self.broker.stop()
         return f"{self.kills} kills"
 
 
 class EndedInTurn(Fault):
-    """The brokers of a cluster end, mostly the leader of a topic, and mostly they are killed."""
+    """A broker of a cluster ends, mostly the leader of a topic, and mostly by a kill."""
 
     between_s = (0.05, 0.5)
 
@@ -58,33 +58,33 @@ class EndedInTurn(Fault):
         self.ends = self.kills = 0
 
     def choose(self) -> int:
-        """The broker that ends next."""
+        """Return the broker that ends next."""
         found = self.cluster.wait_for(self.topics[0], lambda it: it.leader in IDS and len(it.isrs) == len(IDS))
         return found.leader if self.chance.random() < OFTEN_KILLED else self.chance.choice(IDS)
 
     def prepare(self) -> None:
-        """Wait until the last one is back, and choose another."""
+        """Wait until the last broker is back, and choose the next one."""
         self.settle()
         self.victim = self.cluster.brokers[self.choose()]
 
     def strike(self) -> None:
-        """End it; the first one is killed in any case."""
+        """End the broker; the first one is always killed."""
         is_kill = not self.ends or self.chance.random() < OFTEN_KILLED
         self.ends += 1
         self.kills += is_kill
         (self.victim.kill if is_kill else self.victim.stop)()
 
     def mend(self) -> None:
-        """The work has gone on without it."""
+        """Start the broker, after the work has gone on without it."""
         self.victim.start()
 
     def settle(self) -> None:
-        """All are in sync."""
+        """Wait until all replicas are in sync."""
         for topic in self.topics:
             self.cluster.wait_until_in_sync(topic)
 
     def check(self) -> str:
-        """All brokers have the same."""
+        """Check that all brokers have the same logs."""
         for each in self.cluster.brokers:
             each.stop()
         first, *rest = self.cluster.logs(self.topics[0])
@@ -94,7 +94,7 @@ class EndedInTurn(Fault):
 
 
 class CoordinatorsEnd(EndedInTurn):
-    """Those brokers of a cluster end that coordinate groups."""
+    """A coordinator of a group ends."""
 
     between_s = (0.0, 0.5)
 
@@ -103,33 +103,33 @@ class CoordinatorsEnd(EndedInTurn):
         self.work = work
 
     def choose(self) -> int:
-        """The coordinator of either group."""
+        """Return the coordinator of one of the groups."""
         found = self.work.coordinator(self.chance.choice(list(GROUPS)))
         assert isinstance(found, Coordinator)
         return found.broker_id
 
 
 class LeaderStandsStill(EndedInTurn):
-    """The leader is stopped where it stands, for two session timeouts: another one leads, and it comes back."""
+    """The leader is suspended for two session timeouts: another broker leads, and the old leader returns."""
 
     def choose(self) -> int:
-        """The leader."""
+        """Return the leader."""
         return self.cluster.wait_for(self.topics[0], lambda it: len(it.isrs) == len(IDS)).leader
 
     def prepare(self) -> None:
-        """Remember who leads."""
+        """Remember the leader."""
         self.leader = self.choose()
         self.victim = self.cluster.brokers[self.leader]
 
     def strike(self) -> None:
-        """A process that stands still is told of nothing: what is waited for is the time after which it is replaced."""
+        """Suspend the leader for two session timeouts, because only its session ends the leadership."""
         self.ends += 1
         os.kill(self.victim.pid, signal.SIGSTOP)
         time.sleep(2 * SESSION_TIMEOUT_MS / 1000)
 
     @contextmanager
     def going_on(self) -> Iterator[None]:
-        """Let none stand still behind the block, however it ends."""
+        """Resume the broker, even if the block fails."""
         try:
             yield
         finally:
@@ -137,18 +137,18 @@ class LeaderStandsStill(EndedInTurn):
                 os.kill(self.victim.pid, signal.SIGCONT)
 
     def mend(self) -> None:
-        """It goes on where it stood, and follows."""
+        """Resume the broker, and wait until it follows."""
         os.kill(self.victim.pid, signal.SIGCONT)
         self.cluster.wait_for(self.topics[0], lambda it: it.leader != self.leader and len(it.isrs) == len(IDS))
 
     def check(self) -> str:
-        """As after any end."""
+        """Check as after any end of a broker."""
         super().check()
         return f"{self.ends} leaders stood still"
 
 
 class KilledAmidMoves(Fault):
-    """The only broker is killed while its replicas move from one directory to the other."""
+    """The only broker is killed while its replicas move between its directories."""
 
     between_s = (0.0, 0.3)
 
@@ -159,7 +159,7 @@ class KilledAmidMoves(Fault):
         self.moves = self.moved = 0
 
     def prepare(self) -> None:
-        """Have each topic move."""
+        """Start a move of each topic."""
         self.side = Side(self.broker)
         self.before = self._places()
         for topic in self.topics:
@@ -176,11 +176,11 @@ class KilledAmidMoves(Fault):
         self.broker.kill()
 
     def recover(self) -> None:
-        """Start it: the moves go on."""
+        """Start the broker; the moves go on."""
         self.broker.start()
 
     def check(self) -> str:
-        """Kafka's tool finds nothing wrong with the one log that there is of each topic."""
+        """Check each topic's only log with Kafka's tool."""
         self.broker.stop()
         for topic in self.topics:
             (log,) = [Path(each) / f"{topic}-0" for each in self.directories if (Path(each) / f"{topic}-0").exists()]
@@ -188,7 +188,7 @@ class KilledAmidMoves(Fault):
         return f"{self.moves} moves, of which {self.moved} had ended when the broker was killed"
 
     def _places(self) -> dict[str, set[str]]:
-        """In which directory each topic's log is, of those that are no future logs."""
+        """Return the directory of each topic's log, without future logs."""
         found: dict[str, set[str]] = {topic: set() for topic in self.topics}
         for result in self.side.ask("DescribeLogDirs", 4, {"topics": None})["results"]:
             for topic in result["topics"]:
@@ -198,7 +198,7 @@ class KilledAmidMoves(Fault):
 
 
 class FullDisk(Fault):
-    """The only disk of a broker is full, and the broker ends; then there is room again."""
+    """The only disk of a broker fills, and the broker ends; then there is room again."""
 
     between_s = (0.0, 0.0)
 
@@ -210,18 +210,18 @@ class FullDisk(Fault):
         self.count = 0
 
     def strike(self) -> None:
-        """Leave so little room that it is gone soon."""
+        """Leave so little room that the disk is full soon."""
         self.count += 1
         fill(self.disk, self.chance.randint(0, 60_000))
         assert self.broker.process.wait(PATIENCE_S) == 1, self.broker.output()[-2000:]
 
     def recover(self) -> None:
-        """Make room, and start it."""
+        """Make room, and start the broker."""
         (self.disk / "ballast").unlink()
         self.broker.start()
 
     def check(self) -> str:
-        """It said why, and Kafka's tool finds nothing wrong with its logs."""
+        """Check that the broker logged the reason, and its logs with Kafka's tool."""
         self.broker.stop()
         assert "have failed" in self.broker.output() or "has failed" in self.broker.output()
         for topic in self.topics:
@@ -230,7 +230,7 @@ class FullDisk(Fault):
 
 
 def check_log(directory: Path) -> None:
-    """Have Kafka's tool look at all batches of a log."""
+    """Check all batches of a log with Kafka's tool."""
     files = ",".join(sorted(map(str, directory.glob("*.log"))))
     printed = run_tool("org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", files)
     assert "isvalid: true" in printed

@@ -1,4 +1,4 @@
-"""Logs and topics under a load that a power cut ends: what was flushed before it was acknowledged is there."""
+"""A load that a power cut ends: records and topics that were flushed before their acknowledgement are there."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ from tests.support.disks import Disk
 from tests.system.survival import Fault
 
 SAFE, ALSO_SAFE, BY_DEFAULT, SHORT = "safe", "also-safe", "by-default", "short"
-# Small segments: they end, and are deleted, all the time.
+# Small segments, so that segments roll and are deleted all the time.
 TOPICS = {
     SAFE: {"flush.messages": "1"},
     ALSO_SAFE: {"flush.messages": "1", "segment.bytes": "20000"},
@@ -101,10 +101,10 @@ def topics_of(bootstrap: str) -> set[str]:
 
 
 def read_all(bootstrap: str, topic: str) -> tuple[int, dict[int, bytes]]:
-    """Where the log ends, and all that is in it."""
+    """Return the log end and all records."""
     consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "check.crcs": True})
     try:
-        # Retention goes on: what was the start a moment ago may be gone.
+        # Retention goes on, so the start of a moment ago may be deleted.
         partition = confluent_kafka.TopicPartition(topic, 0, confluent_kafka.OFFSET_BEGINNING)
         end = end_of(consumer, partition)
         consumer.assign([partition])
@@ -124,7 +124,7 @@ def read_all(bootstrap: str, topic: str) -> tuple[int, dict[int, bytes]]:
 
 
 def end_of(consumer: confluent_kafka.Consumer, partition: confluent_kafka.TopicPartition) -> int:
-    """The high watermark, once it is known: records that have to be flushed are not seen before that, once again."""
+    """Return the high watermark, once the broker has flushed again: before that it hides the records."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -136,7 +136,7 @@ def end_of(consumer: confluent_kafka.Consumer, partition: confluent_kafka.TopicP
 
 
 def wait_for_work(producers: Sequence[Producer], creator: Creator, short: Path) -> None:
-    """A power cut proves something only if everybody was at work: a segment of the `short` log was deleted, too."""
+    """Wait until all clients have acknowledgements, and a segment of the `short` log was deleted."""
     deadline = time.monotonic() + PATIENCE_S
     first = min(short.glob("*.log"))
     while (
@@ -147,9 +147,9 @@ def wait_for_work(producers: Sequence[Producer], creator: Creator, short: Path) 
 
 
 def check(bootstrap: str, acknowledged: dict[str, dict[int, bytes]], starts: dict[str, int]) -> int:
-    """Compare what was acknowledged with what is there; returns how many records of those never flushed are lost.
+    """Check that acknowledged flushed records are there; return how many unflushed records are lost.
 
-    `starts`: where logs began at the last look; what was deleted by then does not come back.
+    `starts`: the log starts at the last check; records below them stay deleted.
     """
     lost = 0
     for topic, by_offset in acknowledged.items():
@@ -170,7 +170,7 @@ def check(bootstrap: str, acknowledged: dict[str, dict[int, bytes]], starts: dic
 
 
 class Flushed:
-    """Producers to topics that are flushed, and to one that is not, and one who creates topics."""
+    """Producers to flushed topics and to an unflushed one, and a client that creates topics."""
 
     def __init__(self, bootstrap: str, logs: Path) -> None:
         create(bootstrap)
@@ -198,16 +198,16 @@ class Flushed:
             worker.start()
 
     def wait_until_at_work(self) -> None:
-        """A power cut proves something only if everybody was at work."""
+        """Wait until all clients have acknowledgements."""
         wait_for_work(self.producers, self.creator, self.short)
 
     def hear_nothing(self) -> None:
-        """Without power nobody would be told of anything; ext4 may let an fsync succeed while it shuts down."""
+        """Ignore acknowledgements from now on, because ext4 may let an fsync succeed while it shuts down."""
         for worker in self.workers:
             worker.hears = False
 
     def end(self) -> None:
-        """End the work, and keep what was acknowledged."""
+        """End the work, and keep all acknowledgements."""
         for worker in self.workers:
             worker.power_fails.set()
         for worker in self.workers:
@@ -218,10 +218,10 @@ class Flushed:
             self.acknowledged[producer.topic] |= producer.acknowledged
 
     def remember(self) -> None:
-        """Nothing: it was kept when the work ended."""
+        """Do nothing, because the acknowledgements were kept at the end of the work."""
 
     def check_now(self) -> None:
-        """All that was flushed is there; then others take up the work."""
+        """Check that all flushed records are there, and start new clients."""
         self._check()
         self._start()
 
@@ -230,7 +230,7 @@ class Flushed:
         assert self.created <= topics_of(self.bootstrap)
 
     def check(self) -> str:
-        """So it is of what was written behind the last power cut."""
+        """Check the same of records after the last power cut."""
         self._check()
         assert self.starts[SHORT] > 0, "no segment was ever deleted"
         safe = sum(len(by_offset) for topic, by_offset in self.acknowledged.items() if topic != BY_DEFAULT)
@@ -241,7 +241,7 @@ class Flushed:
 
 
 class PowerCut(Fault):
-    """The power fails, and comes back."""
+    """The power of the disk fails and comes back."""
 
     between_s = (0.0, 1.0)
 
@@ -252,7 +252,7 @@ class PowerCut(Fault):
         self.cuts = 0
 
     def strike(self) -> None:
-        """Cut the power of the disk; the broker is gone with it."""
+        """Cut the power of the disk, and kill the broker."""
         self.cuts += 1
         self.load.hear_nothing()
         self.power.cut_power()
@@ -260,11 +260,11 @@ class PowerCut(Fault):
         self.broker.kill()
 
     def recover(self) -> None:
-        """Start the broker with what the disk has."""
+        """Start the broker with the files that the disk kept."""
         self.power.power_on()
         self.broker.start()
 
     def check(self) -> str:
-        """There is nothing more to look at."""
+        """Do nothing, because the fault has no checks."""
         self.broker.stop()
         return f"{self.cuts} power cuts"

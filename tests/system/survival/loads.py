@@ -1,4 +1,4 @@
-"""Clients at work while brokers break, and what they were told."""
+"""Clients at work during faults of brokers, with their acknowledgements."""
 
 from collections.abc import Callable, Sequence
 from typing import Self
@@ -8,10 +8,10 @@ from tests.system.survival.committing import GROUPS, Committed, Work
 
 
 class Records:
-    """Idempotent producers with acks=all, one to each topic of one partition."""
+    """Idempotent producers with acks=all, one for each topic of one partition."""
 
     def __init__(self, bootstrap: str, topics: Sequence[str], output: Callable[[], str]) -> None:
-        """Take what the brokers have said, too, for whoever looks into a failure."""
+        """Takes the output of the brokers, too, for the message of a failure."""
         self.bootstrap = bootstrap
         self.writers = [Writer(bootstrap, topic) for topic in topics]
         self.output = output
@@ -25,23 +25,23 @@ class Records:
         for writer in self.writers:
             writer.stopping.set()
         for writer in self.writers:
-            # A test that has failed does not wait for what nobody acknowledges.
+            # A failed test does not wait for missing acknowledgements.
             writer.join(120 if kind is None else 0)
 
     def wait_until_at_work(self) -> None:
-        """A fault proves something only if the producers were at work."""
+        """Wait until each producer has new acknowledgements."""
         for writer in self.writers:
             writer.wait_for_acknowledgement()
 
     def remember(self) -> None:
-        """Nothing: they remember all."""
+        """Do nothing, because the producers remember all acknowledgements."""
 
     def check_now(self) -> None:
-        """Each goes on."""
+        """Wait until each producer goes on."""
         self.wait_until_at_work()
 
     def check(self) -> str:
-        """Read all of it."""
+        """Check all records."""
         for writer in self.writers:
             check_records(writer, self.bootstrap, self.output)
         count = sum(writer.sent for writer in self.writers)
@@ -50,7 +50,7 @@ class Records:
 
 
 def check_records(writer: Writer, bootstrap: str, output: Callable[[], str]) -> None:
-    """All that a writer has sent was acknowledged, and is where it was told, once."""
+    """Check that all records of a writer were acknowledged, and are at their offsets once."""
     assert not writer.failures
     assert writer.unsent == 0, output()[-4000:]
     found = read_all(bootstrap, writer.topic)
@@ -62,7 +62,7 @@ def check_records(writer: Writer, bootstrap: str, output: Callable[[], str]) -> 
 
 
 class Commits:
-    """Consumers in groups, which commit what they read."""
+    """Consumers in groups that commit the records they read."""
 
     def __init__(self, bootstrap: str, replicas: int) -> None:
         self.work = Work(bootstrap, replicas)
@@ -77,23 +77,23 @@ class Commits:
         self.work.__exit__(*raised)
 
     def wait_until_at_work(self) -> None:
-        """The groups are stable, with the members that they had at first, and commit."""
+        """Wait until the groups are stable, with their first members, and commit."""
         found = self.work.wait_until_stable()
         self.members = self.members or found
         assert found == self.members
         self.work.wait_for_commits()
 
     def remember(self) -> None:
-        """Keep what is committed."""
+        """Remember the committed offsets."""
         self.acknowledged = self.work.acknowledged()
 
     def check_now(self) -> None:
-        """No group has lost a member, and nothing that was committed has gone back."""
+        """Check that no group has lost a member, and no committed offset went back."""
         assert self.work.wait_until_stable() == self.members
         assert self.work.behind(self.acknowledged) == {}
         self.work.wait_for_commits()
 
     def check(self) -> str:
-        """Nothing was lost, and nobody read again what was committed."""
+        """Check that no commit was lost, and no committed record read again."""
         self.work.check()
         return f"{self.work.commits} commits acknowledged in {len(GROUPS)} groups"

@@ -1,4 +1,4 @@
-"""Whatever happens to brokers while clients work, nothing that was acknowledged is lost, doubled or taken back."""
+"""Faults of brokers while clients work: no acknowledged record or commit is lost, doubled or taken back."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -107,7 +107,7 @@ def flushed_records_and_power_cuts(folder: Path, chance: random.Random) -> Itera
             load = Flushed(broker.bootstrap, power.path / "log")
             yield load, PowerCut(broker, power, load)
         finally:
-            # Its disk may be away.
+            # The disk may be unmounted.
             broker.kill()
 
 
@@ -119,7 +119,7 @@ def newest_values_and_kills_amid_cleanings(folder: Path, chance: random.Random) 
 
 
 def row(setting: Setting, few: int, soak: int, share: float = 1.0, within_s: float | None = None) -> object:
-    """A load with a fault, how often that happens, and which share of it is over within so many seconds."""
+    """Return a row: a load with a fault, the trials, and the share of faults that end within `within_s`."""
     marks = pytest.mark.trials(few=few, soak=soak)
     return pytest.param(setting, share, within_s, marks=marks, id=setting.__name__.replace("_", " "))
 
@@ -128,7 +128,7 @@ def row(setting: Setting, few: int, soak: int, share: float = 1.0, within_s: flo
     ("setting", "share", "within_s"),
     [
         row(records_and_kills, few=10, soak=50, share=0.9, within_s=2.0),
-        # No member is thrown out.
+        # No member is removed from its group.
         row(commits_and_kills, few=10, soak=50, within_s=SESSION_TIMEOUT_S),
         row(records_and_brokers_that_end, few=10, soak=50),
         row(records_and_leaders_that_stand_still, few=1, soak=5),
