@@ -1,6 +1,6 @@
 """Command lines with sub-commands are parsed and refused like by argparse4j.
 
-The lines are those of Kafka's tools; `compat_tests/imitation` compares whole tools with them.
+The lines are those of Kafka's tools; `compat_tests/tools/imitation` compares whole tools with them.
 """
 
 import io
