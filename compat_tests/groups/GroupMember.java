@@ -14,9 +14,9 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * The stock Java consumer in a group: group_member.py in Java, which says what is told and obeyed.
+ * The stock Java consumer in a group: group_member.py in Java. That file describes the commands and the events.
  *
- * Its first argument is the topic, each other one a setting of the consumer.
+ * The first argument is the topic, each other one a setting of the consumer.
  */
 public class GroupMember {
     private static final String END = "end";

@@ -10,9 +10,9 @@ import java.util.Base64;
 
 import org.apache.kafka.common.utils.Exit;
 
-/** Runs Kafka's tools one after another in one JVM: a line is a class and its arguments, tabs between them. */
+/** Runs Kafka's tools one after the other in one JVM: a line is a class and its arguments, separated by tabs. */
 public class Tools {
-    /** Ends a tool where it would end its process. */
+    /** Ends a tool in place of its process. */
     private static final class Ended extends Error {
         Ended() {
             super("exit", null, false, false);
@@ -21,19 +21,19 @@ public class Tools {
 
     private static final ByteArrayOutputStream OUT = new ByteArrayOutputStream();
     private static final ByteArrayOutputStream ERR = new ByteArrayOutputStream();
-    /** What a process that ended here would have left: its code and what it had printed; null while it runs. */
+    /** The exit code and the output of a tool at its end; null while it runs. */
     private static volatile String ended = "";
 
     public static void main(String[] args) throws Exception {
         PrintStream answers = System.out;
-        // Scala's console remembers the first stream it sees, so that there is one for all tools.
+        // One stream for all tools, because Scala's console keeps the first stream.
         System.setOut(new PrintStream(OUT, true));
         System.setErr(new PrintStream(ERR, true));
         Exit.setExitProcedure((code, message) -> {
             end(Integer.toString(code));
             throw new Ended();
         });
-        // Some tools end the JVM themselves, and this with it.
+        // Some tools end the JVM, and so this program.
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
             if (ended == null) {
                 end("ended");
@@ -72,7 +72,7 @@ public class Tools {
         }
     }
 
-    /** Only the first end counts: a tool may take the error that stands for it for one of its own. */
+    /** Only the first end counts, because a tool may catch the error that stands for its end. */
     private static void end(String code) {
         if (ended == null) {
             System.out.flush();

@@ -1,5 +1,5 @@
-/* Writes to some files take longer: to those whose path holds SLOW_WRITES_TO, by as many milliseconds as the file
-   SLOW_WRITES_MS says at the time. To be preloaded into a broker. */
+/* Makes writes slow to files whose path contains SLOW_WRITES_TO, by as many milliseconds as the file SLOW_WRITES_MS
+   currently has. To be preloaded into a broker. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

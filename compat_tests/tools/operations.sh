@@ -1,11 +1,11 @@
 #!/bin/bash
-# A day's work of whoever runs a Kafka cluster: topics, configs, records, groups, offsets, replicas, and what goes wrong.
+# An operator's work on a Kafka cluster: topics, configs, records, groups, offsets, replicas, and failures.
 #
 # usage: operations.sh HOST:PORT
 #
-# It needs Kafka's own commands on the PATH, and a cluster of one broker, 1, in which nobody has done anything yet. Each
-# command is printed before what it prints; behind that stand what it says on stderr, each line after a `!`, and its exit
-# code. What was changed a moment ago may be looked for several times, until it can be seen.
+# It needs Kafka's commands on the PATH, and a new cluster of one broker with the id 1. It prints each command, its
+# stdout, its stderr with `!` before each line, and its exit code. After a change, some commands are repeated until the
+# change shows.
 set -u -o pipefail
 
 bootstrap=${1:?usage: operations.sh HOST:PORT}
@@ -14,7 +14,7 @@ work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
 cd "$work" || exit
 
-# run COMMAND...: print a command, what it prints, and its exit code.
+# run COMMAND...: print a command, its output, and its exit code.
 run() {
     until_shown '' "$@"
 }
@@ -45,7 +45,7 @@ offset() {
     kafka-get-offsets.sh "${kafka[@]}" --topic-partitions "$1" --time "$2" | cut -d: -f3
 }
 
-# What of this cluster a script has to know.
+# Values of this cluster that a script needs.
 known_requests() {
     kafka-broker-api-versions.sh "${kafka[@]}" | grep --only-matching --word-regexp 'Produce([0-9]*)\|Fetch([0-9]*)'
 }
@@ -64,7 +64,7 @@ stored_values() {
         grep --only-matching 'payload: .*'
 }
 
-# Reading without a group makes one all the same.
+# Reading without a group also creates a group.
 groups_of_applications() {
     kafka-consumer-groups.sh "${kafka[@]}" --list | grep --invert-match '^console-consumer-'
 }

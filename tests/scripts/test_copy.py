@@ -135,7 +135,7 @@ def test_with_another_partition_count_keys_choose_the_partition(sides: Sides) ->
     records = [{**each, "partition": random.randrange(3)} for each in numbered(100)]
     sides.write([*records, {"value": "without a key", "partition": 1}])
     sides.copy()
-    # What the keys' own partitions are, a producer that is told none says.
+    # A producer without a partition chooses by the key, like a copy to another partition count.
     sides.target.create_topic(f"{sides.topic}-keys", 5)
     lines = "".join(f"{each['key']}:{each['value']}\n" for each in records)
     where = ("-b", sides.target.bootstrap, "--key-separator", ":")

@@ -18,7 +18,7 @@ import org.apache.kafka.common.resource.*;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** The driver of Kafka's own client for Java, of every version: answering.py says what a call and an answer are. */
+/** The driver of Kafka's Java client, for all versions. answering.py describes calls and answers. */
 public class KafkaClients {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final int MOST_BYTES = 1 << 25;

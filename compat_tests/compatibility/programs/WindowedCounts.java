@@ -32,7 +32,7 @@ public class WindowedCounts {
             .to(arguments[1], Produced.with(text, text));
         KafkaStreams streams = new KafkaStreams(builder.build(), settings);
         Runtime.getRuntime().addShutdownHook(new Thread(streams::close));
-        // A client in this state does nothing any more.
+        // A client in this state has ended.
         streams.setStateListener((state, before) -> {
             if (state == KafkaStreams.State.ERROR) {
                 Runtime.getRuntime().halt(1);

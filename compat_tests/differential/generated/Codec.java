@@ -27,15 +27,15 @@ import org.apache.kafka.common.record.Record;
 import org.apache.kafka.common.record.RecordBatch;
 
 /**
- * Encodes requests and decodes responses, line by line, with Kafka's own classes:
+ * Encodes requests and decodes responses, line by line, with Kafka's classes:
  *
  * <pre>
  *   request KEY VERSION CLIENT JSON  ->  HEX     header and body, without the size before them
  *   response KEY VERSION HEX         ->  JSON    the body; the records of a Fetch are decoded too
  * </pre>
  *
- * with "= " before an answer, and "! " before the exception by which Kafka refuses. A request's "unknownTag" becomes a
- * tagged field that nobody knows, of the message and of its header.
+ * with "= " before an answer, and "! " before an exception of Kafka. A request's "unknownTag" becomes an unknown tagged
+ * field of the message and of its header.
  */
 public final class Codec {
     private static final ObjectMapper JSON = new ObjectMapper();

@@ -1,4 +1,4 @@
-// The driver of KafkaJS: answering.py says what a call and an answer are.
+// The driver of KafkaJS; answering.py describes calls and answers.
 "use strict";
 
 const fs = require("fs");
@@ -238,7 +238,7 @@ const ADMIN = {
   create_topic: async (admin, { topic, partitions, configs }) => {
     const wanted = { topic, numPartitions: partitions, replicationFactor: 1, configEntries: entries(configs) };
     const created = await admin.createTopics({ topics: [wanted] });
-    // It returns false, and throws nothing.
+    // KafkaJS returns false in place of an error.
     if (!created) throw Object.assign(new Error("the topic exists"), { code: TOPIC_ALREADY_EXISTS });
   },
   delete_topic: (admin, { topic }) => admin.deleteTopics({ topics: [topic] }),
@@ -261,7 +261,7 @@ const ADMIN = {
     await admin.alterConfigs({ resources });
   },
   delete_records: async (admin, { topic, partition, before }) => {
-    // Else it knows no leaders.
+    // Because otherwise the client knows no leaders.
     await admin.fetchTopicOffsets(topic);
     await admin.deleteTopicRecords({ topic, partitions: [{ partition, offset: String(before) }] });
   },

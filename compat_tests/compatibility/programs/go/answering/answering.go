@@ -1,4 +1,4 @@
-// Package answering is the loop of the drivers in Go; answering.py says what a call and an answer are.
+// Package answering is the loop of the drivers in Go; answering.py describes calls and answers.
 package answering
 
 import (
@@ -10,15 +10,15 @@ import (
 	"os"
 )
 
-// MostBytes is what a client may send or receive at once.
+// MostBytes is the largest size of a request or a response.
 const MostBytes = 1 << 25
 
-// Connection says where a client connects, and how.
+// Connection is the address and the security of a client.
 type Connection struct {
 	Bootstrap, Protocol, Mechanism, User, Password, Token, Ca string
 }
 
-// TLS returns what a client trusts, or nil if it uses no TLS.
+// TLS returns the trusted certificates of a client, or nil if it uses no TLS.
 func (c Connection) TLS() *tls.Config {
 	if c.Ca == "" {
 		return nil
@@ -30,7 +30,7 @@ func (c Connection) TLS() *tls.Config {
 	return &tls.Config{RootCAs: pool}
 }
 
-// Record is what is written.
+// Record is a record to write.
 type Record struct {
 	Key, Value *string
 	Headers    [][2]*string
@@ -38,7 +38,7 @@ type Record struct {
 	Partition  int32
 }
 
-// Transaction says in which transaction records are written, and how it ends.
+// Transaction is the transaction of records, and its end.
 type Transaction struct {
 	ID, End string
 	Offsets *struct {
@@ -47,13 +47,13 @@ type Transaction struct {
 	}
 }
 
-// Place is a word, an offset or a time: where reading starts, or which offset is asked for.
+// Place is the start of reading, or the wanted offset: a word, an offset or a time.
 type Place struct {
 	Word         string
 	Offset, Time *int64
 }
 
-// UnmarshalJSON takes any of the three.
+// UnmarshalJSON accepts a word, an offset or a time.
 func (p *Place) UnmarshalJSON(data []byte) error {
 	if json.Unmarshal(data, &p.Word) == nil || json.Unmarshal(data, &p.Time) == nil {
 		return nil
@@ -64,7 +64,7 @@ func (p *Place) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Given is what any call is given.
+// Given has the arguments of all calls.
 type Given struct {
 	Call                                       string
 	Connection                                 Connection
@@ -87,7 +87,7 @@ type Given struct {
 // Call returns the result of a call; it panics with Lacks or an error.
 type Call func(Given) any
 
-// Lacks is why a client cannot do what it is asked for.
+// Lacks is the reason why a client has no API for a call.
 type Lacks string
 
 // Check ends a call that failed.
@@ -105,7 +105,7 @@ func Raw(text *string) []byte {
 	return []byte(*text)
 }
 
-// Plain returns a key or value as JSON has it.
+// Plain returns a key or value for JSON.
 func Plain(data []byte) *string {
 	if data == nil {
 		return nil
@@ -114,7 +114,7 @@ func Plain(data []byte) *string {
 	return &text
 }
 
-// Serve answers calls until stdin ends; codeOf returns Kafka's number of an error, or 0.
+// Serve answers calls until stdin ends; codeOf returns Kafka's error code, or 0.
 func Serve(calls map[string]Call, codeOf func(error) int) {
 	lines := bufio.NewReader(os.Stdin)
 	for {
@@ -154,5 +154,5 @@ func answer(calls map[string]Call, given Given, codeOf func(error) int) (answer 
 	return map[string]any{"result": call(given)}
 }
 
-// ErrLate is what a call ends with that took too long.
+// ErrLate is the error of a call that took too long.
 var ErrLate = errors.New("it took too long")

@@ -2,7 +2,7 @@ package answering
 
 import "sync"
 
-// Member is what happened to a consumer in a group.
+// Member has the events of a consumer in a group.
 type Member struct {
 	lock     sync.Mutex
 	assigned map[[2]any]bool
@@ -14,7 +14,7 @@ type Member struct {
 	Leave func()
 }
 
-// NewMember returns one that has nothing.
+// NewMember returns a member without partitions.
 func NewMember() *Member {
 	return &Member{assigned: map[[2]any]bool{}, read: []any{}}
 }
@@ -26,7 +26,7 @@ func (m *Member) Read(topic string, partition int32, offset int64) {
 	m.read = append(m.read, []any{topic, partition, offset})
 }
 
-// Hold notes which partitions came and which went.
+// Hold notes assigned and revoked partitions.
 func (m *Member) Hold(came, went map[string][]int32) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
@@ -45,7 +45,7 @@ func (m *Member) Hold(came, went map[string][]int32) {
 	}
 }
 
-// HoldOnly notes that these are all that it has.
+// HoldOnly notes all assigned partitions.
 func (m *Member) HoldOnly(now map[string][]int32) {
 	m.lock.Lock()
 	m.assigned = map[[2]any]bool{}
@@ -53,7 +53,7 @@ func (m *Member) HoldOnly(now map[string][]int32) {
 	m.Hold(now, nil)
 }
 
-// Fail notes that it cannot go on.
+// Fail notes the error that ended the consumer.
 func (m *Member) Fail(err error) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
@@ -71,7 +71,7 @@ func (m *Member) state() any {
 	return map[string]any{"assigned": held, "read": m.read, "changes": m.changes, "failure": m.failure}
 }
 
-// AddMembers adds the calls about members, of which a client has only to say how one joins.
+// AddMembers adds the calls about members; joining is the client's own part.
 func AddMembers(calls map[string]Call, join func(Given) *Member) {
 	members := map[string]*Member{}
 	calls["join"] = func(given Given) any {

@@ -14,7 +14,7 @@ var mechanisms = map[string]kadm.ScramMechanism{
 	"SCRAM-SHA-512": kadm.ScramSha512,
 }
 
-// Of what every answer has: an error of the whole, and one of each part.
+// The common fields of answers: an error of the whole, and one of each part.
 func must[T any](found T, err error) T {
 	Check(err)
 	return found

@@ -101,7 +101,7 @@ func produce(given Given) any {
 		messages = append(messages, message(each))
 		partition = int(each.Partition)
 	}
-	// All records of a call have one partition, and a message has no say in it.
+	// All records of a call have one partition, which a message cannot choose.
 	chosen := kafka.BalancerFunc(func(kafka.Message, ...int) int { return partition })
 	writer := &kafka.Writer{
 		Addr: kafka.TCP(given.Connection.Bootstrap), Topic: given.Topic, Transport: transport(given.Connection),
@@ -116,7 +116,7 @@ func produce(given Given) any {
 	}
 	err := writer.WriteMessages(soon(), messages...)
 	for try := 0; try < 50 && isCreated(err); try++ {
-		// A topic that is being created is not there yet, which it leaves to its user.
+		// While a topic is being created, the client returns an error, and its user must retry.
 		time.Sleep(100 * time.Millisecond)
 		err = writer.WriteMessages(soon(), messages...)
 	}
@@ -210,7 +210,7 @@ func join(given Given) *Member {
 	return member
 }
 
-// reading is what a member does in each generation of its group.
+// reading is the work of a member in each generation of its group.
 type reading struct {
 	given      Given
 	member     *Member
@@ -247,7 +247,7 @@ func (r *reading) read(ctx context.Context, topic string, from kafka.PartitionAs
 	}
 }
 
-// committing returns a member that commits by itself.
+// committing returns a member with automatic commits.
 func committing(given Given) *Member {
 	member := NewMember()
 	reader := kafka.NewReader(kafka.ReaderConfig{

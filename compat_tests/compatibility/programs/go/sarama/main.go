@@ -208,7 +208,7 @@ func offsets(given Given) any {
 	return must(client.GetOffset(given.Topic, given.Partition, at))
 }
 
-// handler is what a member's group calls.
+// handler has the callbacks of a member's group.
 type handler struct {
 	member  *Member
 	session sarama.ConsumerGroupSession
