@@ -23,7 +23,7 @@ from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.errors import DecodeError
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from ottla.wire.record_batch import NewRecord, build_batch
+from ottla.wire.records.batch import NewRecord, build_batch
 from ottla.wire.schema import Request
 
 SYSTEMS: Final = (Kafka39, Ottla)

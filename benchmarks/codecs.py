@@ -19,7 +19,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from ottla.wire.api_keys import ApiKey
-from ottla.wire.compiler import decoder, encoder
+from ottla.wire.compiled.compiler import decoder, encoder
 from ottla.wire.messages import request_type, response_type
 from ottla.wire.schema import ArrayOf, Message, Struct, StructOf, WireType, fields
 from ottla.wire.types import Primitive

@@ -11,7 +11,7 @@ from compat_tests.support.brokers import Broker, measured_tool
 from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from ottla.wire.record_batch import NewRecord, build_batch
+from ottla.wire.records.batch import NewRecord, build_batch
 
 PRODUCE_VERSION = 9
 FETCH_VERSION = 12

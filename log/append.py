@@ -12,7 +12,7 @@ from ottla.log.config import LogConfig
 from ottla.log.segments.open_files import OpenFile
 from ottla.log.segments.segment import Segment, write_at
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import ProducedBatch, crc_is_valid, iter_batches
+from ottla.wire.records.batch import ProducedBatch, crc_is_valid, iter_batches
 
 # One system call takes at most IOV_MAX (1024) buffers.
 _BATCHES_IN_ONE_WRITE = 1000

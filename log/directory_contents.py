@@ -21,7 +21,7 @@ from ottla.log.state.checkpoint import (
 )
 from ottla.log.state.meta_properties import META_PROPERTIES_FILE, read_meta_properties
 from ottla.log.state.producer_snapshot import SNAPSHOT_SUFFIX, CorruptSnapshotError, decode_snapshot
-from ottla.wire.record_batch import CorruptBatch, crc_is_valid, iter_batches, iter_records
+from ottla.wire.records.batch import CorruptBatch, crc_is_valid, iter_batches, iter_records
 from ottla.wire.types import TopicPartition
 
 _CHECKPOINT_SUFFIX = ".checkpoint"

@@ -21,7 +21,7 @@ from ottla.log.state.leader_epochs import EpochEndOffset
 from ottla.log.state.producer_state import BatchMetadata
 from ottla.log.write_pace import WritePace
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import LOG_OVERHEAD, BatchHeader, ProducedBatch, place
+from ottla.wire.records.batch import LOG_OVERHEAD, BatchHeader, ProducedBatch, place
 from ottla.wire.types import TopicPartition
 
 _NO_TIME = -1

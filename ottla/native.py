@@ -80,14 +80,14 @@ MODULES: Final = (
     "log.state.producer_state",
     "log.write_pace",
     "pipeline.log_source_columns",
-    "wire.batch_header",
     "wire.codec",
     "wire.framing",
-    "wire.record_builder",
-    "wire.record_filter",
-    "wire.record_reader",
-    "wire.record_scan",
-    "wire.record_validation",
+    "wire.records.batch_header",
+    "wire.records.builder",
+    "wire.records.filter",
+    "wire.records.reader",
+    "wire.records.scan",
+    "wire.records.validation",
 )
 # One library holds all modules of a room; beside it each module has a small library, which Python imports.
 GROUPS: Final = {

@@ -11,8 +11,8 @@ from typing import Final
 from librt.strings import BytesWriter, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64, mypyc_attr, u8
 
-from ottla.wire.batch_header import BatchHeader, TimestampType
-from ottla.wire.record_scan import has_whole_varint, read_varint, read_varlong
+from ottla.wire.records.batch_header import BatchHeader, TimestampType
+from ottla.wire.records.scan import has_whole_varint, read_varint, read_varlong
 
 NO_KEY: Final = 1
 NO_VALUE: Final = 2

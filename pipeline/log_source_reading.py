@@ -29,9 +29,8 @@ from ottla.pipeline.log_source_segments import (
     size_of,
     steady,
 )
-from ottla.wire.compression import DecompressionError, decompress_pieces
 from ottla.wire.errors import KafkaError
-from ottla.wire.record_batch import (
+from ottla.wire.records.batch import (
     HEADER_SIZE,
     BatchHeader,
     CorruptBatch,
@@ -40,6 +39,7 @@ from ottla.wire.record_batch import (
     iter_batches,
     parse_header,
 )
+from ottla.wire.records.compression import DecompressionError, decompress_pieces
 
 CHUNK: Final = 4 << 20
 # What makes a set of columns: few enough bytes to be held by many tasks at a time, enough rows to be worth the trouble.

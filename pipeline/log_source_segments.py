@@ -20,8 +20,8 @@ from ottla.log.segments.open_files import OpenFile, OpenFiles
 from ottla.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX, iter_headers
 from ottla.log.segments.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
 from ottla.log.state.producer_snapshot import SNAPSHOT_SUFFIX, CorruptSnapshotError, decode_snapshot
-from ottla.wire.batch_header import MAGIC, MAGIC_POSITION
-from ottla.wire.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, CorruptBatch, parse_header
+from ottla.wire.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, CorruptBatch, parse_header
+from ottla.wire.records.batch_header import MAGIC, MAGIC_POSITION
 
 _INDEX_ENTRY = Struct(">ii")
 # Of a message of the formats 0 and 1: offset, size, a checksum over all from the format on, the format.

@@ -34,7 +34,7 @@ from ottla.scripts.terminal.session import Reach, Session, describe
 from ottla.scripts.terminal.signals import Ending, ending_by_signal
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.metadata import MetadataResponseTopic
-from ottla.wire.record_batch import Record
+from ottla.wire.records.batch import Record
 from ottla.wire.types import TopicPartition
 
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")

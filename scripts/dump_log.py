@@ -19,10 +19,9 @@ from ottla.log.state.producer_snapshot import CorruptSnapshotError, SnapshotEntr
 from ottla.scripts.terminal.options import prints_rows
 from ottla.scripts.terminal.output import ERROR
 from ottla.scripts.terminal.session import Session
-from ottla.wire.batch_header import LOG_OVERHEAD, MAGIC, MAGIC_POSITION, checksum, increment_sequence
 from ottla.wire.errors import DecodeError, ErrorCode, KafkaError
-from ottla.wire.internal_records import DECODERS, UnknownRecordTypeError
-from ottla.wire.record_batch import (
+from ottla.wire.internal.internal_records import DECODERS, UnknownRecordTypeError
+from ottla.wire.records.batch import (
     BatchHeader,
     CorruptBatch,
     Record,
@@ -30,7 +29,8 @@ from ottla.wire.record_batch import (
     iter_records,
     parse_header,
 )
-from ottla.wire.record_builder import CONTROL_KEY, MARKER_VALUE, ControlType
+from ottla.wire.records.batch_header import LOG_OVERHEAD, MAGIC, MAGIC_POSITION, checksum, increment_sequence
+from ottla.wire.records.builder import CONTROL_KEY, MARKER_VALUE, ControlType
 from ottla.wire.uuids import uuid_text
 
 _OFFSET_AND_SIZE: Final = Struct(">qi")

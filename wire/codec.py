@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from ottla.wire import messages
 from ottla.wire.api_keys import ApiKey
-from ottla.wire.compiler import Decoder, Encoder, decoder, encoder, large_decoder
-from ottla.wire.decoder_source import skip_tagged_fields, uvarint_rest
+from ottla.wire.compiled.compiler import Decoder, Encoder, decoder, encoder, large_decoder
+from ottla.wire.compiled.decoder_source import skip_tagged_fields, uvarint_rest
 from ottla.wire.errors import DecodeError
 from ottla.wire.large_arrays import many
 from ottla.wire.schema import Request, Response

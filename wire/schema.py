@@ -238,7 +238,7 @@ class Message(Struct):
 
     def encode(self, version: int) -> bytes:
         """Return the wire form of this message in `version`."""
-        from ottla.wire.compiler import encoder
+        from ottla.wire.compiled.compiler import encoder
 
         chunks: list[bytes] = []
         encoder(type(self), version)(self, chunks)
@@ -247,7 +247,7 @@ class Message(Struct):
     @classmethod
     def decode(cls, data: bytes | bytearray | memoryview, version: int) -> Self:
         """Return the message at the start of `data` in `version`. DecodeError: there is none."""
-        from ottla.wire.compiler import decoder
+        from ottla.wire.compiled.compiler import decoder
 
         message: Self = decoder(cls, version)(memoryview(data), 0)[0]
         return message

@@ -18,8 +18,8 @@ from ottla.broker.config.protocol_versions import NEWEST, OLDEST, version_fault
 from ottla.broker.config.throttle import QUOTA_CONFIG
 from ottla.coordinator.config import GROUP_CONFIG
 from ottla.log.config import BROKER_LOG_CONFIG, check_broker_values
-from ottla.wire.compression import Compression
 from ottla.wire.config_def import Check, ConfigDef, ConfigError, ConfigKey, ConfigType, Importance, at_least, nearest
+from ottla.wire.records.compression import Compression
 from ottla.zk.config import ZOOKEEPER_CONFIG, from_system_properties
 
 ENVIRONMENT_PREFIX = "KAFKA_"

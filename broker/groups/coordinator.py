@@ -14,7 +14,7 @@ from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.parts import ReplicaParts
 from ottla.coordinator.config import read_group_config
 from ottla.coordinator.group_coordinator import GroupCoordinator
-from ottla.wire.compression import Compression
+from ottla.wire.records.compression import Compression
 
 
 def group_coordinator(

@@ -12,9 +12,9 @@ from ottla.broker.replicas.manager import ReplicaManager
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.parts import ReplicaParts
 from ottla.log.append_info import LogAppendInfo
-from ottla.wire.compression import Compression
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import NewRecord, ProducedBatch, build_batch, parse_header
+from ottla.wire.records.batch import NewRecord, ProducedBatch, build_batch, parse_header
+from ottla.wire.records.compression import Compression
 
 _ALL_ACKS: Final = -1
 # A batch of several appends is too large: each append may still fit into a batch of its own.

@@ -20,7 +20,7 @@ from ottla.coordinator.open_transactions import OpenTransactions
 from ottla.log.segments.open_files import FileRegion
 from ottla.log.segments.segments import UncheckedSegmentError
 from ottla.wire.errors import KafkaError
-from ottla.wire.record_batch import ControlType, CorruptBatch, end_transaction_marker, iter_batches, iter_records
+from ottla.wire.records.batch import ControlType, CorruptBatch, end_transaction_marker, iter_batches, iter_records
 
 logger = logging.getLogger("kafka.coordinator.group.GroupMetadataManager")
 

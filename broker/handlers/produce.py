@@ -35,7 +35,7 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from ottla.wire.record_batch import (
+from ottla.wire.records.batch import (
     InvalidRecordsError,
     NotOneBatchError,
     ProducedBatch,

@@ -41,7 +41,7 @@ from ottla.wire.messages.leader_and_isr import (
     LeaderAndIsrTopicError,
 )
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
-from ottla.wire.record_batch import ProducedBatch
+from ottla.wire.records.batch import ProducedBatch
 from ottla.wire.types import NO_EPOCH, ZERO_UUID, TopicPartition
 from ottla.wire.uuids import uuid_text
 

@@ -23,7 +23,7 @@ from ottla.log.state.leader_epochs import EpochEndOffset
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import AbortedTransaction
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrPartitionState
-from ottla.wire.record_batch import ProducedBatch, RecordRules
+from ottla.wire.records.batch import ProducedBatch, RecordRules
 from ottla.wire.types import NO_EPOCH, ZERO_UUID, TopicPartition
 
 logger = logging.getLogger("kafka.cluster.Partition")

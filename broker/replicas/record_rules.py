@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla.log.config import LogConfig
-from ottla.wire.record_batch import Compression, RecordRules, TimestampType
+from ottla.wire.records.batch import Compression, RecordRules, TimestampType
 
 # By the values of `compression.type`.
 _CODECS: Final[Mapping[str, Compression | None]] = {

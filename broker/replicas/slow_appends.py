@@ -22,7 +22,7 @@ from ottla.log.append_info import LogAppendInfo
 from ottla.log.log import PartitionLog
 from ottla.log.write_pace import WritePace
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import ProducedBatch
+from ottla.wire.records.batch import ProducedBatch
 
 logger = logging.getLogger("kafka.server.ReplicaManager")
 

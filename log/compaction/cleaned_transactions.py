@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ottla.log.segments.open_files import OpenFiles
 from ottla.log.segments.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTransaction, TransactionIndex
-from ottla.wire.record_batch import BatchHeader, ControlType, control_type
+from ottla.wire.records.batch import BatchHeader, ControlType, control_type
 
 
 def aborted_transactions(directory: Path, start_offset: int, end_offset: int) -> list[AbortedTransaction]:

@@ -17,9 +17,9 @@ from ottla.log.config import LogConfig
 from ottla.log.segments.index import MAX_RELATIVE_OFFSET, CorruptIndexError
 from ottla.log.segments.open_files import OpenFiles
 from ottla.log.segments.segment import LOG_SUFFIX, Segment
-from ottla.wire.batch_header import HEADER_SIZE, BatchHeader, crc_is_valid, parse_header
 from ottla.wire.errors import KafkaError
-from ottla.wire.record_filter import BatchRecords, Span, batch_records, emptied_batch, filtered_batch
+from ottla.wire.records.batch_header import HEADER_SIZE, BatchHeader, crc_is_valid, parse_header
+from ottla.wire.records.filter import BatchRecords, Span, batch_records, emptied_batch, filtered_batch
 
 CLEANED_SUFFIX: Final = ".cleaned"
 # How many segments become one at most, because swapping takes the loop a few microseconds for each.

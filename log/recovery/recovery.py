@@ -29,9 +29,9 @@ from ottla.log.state.checkpoint import (
 )
 from ottla.log.state.leader_epochs import LeaderEpochs
 from ottla.log.state.producer_state import ProducerState
-from ottla.wire.batch_header import ATTRIBUTES_POSITION, HEADER, MAGIC
 from ottla.wire.errors import KafkaError
-from ottla.wire.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
+from ottla.wire.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
+from ottla.wire.records.batch_header import ATTRIBUTES_POSITION, HEADER, MAGIC
 
 _CHUNK = 1 << 20
 _OLD_CRC_END = 16

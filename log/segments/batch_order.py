@@ -10,7 +10,7 @@ a gap is certain only when the next batch fits.
 
 from collections.abc import Iterable, Iterator
 
-from ottla.wire.record_batch import BatchHeader
+from ottla.wire.records.batch import BatchHeader
 
 
 def certain_batches(

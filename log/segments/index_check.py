@@ -6,7 +6,7 @@ Counterpart in Kafka: DumpLogSegments' checks of indexes.
 """
 
 from ottla.log.segments.index import NO_TIMESTAMP, OFFSET_ENTRY, TIME_ENTRY
-from ottla.wire.record_batch import BatchHeader
+from ottla.wire.records.batch import BatchHeader
 
 
 class PositionCheck:

@@ -16,7 +16,7 @@ from ottla.log.segments.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, CorruptI
 from ottla.log.segments.open_files import RWF_NOWAIT, LazyFile, OpenFile, OpenFiles
 from ottla.log.segments.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, iter_records, parse_header
+from ottla.wire.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, iter_records, parse_header
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"

@@ -16,8 +16,8 @@ from ottla.log.segments.index import MAX_RELATIVE_OFFSET, OFFSET_ENTRY, TIME_ENT
 from ottla.log.segments.index_check import IndexEntries, PositionCheck, TimeCheck
 from ottla.log.segments.open_files import OpenFile
 from ottla.log.segments.segment import iter_headers
-from ottla.wire.batch_header import ATTRIBUTES_POSITION
-from ottla.wire.record_batch import BatchHeader, CorruptBatch
+from ottla.wire.records.batch import BatchHeader, CorruptBatch
+from ottla.wire.records.batch_header import ATTRIBUTES_POSITION
 
 
 class CheckOutcome(NamedTuple):

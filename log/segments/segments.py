@@ -14,7 +14,7 @@ from ottla.log.segments.segment import Damage, Segment, TimestampAndOffset, end_
 from ottla.log.segments.segment_check import CheckOutcome, SegmentCheck
 from ottla.log.segments.transaction_index import AbortedTransaction, aborted_within
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import HEADER_SIZE, BatchHeader
+from ottla.wire.records.batch import HEADER_SIZE, BatchHeader
 
 NEVER_CUT = 2**63 - 1
 

@@ -21,7 +21,7 @@ from ottla.log.state.producer_snapshot import (
     write_snapshot,
 )
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import BatchHeader, ControlType, CorruptBatch, end_transaction_marker
+from ottla.wire.records.batch import BatchHeader, ControlType, CorruptBatch, end_transaction_marker
 from ottla.wire.types import NO_EPOCH
 
 # Returns the headers of the last batches before an offset, oldest first.

@@ -38,8 +38,8 @@ from ottla.log.state.producer_snapshot import (
     encode_snapshot,
 )
 from ottla.log.state.producer_state import ProducerState
-from ottla.wire.batch_header import ATTRIBUTES_POSITION
-from ottla.wire.record_batch import BatchHeader, CorruptBatch, check_records
+from ottla.wire.records.batch import BatchHeader, CorruptBatch, check_records
+from ottla.wire.records.batch_header import ATTRIBUTES_POSITION
 
 _OF_SEGMENTS = re.compile(r"[0-9]{20}\.(log|index|timeindex|txnindex|snapshot)")
 # Files that a broker completes or removes at its next start.

@@ -17,7 +17,7 @@ from ottla.client.consuming.consumer import Consumer, open_consumer
 from ottla.client.errors import OperationTimedOutError
 from ottla.client.producing.producer import Producer, open_producer
 from ottla.wire.errors import KafkaError
-from ottla.wire.record_batch import Record
+from ottla.wire.records.batch import Record
 from ottla.wire.types import TopicPartition
 
 _PATIENCE_SECONDS: Final = 60.0

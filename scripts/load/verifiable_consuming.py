@@ -17,7 +17,7 @@ from ottla.scripts.kafka.java.hashes import by_partition_hash
 from ottla.scripts.load.events import Events
 from ottla.scripts.terminal.signals import Ending, ending_by_signal
 from ottla.wire.errors import KafkaError
-from ottla.wire.record_batch import Record
+from ottla.wire.records.batch import Record
 from ottla.wire.types import TopicPartition
 
 NO_LIMIT = -1

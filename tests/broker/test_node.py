@@ -82,7 +82,7 @@ from ottla.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from ottla.wire.record_batch import NewRecord, build_batch, iter_batches, iter_records
+from ottla.wire.records.batch import NewRecord, build_batch, iter_batches, iter_records
 from ottla.wire.schema import Response
 from tests.broker.support.client import Client, client
 from tests.harness.measuring import AtMost

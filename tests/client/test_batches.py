@@ -5,7 +5,7 @@ import random
 import pytest
 
 from ottla.client.producing.batches import Batch, Delivery, PartitionQueue, size_alone, size_of
-from ottla.wire.record_batch import HEADER_SIZE, NewRecord, build_batch
+from ottla.wire.records.batch import HEADER_SIZE, NewRecord, build_batch
 
 
 def queue_of(*values: bytes) -> PartitionQueue:

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.client.consuming.chunks import Chunk, readable
 from ottla.wire.messages.fetch import AbortedTransaction
-from ottla.wire.record_batch import ControlType, CorruptBatch, NewRecord, build_batch, build_control_batch
+from ottla.wire.records.batch import ControlType, CorruptBatch, NewRecord, build_batch, build_control_batch
 from ottla.wire.types import TopicPartition
 
 T0 = TopicPartition("t", 0)

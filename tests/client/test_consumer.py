@@ -28,7 +28,7 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from ottla.wire.messages.metadata import MetadataRequest
-from ottla.wire.record_batch import NewRecord, build_batch
+from ottla.wire.records.batch import NewRecord, build_batch
 from ottla.wire.schema import Request, Response
 from ottla.wire.types import TopicPartition
 from tests.client.scripted import HANG_UP, Answer, ScriptedBroker, listening, metadata

@@ -1,7 +1,7 @@
 """Scanning fetched batches for the first data record at or after an offset."""
 
 from ottla.client.admin.fetching import scan
-from ottla.wire.record_batch import Compression, ControlType, NewRecord, build_batch, build_control_batch
+from ottla.wire.records.batch import Compression, ControlType, NewRecord, build_batch, build_control_batch
 
 AT = 1_700_000_000_000
 

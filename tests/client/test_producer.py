@@ -27,7 +27,7 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from ottla.wire.record_batch import iter_records, parse_header
+from ottla.wire.records.batch import iter_records, parse_header
 from ottla.wire.schema import Request, Response
 from tests.client.scripted import HANG_UP, ScriptedBroker, listening, metadata
 

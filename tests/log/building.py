@@ -9,7 +9,7 @@ from ottla.log.config import LogConfig
 from ottla.log.log import PartitionLog
 from ottla.log.recovery.recovery import LoadOptions
 from ottla.log.segments.open_files import FileRegion, OpenFiles
-from ottla.wire.record_batch import (
+from ottla.wire.records.batch import (
     NewRecord,
     ProducedBatch,
     Record,

@@ -14,7 +14,7 @@ from ottla.log.log import PartitionLog
 from ottla.log.state.producer_snapshot import decode_snapshot
 from ottla.log.verify.verify import verify
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import ControlType, ProducedBatch, build_control_batch
+from ottla.wire.records.batch import ControlType, ProducedBatch, build_control_batch
 from tests.log.building import NOW_MS, TOPIC_PARTITION, append, content, open_log, produced
 from tests.log.kafka_log import KafkaLog, KafkaRefused
 

@@ -16,7 +16,7 @@ from ottla.log.directory_contents import (
 from ottla.log.manager import LogManager
 from ottla.log.state.checkpoint import write_partition_metadata
 from ottla.log.state.meta_properties import check_meta_properties, take_from_kraft
-from ottla.wire.record_batch import ControlType, NewRecord, build_batch, build_control_batch
+from ottla.wire.records.batch import ControlType, NewRecord, build_batch, build_control_batch
 from ottla.wire.types import TopicPartition
 from tests.log.building import NOW_MS, produced
 

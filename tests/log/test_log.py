@@ -9,7 +9,7 @@ import pytest
 from ottla.log.append_info import UnexpectedAppendOffsetError
 from ottla.log.log import PartitionLog
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import HEADER_SIZE, NewRecord, build_batch, iter_batches, place
+from ottla.wire.records.batch import HEADER_SIZE, NewRecord, build_batch, iter_batches, place
 from tests.log.building import NOW_MS, append, content, open_log, produced, records_from, values_from
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from ottla.log.log import PartitionLog
-from ottla.wire.record_batch import iter_batches, iter_records
+from ottla.wire.records.batch import iter_batches, iter_records
 from tests.log.building import append, content, open_log, produced
 
 pytestmark = pytest.mark.once

@@ -6,7 +6,7 @@ from ottla.log.log import PartitionLog
 from ottla.log.segments.open_files import FileRegion
 from ottla.log.segments.segment import TimestampAndOffset
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import Compression, NewRecord, build_batch, iter_batches, parse_header
+from ottla.wire.records.batch import Compression, NewRecord, build_batch, iter_batches, parse_header
 from tests.log.building import NOW_MS, append, content, open_log, produced, records_from
 
 

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from ottla.broker.config.broker_config import BrokerConfig
 from ottla.cli import main
 from ottla.serving import log_config
-from ottla.wire.record_batch import NewRecord, build_batch
+from ottla.wire.records.batch import NewRecord, build_batch
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
 HEAVY = ("trio", "construct", "asyncio", "ottla.broker", "ottla.wire", "ottla.log.")

@@ -33,8 +33,8 @@ log.segments.segment_check log.segments.segments
 log.state.leader_epochs log.state.producer_state
 log.write_pace
 pipeline.log_source_columns
-wire.batch_header wire.codec wire.framing wire.record_builder wire.record_filter wire.record_reader
-wire.record_scan wire.record_validation
+wire.records.batch_header wire.codec wire.framing wire.records.builder wire.records.filter wire.records.reader
+wire.records.scan wire.records.validation
 """
 WHAT_RUNS = "import sys, ottla.log.segments.segment as s; sys.stdout.write(s.__file__)"
 

@@ -10,7 +10,7 @@ from ottla.pipeline.log_source_columns import NO_HEADERS, NO_KEY, NO_VALUE, Colu
 from ottla.pipeline.log_source_directories import Logs, Slice
 from ottla.pipeline.log_source_options import LogOptions, parse_options
 from ottla.pipeline.log_source_reading import SliceReader
-from ottla.wire.record_batch import ControlType, NewRecord, Record, build_batch, build_control_batch
+from ottla.wire.records.batch import ControlType, NewRecord, Record, build_batch, build_control_batch
 from ottla.wire.types import TopicPartition
 from tests.log.building import NOW_MS, TOPIC_PARTITION
 

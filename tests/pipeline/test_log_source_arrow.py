@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.pipeline.log_source_columns import BatchWalk, Columns
-from ottla.wire.record_batch import HEADER_SIZE, NewRecord, TimestampType, build_batch, iter_records, parse_header
+from ottla.wire.records.batch import HEADER_SIZE, NewRecord, TimestampType, build_batch, iter_records, parse_header
 from tests.log.building import NOW_MS
 
 pytest.importorskip("pyarrow")

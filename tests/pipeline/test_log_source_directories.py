@@ -13,8 +13,8 @@ from ottla.log.state.checkpoint import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FIL
 from ottla.log.state.meta_properties import DirectoryLocks, is_locked
 from ottla.pipeline import log_source_directories
 from ottla.pipeline.log_source_directories import Logs, UnreadableLogError
-from ottla.wire.batch_header import MAGIC_POSITION
-from ottla.wire.record_batch import ControlType
+from ottla.wire.records.batch import ControlType
+from ottla.wire.records.batch_header import MAGIC_POSITION
 from ottla.wire.types import TopicPartition
 from tests.log.building import NOW_MS, TOPIC_PARTITION, open_log
 from tests.pipeline.log_tables import checkpoint, end_transaction, options, plan, read, values, write

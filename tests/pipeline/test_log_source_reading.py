@@ -15,8 +15,7 @@ from ottla.log.removal import delete_old_segments
 from ottla.pipeline import log_source_directories, log_source_reading
 from ottla.pipeline.log_source_directories import UnreadableLogError
 from ottla.pipeline.log_source_reading import DamagedLogError, SliceReader
-from ottla.wire.batch_header import CRC_POSITION, checksum
-from ottla.wire.record_batch import (
+from ottla.wire.records.batch import (
     HEADER_SIZE,
     Compression,
     ControlType,
@@ -28,6 +27,7 @@ from ottla.wire.record_batch import (
     check_records,
     iter_records,
 )
+from ottla.wire.records.batch_header import CRC_POSITION, checksum
 from tests.log.building import NOW_MS, TOPIC_PARTITION, open_log, records_from
 from tests.log.compaction.compacting import clean_log, clean_steps, keyed
 from tests.log.segments.test_transaction_index import batches

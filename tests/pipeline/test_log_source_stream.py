@@ -16,7 +16,7 @@ from ottla.log.state.meta_properties import DirectoryLocks
 from ottla.pipeline.log_source_directories import UnreadableLogError
 from ottla.pipeline.log_source_options import Offsets
 from ottla.pipeline.log_source_stream import LogStream
-from ottla.wire.record_batch import ControlType
+from ottla.wire.records.batch import ControlType
 from ottla.wire.types import TopicPartition
 from tests.log.building import NOW_MS
 from tests.pipeline.log_tables import checkpoint, end_transaction, read_slices, stream_options, values, write

@@ -23,7 +23,7 @@ from ottla.client.config import ClientConfig, read_properties
 from ottla.scripts.terminal.commands import LateGroup
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from ottla.wire.record_batch import NewRecord, build_batch
+from ottla.wire.records.batch import NewRecord, build_batch
 from ottla.wire.types import TopicPartition
 from tests.scripts.running import PATIENCE_S, Ended, environment, ottla_here
 

@@ -16,8 +16,8 @@ from ottla.log.state.producer_snapshot import SnapshotEntry, write_snapshot
 from ottla.scripts.dump_log import dump_log
 from ottla.scripts.kafka.face import Face, JavaError, Release, ToolExit
 from ottla.scripts.kafka.tools import dump_log as kafka_tool
-from ottla.wire.compression import Compression
-from ottla.wire.record_builder import ControlType, Record, build_batch, build_control_batch
+from ottla.wire.records.builder import ControlType, Record, build_batch, build_control_batch
+from ottla.wire.records.compression import Compression
 from ottla.wire.types import TopicPartition
 
 SEGMENT = "00000000000000000010.log"

@@ -17,9 +17,9 @@ from ottla.scripts.kafka.records.console_consumer_flags import read_options
 from ottla.scripts.kafka.records.deserializers import deserializer
 from ottla.scripts.kafka.records.formatters import formatter
 from ottla.scripts.kafka.records.line_reader import LineMessageReader, LineRecord, Lines
-from ottla.wire.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
-from ottla.wire.record_batch import Record, build_batch, parse_header
-from ottla.wire.transaction_records import TransactionLogKey, TransactionLogValue
+from ottla.wire.internal.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from ottla.wire.internal.transaction_records import TransactionLogKey, TransactionLogValue
+from ottla.wire.records.batch import Record, build_batch, parse_header
 from tests.scripts.running import PATIENCE_S, environment
 
 PACKAGE = "org.apache.kafka.tools.consumer."

@@ -4,7 +4,7 @@ import click
 import pytest
 
 from ottla.scripts.terminal.records.filters import wanted
-from ottla.wire.record_batch import Record
+from ottla.wire.records.batch import Record
 
 RECORD = Record(0, 0, b"order-17", "größe=5\n".encode(), (("trace", b"abc"), ("trace", None), ("retry", b"2")))
 NULLS = Record(0, 0, None, None)

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.scripts.terminal.records.formats import RecordFormat, Shown, printable
 from ottla.scripts.terminal.records.reading import FormatReader, InputError, LineReader, Reader, ReadRecord
-from ottla.wire.record_batch import Record, build_batch, parse_header
+from ottla.wire.records.batch import Record, build_batch, parse_header
 from ottla.wire.types import TopicPartition
 
 HEADERS = (("h", b"\xff"), ("h", None), ("i", b"v"))

@@ -8,7 +8,7 @@ import pytest
 from ottla.scripts.terminal.records.formats import Shown
 from ottla.scripts.terminal.records.json_lines import record_as_json, record_of_json
 from ottla.scripts.terminal.records.reading import ReadRecord
-from ottla.wire.record_batch import Record, TimestampType, build_batch, parse_header
+from ottla.wire.records.batch import Record, TimestampType, build_batch, parse_header
 from ottla.wire.types import TopicPartition
 
 HEADER = parse_header(build_batch([Record(0, 1, None, None)], timestamp_type=TimestampType.LOG_APPEND_TIME))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.wire.codec import decode_large_request, decode_request, encode_request
-from ottla.wire.compiler import large_decoder
+from ottla.wire.compiled.compiler import large_decoder
 from ottla.wire.errors import DecodeError
 from ottla.wire.large_arrays import FEW_ELEMENTS, MAX_ELEMENTS, SMALL_FRAME, Budget, LargeArray, ManyElements
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

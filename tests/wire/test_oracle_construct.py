@@ -6,7 +6,7 @@ from typing import Any
 import construct
 import pytest
 
-from ottla.wire.compiler import decoder, encoder
+from ottla.wire.compiled.compiler import decoder, encoder
 from ottla.wire.errors import DecodeError
 from ottla.wire.schema import Message, construct_schema
 from tests.wire.mutations import mutated

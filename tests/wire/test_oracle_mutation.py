@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from ottla.wire.codec import decode_request, encode_request
-from ottla.wire.compiler import decoder
+from ottla.wire.compiled.compiler import decoder
 from ottla.wire.errors import DecodeError
 from ottla.wire.schema import Message, Request
 from tests.wire.mutations import mutated

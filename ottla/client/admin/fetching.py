@@ -13,7 +13,7 @@ from ottla.client.cluster import Client, kafka_error
 from ottla.client.gather import gather
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from ottla.wire.record_batch import CorruptBatch, Record, iter_batches, iter_records
+from ottla.wire.records.batch import CorruptBatch, Record, iter_batches, iter_records
 from ottla.wire.types import TopicPartition
 
 _NAMES_UP_TO: Final = 12

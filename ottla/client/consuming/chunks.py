@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.wire.messages.fetch import AbortedTransaction
-from ottla.wire.record_batch import (
+from ottla.wire.records.batch import (
     BatchHeader,
     ControlType,
     CorruptBatch,

@@ -22,14 +22,14 @@ from ottla.client.consuming.group_commits import Positions, commit, fetch_commit
 from ottla.client.errors import ClientError, ConnectionFailedError
 from ottla.client.tasks import background
 from ottla.wire.config_def import ConfigError
-from ottla.wire.consumer_protocol import (
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.internal.consumer_protocol import (
     PROTOCOL_TYPE,
     assigned_partitions,
     assignment_bytes,
     subscribed_topics,
     subscription_bytes,
 )
-from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity

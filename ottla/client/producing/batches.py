@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Final, NamedTuple
 
-from ottla.wire.record_batch import HEADER_SIZE, NewRecord, increment_sequence
+from ottla.wire.records.batch import HEADER_SIZE, NewRecord, increment_sequence
 
 _MAX_RECORD_OVERHEAD: Final = 21
 _NO_SEQUENCE: Final = -1

@@ -23,7 +23,7 @@ from ottla.client.tasks import Latch, Signal, background
 from ottla.wire.config_def import ConfigError
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.metadata import MetadataResponseTopic
-from ottla.wire.record_batch import HEADER_SIZE, NewRecord
+from ottla.wire.records.batch import HEADER_SIZE, NewRecord
 
 __all__ = ["Completion", "Delivery", "Producer", "open_producer"]
 _FATAL: Final = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION})

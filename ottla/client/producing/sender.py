@@ -28,7 +28,7 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from ottla.wire.record_batch import HEADER_SIZE, build_batch
+from ottla.wire.records.batch import HEADER_SIZE, build_batch
 
 _LOWEST: Final = 3
 """The first version of Produce for batches of the format with headers."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from ottla.client.config import ClientConfig
 from ottla.wire.config_def import ConfigError
-from ottla.wire.record_batch import Compression
+from ottla.wire.records.batch import Compression
 
 MOST_IN_FLIGHT: Final = 5
 """An idempotent producer's batches of one partition in flight, because a broker remembers so many."""

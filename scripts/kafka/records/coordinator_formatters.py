@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 
 from ottla.scripts.kafka.face import JavaError
 from ottla.scripts.kafka.java.json_values import encode
-from ottla.wire import group_records, transaction_records
 from ottla.wire.errors import DecodeError
-from ottla.wire.group_records import RecordType
-from ottla.wire.message_json import as_json
-from ottla.wire.record_batch import BatchHeader, Record
+from ottla.wire.internal import group_records, transaction_records
+from ottla.wire.internal.group_records import RecordType
+from ottla.wire.internal.message_json import as_json
+from ottla.wire.records.batch import BatchHeader, Record
 
 _UNKNOWN: Final = "unknown"
 _LATER_FIELDS: Final = frozenset({"topicId", "nextProducerEpoch"})

@@ -12,14 +12,14 @@ from ottla.scripts.kafka.flags import Parsed
 from ottla.scripts.kafka.java.hashes import hash_order, partition_hash
 from ottla.scripts.kafka.java.json_values import encode
 from ottla.wire.errors import DecodeError
-from ottla.wire.internal_records import (
+from ottla.wire.internal.internal_records import (
     Decoded,
     UnknownRecordTypeError,
     decode_group_record,
     decode_transaction_record,
 )
-from ottla.wire.record_batch import Record
-from ottla.wire.transaction_records import STATES
+from ottla.wire.internal.transaction_records import STATES
+from ottla.wire.records.batch import Record
 
 Parser = Callable[[Record], tuple[str | None, str | None]]
 """Returns the printed key and the printed payload of a record; None for nothing."""

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from ottla.scripts.kafka.face import Face, JavaError
 from ottla.scripts.kafka.records.coordinator_formatters import COORDINATOR_FORMATTERS
 from ottla.scripts.kafka.records.deserializers import Deserializer, deserializer
-from ottla.wire.record_batch import BatchHeader, Record, TimestampType
+from ottla.wire.records.batch import BatchHeader, Record, TimestampType
 
 _PACKAGE: Final = "org.apache.kafka.tools.consumer."
 DEFAULT_FORMATTER: Final = _PACKAGE + "DefaultMessageFormatter"

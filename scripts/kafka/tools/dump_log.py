@@ -31,10 +31,10 @@ from ottla.scripts.kafka.flags import (
 from ottla.scripts.kafka.java.numbers import INTEGER
 from ottla.scripts.kafka.records.dump_log_indexes import Findings, IndexDump, offset_in_name, opened
 from ottla.scripts.kafka.records.dump_log_parsers import Parser, parser_of, refused_decoder
-from ottla.wire.batch_header import increment_sequence
 from ottla.wire.errors import KafkaError
-from ottla.wire.record_batch import Record, TimestampType
-from ottla.wire.record_builder import ControlType
+from ottla.wire.records.batch import Record, TimestampType
+from ottla.wire.records.batch_header import increment_sequence
+from ottla.wire.records.builder import ControlType
 
 _MAX_INT: Final = 0x7FFFFFFF
 _TEXT: Final = "org.apache.kafka.tools.api.StringDecoder"

@@ -31,7 +31,7 @@ from ottla.scripts.kafka.flags import (
 from ottla.scripts.kafka.java.hashes import by_partition_hash
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from ottla.wire.record_batch import BatchHeader, iter_batches
+from ottla.wire.records.batch import BatchHeader, iter_batches
 from ottla.wire.types import TopicPartition
 
 _WHITE_LIST: Final = flag("topic-white-list", argument="Java regex (String)", default=".*", help="The same, once.")

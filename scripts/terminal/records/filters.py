@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from ottla.wire.record_batch import Record
+from ottla.wire.records.batch import Record
 
 _NOT: Final = "!"
 Wanted = Callable[[Record], bool]

@@ -9,7 +9,7 @@ from re import compile as pattern
 from typing import Final, NamedTuple
 
 from ottla.scripts.terminal.records.format_words import TEXTS, Verb, argument, coding, number_form, words
-from ottla.wire.record_batch import BatchHeader, Record
+from ottla.wire.records.batch import BatchHeader, Record
 from ottla.wire.types import TopicPartition
 
 _ZERO: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ottla.scripts.terminal.records.formats import Shown
 from ottla.scripts.terminal.records.reading import ReadRecord
-from ottla.wire.record_batch import TimestampType
+from ottla.wire.records.batch import TimestampType
 
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
 _TYPES: Final = {TimestampType.CREATE_TIME: "create_time", TimestampType.LOG_APPEND_TIME: "log_append_time"}

@@ -40,7 +40,7 @@ from ottla.wire.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from ottla.wire.record_batch import iter_batches
+from ottla.wire.records.batch import iter_batches
 from ottla.wire.schema import Request
 from tests.broker.requests.authorization_cases import GROUP, GROUP_FAILED, TOPIC, TOPIC_FAILED, on_cluster
 from tests.broker.requests.test_authorization import guarded

@@ -11,10 +11,9 @@ import trio.testing
 from ottla.broker.groups.internal_topic_log import InternalTopicLog
 from ottla.broker.groups.loader import PartitionLoader
 from ottla.broker.replicas.partition import Partition
-from ottla.wire.compression import Compression
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
-from ottla.wire.record_batch import (
+from ottla.wire.records.batch import (
     BatchHeader,
     ControlType,
     NewRecord,
@@ -26,6 +25,7 @@ from ottla.wire.record_batch import (
     iter_records,
     parse_header,
 )
+from ottla.wire.records.compression import Compression
 from tests.broker.support.hosted import NOW_MS, House
 
 TOPIC = "__consumer_offsets"

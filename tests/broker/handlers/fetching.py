@@ -17,7 +17,7 @@ from ottla.wire.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from ottla.wire.record_batch import iter_batches, iter_records, validate_produced
+from ottla.wire.records.batch import iter_batches, iter_records, validate_produced
 from tests.broker.support.hosted import NOW_MS, TOPIC, House, batch, context, topic_id
 
 NAMES = 12

@@ -19,7 +19,7 @@ from ottla.wire.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from ottla.wire.messages.fetch import FetchPartition
-from ottla.wire.record_batch import validate_produced
+from ottla.wire.records.batch import validate_produced
 from ottla.wire.types import ZERO_UUID
 from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch, context
 

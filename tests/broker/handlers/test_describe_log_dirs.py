@@ -10,7 +10,7 @@ from ottla.wire.messages.describe_log_dirs import (
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
 )
-from ottla.wire.record_batch import validate_produced
+from ottla.wire.records.batch import validate_produced
 from tests.broker.support.hosted import NOW_MS, TOPIC, House, batch, context
 
 

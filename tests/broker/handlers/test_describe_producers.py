@@ -9,7 +9,7 @@ from ottla.wire.messages.describe_producers import (
     PartitionResponse,
     TopicRequest,
 )
-from ottla.wire.record_batch import validate_produced
+from ottla.wire.records.batch import validate_produced
 from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch, context
 
 

@@ -13,7 +13,7 @@ from ottla.wire.messages.fetch import (
     FetchTopic,
     ReplicaState,
 )
-from ottla.wire.record_batch import ControlType, ProducedBatch, build_control_batch, parse_header, validate_produced
+from ottla.wire.records.batch import ControlType, ProducedBatch, build_control_batch, parse_header, validate_produced
 from tests.broker.handlers.fetching import (
     IDS,
     NAMES,

@@ -21,7 +21,7 @@ from ottla.wire.codec import decode_large_request, encode_request, encode_respon
 from ottla.wire.errors import DecodeError, KafkaError
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from ottla.wire.record_batch import Compression
+from ottla.wire.records.batch import Compression
 from ottla.wire.types import ZERO_UUID
 from tests.broker.handlers import fetching, producing
 from tests.broker.handlers.producing import Records

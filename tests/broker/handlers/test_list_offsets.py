@@ -13,7 +13,7 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from ottla.wire.record_batch import validate_produced
+from ottla.wire.records.batch import validate_produced
 from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5

@@ -12,7 +12,7 @@ from ottla.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from ottla.wire.record_batch import validate_produced
+from ottla.wire.records.batch import validate_produced
 from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch, context
 
 

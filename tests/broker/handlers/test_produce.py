@@ -10,7 +10,7 @@ from ottla.broker.handlers import produce
 from ottla.broker.loop.deferred import CloseConnection, Deferred
 from ottla.wire.errors import DecodeError, ErrorCode, KafkaError
 from ottla.wire.messages.produce import PartitionProduceData, ProduceResponse
-from ottla.wire.record_batch import Compression, NewRecord, build_batch
+from ottla.wire.records.batch import Compression, NewRecord, build_batch
 from ottla.wire.types import TopicPartition
 from tests.broker.handlers.producing import (
     VERSION,

@@ -4,7 +4,7 @@ from ottla.broker.loop.deferred import Deferred
 from ottla.log.segments.open_files import FileRegion
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.produce import ProduceResponse
-from ottla.wire.record_batch import Compression, iter_batches, iter_records
+from ottla.wire.records.batch import Compression, iter_batches, iter_records
 from tests.broker.handlers.producing import answers, codes, idempotent, now, one, request, send
 from tests.broker.support.hosted import NOW_MS, TOPIC, House, batch
 

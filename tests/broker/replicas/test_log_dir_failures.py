@@ -15,7 +15,7 @@ from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.wire.messages.fetch import FetchPartition
 from ottla.wire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
-from ottla.wire.record_batch import validate_produced
+from ottla.wire.records.batch import validate_produced
 from ottla.wire.types import ZERO_UUID
 from tests.broker.support.hosted import NOW_MS, TOPIC, House, batch, context
 

@@ -19,7 +19,7 @@ from ottla.wire.messages.stop_replica import (
     StopReplicaTopicState,
     StopReplicaTopicV1,
 )
-from ottla.wire.record_batch import ProducedBatch, validate_produced
+from ottla.wire.records.batch import ProducedBatch, validate_produced
 from ottla.wire.types import ZERO_UUID, TopicPartition
 from ottla.wire.uuids import uuid_text
 from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch, topic_id

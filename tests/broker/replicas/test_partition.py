@@ -9,7 +9,7 @@ from ottla.broker.replicas.reads import TO_HIGH_WATERMARK, TO_LAST_STABLE_OFFSET
 from ottla.broker.replicas.watchers import EVERYTHING, HIGH_WATERMARK, LOG_END, NOTHING
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import FetchPartition
-from ottla.wire.record_batch import RecordRules, TimestampType, iter_records, validate_produced
+from ottla.wire.records.batch import RecordRules, TimestampType, iter_records, validate_produced
 from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch
 
 RULES = RecordRules(False, TimestampType.CREATE_TIME, 2**62, 2**62, 1 << 20)
@@ -64,7 +64,7 @@ def read(
 
 def values(result: ReadResult) -> list[bytes | None]:
     assert isinstance(result.records, bytes | bytearray)
-    from ottla.wire.record_batch import iter_batches
+    from ottla.wire.records.batch import iter_batches
 
     return [record.value for _, found in iter_batches(memoryview(result.records)) for record in iter_records(found)]
 

@@ -12,7 +12,7 @@ from ottla.broker.replicas.role_queue import RoleChanges
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrResponse
 from ottla.wire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
-from ottla.wire.record_batch import validate_produced
+from ottla.wire.records.batch import validate_produced
 from tests.broker.support.hosted import NOW_MS, TOPIC, House, batch, topic_id
 
 T = TypeVar("T")

@@ -17,11 +17,11 @@ from ottla.broker.upkeep.retention import OldSegments
 from ottla.log.append import Append
 from ottla.log.removal import delete_old_segments
 from ottla.wire.api_keys import ApiKey
-from ottla.wire.compression import Compression
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from ottla.wire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
-from ottla.wire.record_batch import place
+from ottla.wire.records.batch import place
+from ottla.wire.records.compression import Compression
 from tests.broker.handlers.producing import VERSION, answers, damaged, idempotent, one, request
 from tests.broker.replicas.test_manager import fetch
 from tests.broker.support.hosted import BROKER, NOW_MS, TOPIC, House, batch, context

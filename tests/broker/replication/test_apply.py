@@ -7,8 +7,8 @@ from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.watchers import EVERYTHING, HIGH_WATERMARK, LOG_END, NOTHING
 from ottla.broker.replication import apply as following
 from ottla.log.append_info import UnexpectedAppendOffsetError
-from ottla.wire.batch_header import place
 from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.records.batch_header import place
 from tests.broker.support.hosted import NOW_MS, TOPIC, House, batch
 
 EPOCH = 3

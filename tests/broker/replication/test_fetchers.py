@@ -12,7 +12,7 @@ from ottla.broker.fetch.sessions import ROUND_MS, FetchSessionCache
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
-from ottla.wire.record_batch import validate_produced
+from ottla.wire.records.batch import validate_produced
 from ottla.wire.schema import Request, Response
 from tests.broker.support.hosted import NOW_MS, TOPIC, batch, inline
 from tests.broker.support.replication import answered, cluster, nothing

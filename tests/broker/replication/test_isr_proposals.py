@@ -22,7 +22,7 @@ from ottla.wire.messages.alter_partition import (
     TopicDataResult,
 )
 from ottla.wire.messages.fetch import FetchPartition
-from ottla.wire.record_batch import validate_produced
+from ottla.wire.records.batch import validate_produced
 from ottla.wire.schema import Response
 from ottla.wire.types import TopicPartition
 from tests.broker.support.hosted import BROKER, EPOCH, NOW_MS, TOPIC, House, batch

@@ -30,7 +30,7 @@ from ottla.wire.messages.alter_partition import (
 )
 from ottla.wire.messages.fetch import FetchPartition
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrPartitionState
-from ottla.wire.record_batch import RecordRules, TimestampType, iter_batches, iter_records, validate_produced
+from ottla.wire.records.batch import RecordRules, TimestampType, iter_batches, iter_records, validate_produced
 from ottla.zk.znodes import PartitionState
 from tests.broker.controller.contexts import TOPIC_ID, P, context_of, revive
 from tests.broker.support.hosted import NOW_MS, batch

@@ -25,7 +25,7 @@ from ottla.wire.messages.alter_replica_log_dirs import (
 )
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.wire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
-from ottla.wire.record_batch import iter_records, validate_produced
+from ottla.wire.records.batch import iter_records, validate_produced
 from ottla.wire.types import TopicPartition
 from tests.broker.support.hosted import NOW_MS, TOPIC, House, batch, context
 from tests.broker.support.replication import answered, cluster

@@ -53,7 +53,7 @@ from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, To
 from ottla.wire.messages.stop_replica import StopReplicaRequest
 from ottla.wire.messages.sync_group import SyncGroupRequest
 from ottla.wire.messages.update_metadata import UpdateMetadataRequest
-from ottla.wire.record_batch import NewRecord, build_batch
+from ottla.wire.records.batch import NewRecord, build_batch
 from ottla.wire.schema import Request
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER

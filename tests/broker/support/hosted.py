@@ -34,7 +34,7 @@ from ottla.wire.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from ottla.wire.record_batch import Compression, NewRecord, build_batch
+from ottla.wire.records.batch import Compression, NewRecord, build_batch
 from ottla.wire.types import ZERO_UUID
 
 R = TypeVar("R")

@@ -17,7 +17,7 @@ from ottla.log.segments.open_files import FileRegion
 from ottla.wire.codec import Chunk, decode_request, decode_response, encode_request, encode_response
 from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.messages.list_offsets import ListOffsetsRequest
-from ottla.wire.record_batch import iter_records, validate_produced
+from ottla.wire.records.batch import iter_records, validate_produced
 from ottla.wire.schema import Request, Response
 from tests.broker.support.hosted import NOW_MS, TOPIC, House, batch, context
 from tests.log.building import checked

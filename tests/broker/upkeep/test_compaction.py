@@ -16,7 +16,7 @@ from ottla.log.compaction.process import Outcome
 from ottla.log.config import LogConfig
 from ottla.log.segments.segment import Segment
 from ottla.log.state.checkpoint import CLEANER_OFFSET_FILE, read_offsets, write_offsets
-from ottla.wire.record_batch import validate_produced
+from ottla.wire.records.batch import validate_produced
 from ottla.wire.types import TopicPartition
 from tests.broker.support.hosted import NOW_MS, TOPIC, House, batch
 

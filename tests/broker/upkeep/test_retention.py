@@ -9,7 +9,7 @@ import trio.testing
 
 from ottla.broker.upkeep.retention import OldSegments
 from ottla.log.removal import remove_files, sync_directories
-from ottla.wire.record_batch import validate_produced
+from ottla.wire.records.batch import validate_produced
 from tests.broker.support.hosted import NOW_MS, TOPIC, House, batch
 
 DELAY_MS = 60_000

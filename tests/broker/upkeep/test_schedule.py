@@ -17,7 +17,7 @@ from ottla.log.state.checkpoint import (
     write_checkpoints,
 )
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaTopicV1
-from ottla.wire.record_batch import validate_produced
+from ottla.wire.records.batch import validate_produced
 from ottla.wire.types import TopicPartition
 from tests.broker.support.hosted import NOW_MS, TOPIC, House, batch
 

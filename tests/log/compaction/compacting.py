@@ -8,7 +8,7 @@ from ottla.log.compaction.cleaner import CleanedGroup, CleaningStats, clean
 from ottla.log.compaction.compaction import CleanerLimits, cleaning_job, swap
 from ottla.log.log import PartitionLog
 from ottla.log.segments.open_files import OpenFiles
-from ottla.wire.record_batch import Compression, NewRecord, ProducedBatch, build_batch, parse_header
+from ottla.wire.records.batch import Compression, NewRecord, ProducedBatch, build_batch, parse_header
 from tests.log.building import NOW_MS
 
 FILES = OpenFiles(8)

@@ -7,7 +7,7 @@ from ottla.log.compaction.cleaned_transactions import aborted_transactions
 from ottla.log.log import PartitionLog
 from ottla.log.segments.open_files import OpenFiles
 from ottla.log.segments.transaction_index import AbortedTransaction, TransactionIndex
-from ottla.wire.record_batch import (
+from ottla.wire.records.batch import (
     ControlType,
     NewRecord,
     ProducedBatch,

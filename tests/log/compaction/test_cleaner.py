@@ -8,7 +8,7 @@ import pytest
 from ottla.log.compaction.cleaner import CorruptLogError
 from ottla.log.compaction.compaction import CleanerLimits
 from ottla.log.log import PartitionLog
-from ottla.wire.record_batch import Compression, iter_batches
+from ottla.wire.records.batch import Compression, iter_batches
 from tests.log.building import NOW_MS, append, content, open_log, records_from
 from tests.log.compaction.compacting import LIMITS, clean_log, keyed
 

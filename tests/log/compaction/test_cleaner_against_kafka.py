@@ -15,7 +15,7 @@ from ottla.log.compaction.cleaned_transactions import aborted_transactions
 from ottla.log.compaction.compaction import CleanerLimits
 from ottla.log.log import PartitionLog
 from ottla.log.segments.transaction_index import AbortedTransaction
-from ottla.wire.record_batch import (
+from ottla.wire.records.batch import (
     Compression,
     ControlType,
     NewRecord,

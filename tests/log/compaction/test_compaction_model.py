@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from ottla.log.compaction.compaction import CleanerLimits
 from ottla.log.segments.segments import NEVER_CUT
-from ottla.wire.record_batch import Compression, ProducedBatch, Record
+from ottla.wire.records.batch import Compression, ProducedBatch, Record
 from tests.log.building import NOW_MS, append, open_log, records_from
 from tests.log.compaction.compacting import clean_log, dirt_of, keyed
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.wire.record_batch import Record
+from ottla.wire.records.batch import Record
 from tests.log.building import NOW_MS, append, open_log, records_from
 from tests.log.compaction.compacting import clean_log, clean_steps, keyed
 

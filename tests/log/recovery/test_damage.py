@@ -19,7 +19,7 @@ from ottla.log.state.checkpoint import (
     write_offsets,
 )
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import CorruptBatch, Record, crc_is_valid, iter_batches, iter_records
+from ottla.wire.records.batch import CorruptBatch, Record, crc_is_valid, iter_batches, iter_records
 from ottla.wire.types import TopicPartition
 from tests.log.building import NOW_MS, append, checked, content, open_log, produced
 

@@ -12,7 +12,7 @@ import pytest
 from ottla.log.manager import LogManager
 from ottla.log.recovery import processes as recovery_process
 from ottla.log.recovery.processes import RecoveryJob, recover_in_processes
-from ottla.wire.record_batch import ProducedBatch
+from ottla.wire.records.batch import ProducedBatch
 from ottla.wire.types import TopicPartition
 from tests.log.building import NOW_MS, append, checked, open_log, produced, values_from
 

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.log.recovery.recovery import OldMessageFormatError
 from ottla.log.state.checkpoint import EpochEntry
-from ottla.wire.record_batch import ControlType, NewRecord, build_batch, build_control_batch
+from ottla.wire.records.batch import ControlType, NewRecord, build_batch, build_control_batch
 from tests.log.building import NOW_MS, append, open_log, produced, records_from, values_from
 
 pytestmark = pytest.mark.once

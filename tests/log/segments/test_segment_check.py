@@ -7,7 +7,7 @@ import pytest
 
 from ottla.log.segments.batch_order import certain_batches
 from ottla.log.segments.segments import UncheckedSegmentError
-from ottla.wire.record_batch import BatchHeader, NewRecord, build_batch, parse_header
+from ottla.wire.records.batch import BatchHeader, NewRecord, build_batch, parse_header
 from tests.log.building import NOW_MS, append, open_log, produced, records_from, values_from
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.log.log import PartitionLog
 from ottla.log.segments.transaction_index import AbortedTransaction
-from ottla.wire.record_batch import (
+from ottla.wire.records.batch import (
     ControlType,
     NewRecord,
     build_batch,

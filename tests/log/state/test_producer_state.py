@@ -6,7 +6,7 @@ from crc32c import crc32c
 from ottla.log.state.producer_snapshot import CorruptSnapshotError, SnapshotEntry, decode_snapshot, encode_snapshot
 from ottla.log.state.producer_state import ProducerState
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import BatchHeader, ControlType, build_control_batch, parse_header
+from ottla.wire.records.batch import BatchHeader, ControlType, build_control_batch, parse_header
 from tests.log.building import NOW_MS, produced
 
 pytestmark = pytest.mark.once

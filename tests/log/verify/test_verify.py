@@ -19,7 +19,7 @@ from ottla.log.state.checkpoint import (
 )
 from ottla.log.state.meta_properties import DirectoryInUse, DirectoryLocks
 from ottla.log.verify.verify import NotALogDirectoryError, Summary, size_of, verify
-from ottla.wire.record_batch import NewRecord, build_batch, iter_batches
+from ottla.wire.records.batch import NewRecord, build_batch, iter_batches
 from tests.log.building import NOW_MS, TOPIC_PARTITION, append, open_log, produced, values_from
 
 FIRST, MIDDLE, LAST = (f"{offset:020d}" for offset in (0, 40, 80))

@@ -15,7 +15,7 @@ from ottla.cli import main
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.log.state.meta_properties import DirectoryLocks, read_meta_properties
-from ottla.wire.record_batch import NewRecord, build_batch
+from ottla.wire.records.batch import NewRecord, build_batch
 from ottla.wire.types import TopicPartition
 from ottla.zk.cluster_metadata import ClusterMetadata, PartitionMetadata
 from ottla.zk.kraft_records import ConfigRecord

@@ -19,7 +19,7 @@ from ottla.wire.messages.metadata import (
     MetadataResponsePartition,
 )
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from ottla.wire.record_batch import NewRecord, build_batch
+from ottla.wire.records.batch import NewRecord, build_batch
 from ottla.wire.schema import Request, Response
 from tests.broker.support.client import client
 from tests.broker.test_node import values

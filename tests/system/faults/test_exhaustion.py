@@ -19,7 +19,6 @@ import zstandard
 from ottla import Broker
 from ottla.broker.node import VALIDATIONS
 from ottla.wire.codec import encode_request
-from ottla.wire.compression import Compression
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
@@ -29,7 +28,8 @@ from ottla.wire.messages.create_topics import (
 )
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from ottla.wire.record_batch import NewRecord, build_batch
+from ottla.wire.records.batch import NewRecord, build_batch
+from ottla.wire.records.compression import Compression
 from tests.harness.measuring import AtMost
 from tests.support.raw import RawClient
 from tests.support.watch import MIB, Watch

@@ -39,7 +39,7 @@ from ottla.wire.messages.stop_replica import (
     StopReplicaTopicV1,
 )
 from ottla.wire.messages.update_metadata import UpdateMetadataRequest
-from ottla.wire.record_batch import NewRecord, build_batch
+from ottla.wire.records.batch import NewRecord, build_batch
 from ottla.wire.schema import Request
 from ottla.zk.znodes import decode_uuid
 from tests.support.raw import RawClient

@@ -8,11 +8,11 @@ import pytest
 
 from ottla import Broker
 from ottla.wire.codec import encode_request
-from ottla.wire.compression import Compression
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.wire.record_batch import NewRecord, build_batch
+from ottla.wire.records.batch import NewRecord, build_batch
+from ottla.wire.records.compression import Compression
 from tests.support.raw import RawClient
 
 pytestmark = pytest.mark.slow

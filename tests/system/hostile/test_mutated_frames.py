@@ -22,7 +22,7 @@ from ottla.wire.messages.create_partitions import CreatePartitionsRequest, Creat
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
-from ottla.wire.record_batch import NewRecord, build_batch
+from ottla.wire.records.batch import NewRecord, build_batch
 from ottla.wire.schema import Request, Struct
 from tests.harness.measuring import AtMost
 from tests.support.raw import RawClient

@@ -12,7 +12,7 @@ from ottla.wire.codec import decode_response, encode_request
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from ottla.wire.record_batch import Compression, NewRecord, build_batch, iter_batches, iter_records
+from ottla.wire.records.batch import Compression, NewRecord, build_batch, iter_batches, iter_records
 from tests.support.raw import RawClient
 from tests.support.watch import Watch
 

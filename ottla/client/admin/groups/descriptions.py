@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 from ottla.client.admin.groups.coordinators import ask_coordinators
 from ottla.client.cluster import Client, Coordinator, Node, Target, check, kafka_error
 from ottla.client.gather import gather
-from ottla.wire.consumer_protocol import PROTOCOL_TYPE, assigned_partitions
 from ottla.wire.errors import DecodeError, ErrorCode, KafkaError
+from ottla.wire.internal.consumer_protocol import PROTOCOL_TYPE, assigned_partitions
 from ottla.wire.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,

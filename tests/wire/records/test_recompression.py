@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from ottla.wire.batch_header import checksum
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import (
+from ottla.wire.records.batch import (
     Compression,
     NewRecord,
     ProducedBatch,
@@ -22,6 +21,7 @@ from ottla.wire.record_batch import (
     recompression_needs_offload,
     validate_produced,
 )
+from ottla.wire.records.batch_header import checksum
 
 NOW = 1_700_000_000_000
 ANY = 2**63 - 1

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.wire.batch_header import HEADER_SIZE, CorruptBatch, crc_is_valid, parse_header
-from ottla.wire.record_batch import Compression, NewRecord, TimestampType, build_batch, iter_records
-from ottla.wire.record_filter import batch_records, emptied_batch, filtered_batch
+from ottla.wire.records.batch import Compression, NewRecord, TimestampType, build_batch, iter_records
+from ottla.wire.records.batch_header import HEADER_SIZE, CorruptBatch, crc_is_valid, parse_header
+from ottla.wire.records.filter import batch_records, emptied_batch, filtered_batch
 
 BYTES = st.none() | st.binary(max_size=300)
 RECORDS = st.lists(

@@ -7,11 +7,15 @@ from collections.abc import Callable, Mapping
 from struct import Struct as Layout
 from typing import Any, Final, NamedTuple
 
-from ottla.wire import group_records, transaction_records
-from ottla.wire.consumer_protocol import PROTOCOL_TYPE, ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from ottla.wire.errors import DecodeError
-from ottla.wire.group_records import GroupMetadataValue, MemberMetadata, RecordType
-from ottla.wire.message_json import as_json
+from ottla.wire.internal import group_records, transaction_records
+from ottla.wire.internal.consumer_protocol import (
+    PROTOCOL_TYPE,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+from ottla.wire.internal.group_records import GroupMetadataValue, MemberMetadata, RecordType
+from ottla.wire.internal.message_json import as_json
 from ottla.wire.schema import Message
 
 _INT16: Final = Layout(">h")

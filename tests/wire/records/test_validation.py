@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from ottla.wire.batch_header import HEADER_SIZE, checksum
-from ottla.wire.compression import compress
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import (
+from ottla.wire.records.batch import (
     Compression,
     ControlType,
     InvalidRecordsError,
@@ -26,6 +24,8 @@ from ottla.wire.record_batch import (
     parse_header,
     validate_produced,
 )
+from ottla.wire.records.batch_header import HEADER_SIZE, checksum
+from ottla.wire.records.compression import compress
 
 NOW = 1_700_000_000_000
 ANY = 2**63 - 1

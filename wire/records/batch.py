@@ -4,7 +4,7 @@ Owns nothing itself: `batch_header`, `record_builder`, `record_reader`, `record_
 work. Counterpart in Kafka: the package `org.apache.kafka.common.record`.
 """
 
-from ottla.wire.batch_header import (
+from ottla.wire.records.batch_header import (
     HEADER_SIZE,
     LOG_OVERHEAD,
     BatchHeader,
@@ -16,17 +16,17 @@ from ottla.wire.batch_header import (
     parse_header,
     place,
 )
-from ottla.wire.compression import Compression
-from ottla.wire.recompression import recompressed, recompression_needs_offload
-from ottla.wire.record_builder import ControlType, NewRecord, Record, build_batch, build_control_batch
-from ottla.wire.record_reader import (
+from ottla.wire.records.builder import ControlType, NewRecord, Record, build_batch, build_control_batch
+from ottla.wire.records.compression import Compression
+from ottla.wire.records.reader import (
     EndTransactionMarker,
     check_records,
     control_type,
     end_transaction_marker,
     iter_records,
 )
-from ottla.wire.record_validation import (
+from ottla.wire.records.recompression import recompressed, recompression_needs_offload
+from ottla.wire.records.validation import (
     InvalidRecordsError,
     NotOneBatchError,
     ProducedBatch,

@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.wire.compression import Compression, DecompressionError, compress, decompress_pieces
+from ottla.wire.records.compression import Compression, DecompressionError, compress, decompress_pieces
 
 CODECS = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
 codecs = pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)

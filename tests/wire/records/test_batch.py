@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_batch import (
+from ottla.wire.records.batch import (
     HEADER_SIZE,
     Compression,
     ControlType,

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from ottla.wire.compression import Compression
 from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.records.compression import Compression
 
 LOG_OVERHEAD = 12
 """Base offset and length, which `batch_length` does not count."""

@@ -7,10 +7,10 @@ Counterpart in Kafka: the iterators of `DefaultRecordBatch`, `ControlRecordType`
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ottla.wire.batch_header import HEADER_SIZE, BatchHeader, Buffer, CorruptBatch, TimestampType, parse_header
-from ottla.wire.compression import DecompressionError, decompress_pieces
-from ottla.wire.record_builder import CONTROL_KEY, MARKER_VALUE, ControlType, Record
-from ottla.wire.record_scan import PieceReader, RecordScan, read_varint, read_varlong, scan_pieces
+from ottla.wire.records.batch_header import HEADER_SIZE, BatchHeader, Buffer, CorruptBatch, TimestampType, parse_header
+from ottla.wire.records.builder import CONTROL_KEY, MARKER_VALUE, ControlType, Record
+from ottla.wire.records.compression import DecompressionError, decompress_pieces
+from ottla.wire.records.scan import PieceReader, RecordScan, read_varint, read_varlong, scan_pieces
 
 
 class EndTransactionMarker(NamedTuple):

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ottla.wire.compiled.source import Source
 from ottla.wire.errors import DecodeError
 from ottla.wire.large_arrays import SMALL_FRAME, few, read_array
 from ottla.wire.schema import ArrayOf, Field, Message, Request, Struct, StructOf, WireType, fields
-from ottla.wire.source import Source
 from ottla.wire.types import Primitive
 
 _MAX_STRING = 0x7FFF

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
-from ottla.wire.decoder_source import DecoderSource
-from ottla.wire.encoder_source import EncoderSource
+from ottla.wire.compiled.decoder_source import DecoderSource
+from ottla.wire.compiled.encoder_source import EncoderSource
 from ottla.wire.large_arrays import Budget
 from ottla.wire.schema import Message
 

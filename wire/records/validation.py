@@ -19,7 +19,8 @@ from struct import Struct
 from types import FunctionType
 from typing import NamedTuple
 
-from ottla.wire.batch_header import (
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.records.batch_header import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,
     CONTROL_FLAG,
@@ -39,10 +40,9 @@ from ottla.wire.batch_header import (
     crc_is_valid,
     parse_header,
 )
-from ottla.wire.compression import Compression, DecompressionError, decompress_pieces
-from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_builder import renumber_batch
-from ottla.wire.record_scan import RecordScan, scan_pieces
+from ottla.wire.records.builder import renumber_batch
+from ottla.wire.records.compression import Compression, DecompressionError, decompress_pieces
+from ottla.wire.records.scan import RecordScan, scan_pieces
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import pytest
 
-from ottla.wire.compiler import decoder, encoder
+from ottla.wire.compiled.compiler import decoder, encoder
 from ottla.wire.errors import DecodeError
 from ottla.wire.schema import DEFAULT, Message, Struct, V
 from ottla.wire.types import Bytes, EncodeError, Int8, Int16, Int32, Int64, Records, String, Uuid

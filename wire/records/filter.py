@@ -9,7 +9,7 @@ stays, unless a delete horizon replaces it.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.wire.batch_header import (
+from ottla.wire.records.batch_header import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,
     CRC_POSITION,
@@ -23,9 +23,9 @@ from ottla.wire.batch_header import (
     TimestampType,
     checksum,
 )
-from ottla.wire.compression import Compression, DecompressionError, compress, decompress_pieces
-from ottla.wire.record_builder import varint
-from ottla.wire.record_scan import read_varint, read_varlong, record_spans
+from ottla.wire.records.builder import varint
+from ottla.wire.records.compression import Compression, DecompressionError, compress, decompress_pieces
+from ottla.wire.records.scan import read_varint, read_varlong, record_spans
 
 Span = tuple[int, int, int, int, int, int, bool]
 """A record, as `record_spans` returns it."""

@@ -8,8 +8,8 @@ Counterpart in Kafka: the writers that org.apache.kafka.message.MessageDataGener
 import struct
 from collections.abc import Sequence
 
+from ottla.wire.compiled.source import Source
 from ottla.wire.schema import ArrayOf, Field, Message, Struct, StructOf, WireType, fields
-from ottla.wire.source import Source
 from ottla.wire.types import EncodeError, Primitive
 
 _MAX_STRING = 0x7FFF

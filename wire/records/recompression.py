@@ -9,7 +9,8 @@ for clients' records. Kafka would also renumber compressed records; Ottla refuse
 
 from itertools import chain
 
-from ottla.wire.batch_header import (
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.records.batch_header import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,
     CRC_POSITION,
@@ -21,9 +22,8 @@ from ottla.wire.batch_header import (
     checksum,
     parse_header,
 )
-from ottla.wire.compression import compress_pieces, decompress_pieces
-from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.record_validation import ProducedBatch, RecordRules, needs_offload
+from ottla.wire.records.compression import compress_pieces, decompress_pieces
+from ottla.wire.records.validation import ProducedBatch, RecordRules, needs_offload
 
 _INLINE_BYTES = 1 << 13
 """Every codec compresses so many bytes within a millisecond, at its highest level too."""

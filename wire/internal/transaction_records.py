@@ -7,7 +7,7 @@ a coordinator. Counterparts in Kafka: transaction-coordinator's messages, Transa
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
-from ottla.wire.group_records import RecordType
+from ottla.wire.internal.group_records import RecordType
 from ottla.wire.schema import Message, Struct, V
 from ottla.wire.types import Int8, Int16, Int32, Int64, String
 

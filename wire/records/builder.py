@@ -9,7 +9,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
-from ottla.wire.batch_header import (
+from ottla.wire.records.batch_header import (
     CONTROL_FLAG,
     CRC_POSITION,
     HEADER,
@@ -27,8 +27,8 @@ from ottla.wire.batch_header import (
     checksum,
     parse_header,
 )
-from ottla.wire.compression import Compression, compress
-from ottla.wire.record_scan import renumber
+from ottla.wire.records.compression import Compression, compress
+from ottla.wire.records.scan import renumber
 
 CONTROL_KEY = Struct(">hh")
 MARKER_VALUE = Struct(">hi")

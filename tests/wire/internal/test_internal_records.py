@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from compat_tests.support import jars
-from ottla.wire import group_records, transaction_records
 from ottla.wire.errors import DecodeError
-from ottla.wire.group_records import GroupMetadataValue, MemberMetadata, RecordType
-from ottla.wire.internal_records import UnknownRecordTypeError, decode_group_record, decode_transaction_record
+from ottla.wire.internal import group_records, transaction_records
+from ottla.wire.internal.group_records import GroupMetadataValue, MemberMetadata, RecordType
+from ottla.wire.internal.internal_records import UnknownRecordTypeError, decode_group_record, decode_transaction_record
 from tests.wire.kafka_specification import FOLDER, FieldAt, Specification
 from tests.wire.test_oracle_specification import declared_at
 

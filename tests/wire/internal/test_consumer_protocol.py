@@ -2,14 +2,14 @@
 
 import pytest
 
-from ottla.wire.consumer_protocol import (
+from ottla.wire.errors import DecodeError
+from ottla.wire.internal.consumer_protocol import (
     ConsumerProtocolSubscription,
     assigned_partitions,
     assignment_bytes,
     subscribed_topics,
     subscription_bytes,
 )
-from ottla.wire.errors import DecodeError
 from ottla.wire.types import TopicPartition
 
 PARTITIONS = [TopicPartition("a", 1), TopicPartition("a", 2), TopicPartition("b", 0)]

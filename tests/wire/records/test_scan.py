@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from compat_tests.support.jars import require
 from ottla.native import SUFFIX, source
-from ottla.wire import record_scan
-from ottla.wire.batch_header import HEADER_SIZE
-from ottla.wire.record_builder import NewRecord, build_batch, varint
+from ottla.wire.records import scan as record_scan
+from ottla.wire.records.batch_header import HEADER_SIZE
+from ottla.wire.records.builder import NewRecord, build_batch, varint
 
 MIN, MAX = -(2**63), 2**63 - 1
 
@@ -37,14 +37,14 @@ def loaded(name: str, path: Path) -> Form:
 
 @pytest.fixture(scope="session")
 def plain() -> Form:
-    return loaded("plain_record_scan", source("wire.record_scan"))
+    return loaded("plain_record_scan", source("wire.records.scan"))
 
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Form:
     require("cc")
     copy = tmp_path_factory.mktemp("native") / "native_record_scan.py"
-    copy.write_bytes(source("wire.record_scan").read_bytes())
+    copy.write_bytes(source("wire.records.scan").read_bytes())
     subprocess.run([sys.executable, "-m", "mypyc", copy.name], cwd=copy.parent, check=True, capture_output=True)
     return loaded(copy.stem, copy.with_name(f"{copy.stem}{SUFFIX}"))
 

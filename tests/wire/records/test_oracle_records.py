@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from compat_tests.support.jars import SPECIFICATIONS, ZOOKEEPER_BROKER
-from ottla.wire.batch_header import HEADER_SIZE, checksum
-from ottla.wire.compression import compress
 from ottla.wire.errors import KafkaError
-from ottla.wire.record_batch import (
+from ottla.wire.records.batch import (
     Compression,
     ControlType,
     InvalidRecordsError,
@@ -29,7 +27,9 @@ from ottla.wire.record_batch import (
     recompressed,
     validate_produced,
 )
-from tests.wire.records_oracle import Java
+from ottla.wire.records.batch_header import HEADER_SIZE, checksum
+from ottla.wire.records.compression import compress
+from tests.wire.records.records_oracle import Java
 
 pytestmark = pytest.mark.slow
 
