@@ -12,7 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from ottla.scripts.terminal.output import ERROR, SCHEMA, title
-from tests.scripts.every_command import CASES, Case, Prepared, commands, flags, prepared
+from tests.scripts.every.every_command import CASES, Case, Prepared, commands, flags, prepared
 from tests.scripts.running import Ended, ottla_here
 
 COMMANDS = commands()

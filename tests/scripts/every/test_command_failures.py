@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.scripts.denying_broker import NOBODY, denying
-from tests.scripts.every_command import CASES, Prepared, commands, flags, prepared
+from tests.scripts.every.denying_broker import NOBODY, denying
+from tests.scripts.every.every_command import CASES, Prepared, commands, flags, prepared
 from tests.scripts.running import Ended, environment, error_of, ottla_here
 
 COMMANDS = commands()

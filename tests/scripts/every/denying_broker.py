@@ -1,6 +1,6 @@
 """A broker in a process of its own that denies everything to the client `nobody`, and nothing to other clients.
 
-`python -m tests.scripts.denying_broker FOLDER` prints its address, and serves until SIGTERM.
+`python -m tests.scripts.every.denying_broker FOLDER` prints its address, and serves until SIGTERM.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ class _Denial:
 @contextlib.contextmanager
 def denying(folder: Path) -> Iterator[str]:
     """Run the broker; yield its address."""
-    command = [sys.executable, "-m", "tests.scripts.denying_broker", str(folder)]
+    command = [sys.executable, "-m", "tests.scripts.every.denying_broker", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         yield process.stdout.readline().strip()

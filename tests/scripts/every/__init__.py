@@ -1,0 +1,1 @@
+"""What holds for every command: its two faces, its failures, and being broken off."""
