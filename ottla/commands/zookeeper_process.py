@@ -94,7 +94,10 @@ async def fetched_jars(cache: Path) -> Path:
         options.append(f"-DoutputDirectory={unfinished / 'jars'}")
         with trio.move_on_after(_FETCH_SECONDS) as scope:
             command = [mvn, *options, "dependency:copy-dependencies"]
-            done = await trio.run_process(command, capture_stdout=True, stderr=STDOUT, check=False)
+            # In a session of its own, so that Ctrl-C on a terminal reaches this process alone, which then ends mvn.
+            done = await trio.run_process(
+                command, capture_stdout=True, stderr=STDOUT, check=False, start_new_session=True
+            )
         if scope.cancelled_caught:
             raise NoZooKeeperError(f"mvn has not fetched ZooKeeper within {_FETCH_SECONDS:.0f} s")
         if done.returncode:

@@ -183,6 +183,10 @@ def test_an_interrupt_at_any_point_of_a_start_is_a_clean_stop(
     tmp_path: Path, arguments: Sequence[str], sign: str, code: int
 ) -> None:
     (tmp_path / "job.toml").touch()
+    for program in ("java", "mvn"):
+        # Without them a cluster ends by itself, maybe before the signal comes.
+        (tmp_path / program).write_text("#!/bin/sh\nexec /bin/sleep 600\n")
+        (tmp_path / program).chmod(0o755)
     command = [sys.executable, "-P", "-X", "importtime", "-m", "ottla", *arguments]
     pipe, environment = subprocess.PIPE, ENVIRONMENT | {"PATH": str(tmp_path)}
     with subprocess.Popen(
