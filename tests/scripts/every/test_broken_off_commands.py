@@ -158,7 +158,7 @@ def test_a_question_ends_with_ctrl_c_or_with_no(broker: Broker, env: dict[str, s
         declined = ottla_on_a_terminal(*delete, typed=[("[y/N]", answer)], env=env)
         assert (declined.code, "ottla: nothing was changed\n" in declined.stdout) == (1, True)
     assert ottla("topics", "describe", "orders", "-b", broker.bootstrap, env=env).code == 0
-    asked = ottla_on_a_terminal("users", "add", "bob", "-b", broker.bootstrap, typed=[("bob: ", CTRL_C)], env=env)
+    asked = ottla_on_a_terminal("users", "add", "bob", "-b", broker.bootstrap, typed=[("Password: ", CTRL_C)], env=env)
     assert (asked.code, "Traceback" in asked.stdout) == (130, False)
 
 

@@ -45,7 +45,9 @@ class Programs:
 
     def ended_by(self, number: int, words: Sequence[str], last: str) -> tuple[int, list[dict[str, Any]], str]:
         """Send a program a signal after an event; return its exit code, its events and its stderr."""
-        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env) as process:
+        pipe = subprocess.PIPE
+        # Without a buffer, in which `communicate` would not look.
+        with subprocess.Popen(words, bufsize=0, stdout=pipe, stderr=pipe, env=self.env) as process:
             assert process.stdout is not None
             lines = []
             for line in process.stdout:
