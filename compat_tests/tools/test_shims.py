@@ -95,6 +95,7 @@ def sides(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     module = MODULES[setting.area]
     jars = NEWEST if setting.release == "4.3" else LAST_WITH_ZOOKEEPER
     overrides = [
+        "group.initial.rebalance.delay.ms=0",
         "broker.id=1" if setting.kind == ZooKeeperKafka.name else "node.id=1",
         *getattr(module, "SETTINGS", {}).get(setting.kind, ()),
     ]
