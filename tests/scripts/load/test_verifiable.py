@@ -168,7 +168,9 @@ def test_a_second_signal_ends_a_program_whose_broker_has_gone(on: Programs) -> N
 
             until(has_ended)
             last = process.stdout.read().splitlines()[-1]
-        assert (process.returncode, json.loads(last)["name"]) == (130, "tool_data")
+        # A signal that comes in the interpreter's own end finds its handler gone.
+        assert process.returncode in (130, -signal.SIGINT)
+        assert json.loads(last)["name"] == "tool_data"
         broker.start()
 
 
