@@ -186,10 +186,7 @@ class Node:
 
     async def _find_strays(self, begin: BeginSession, logs: LogManager) -> None:
         session = await begin(lambda event: None)
-        store = ClusterStore(session)
-        names = await store.topic_names()
-        topics = {name: assignment for name, (assignment, _) in (await store.topics(names)).items()}
-        find_strays(names, topics, logs, self._config.log_dirs[0] / STORE_FILE)
+        await find_strays(ClusterStore(session), logs, self._config.log_dirs[0] / STORE_FILE)
         await session.close()
 
     async def _run_broker(

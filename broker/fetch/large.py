@@ -114,12 +114,12 @@ class LargeFetch:
         return context
 
     async def _look(self, context: FetchContext) -> list[tuple[SessionPartition, ReadResult]]:
-        fetch = self._new_poll(context)
+        poll = self._new_poll(context)
         named: list[tuple[SessionPartition, ReadResult]] = []
         size = 0
         for some in batched(tuple(context.session.to_look_at), _PART.size):
             left = max(0, self._max_bytes - size)
-            found = fetch.look(some, left, is_first_look=True, nothing_yet=not size, may_copy=0)
+            found = poll.look(some, left, is_first_look=True, nothing_yet=not size, may_copy=0)
             size += sum(result.size for _, result in found)
             # Without a session, the response has all partitions.
             named += found if context.kind is FetchKind.SESSIONLESS else context.news(found)

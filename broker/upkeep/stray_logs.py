@@ -6,9 +6,9 @@ Counterparts in Kafka: LogManager.isStrayKraftReplica; a broker with ZooKeeper l
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from ottla.log.log import PartitionLog
 from ottla.log.manager import LogManager
@@ -22,13 +22,22 @@ _STRAY: Final = (
 )
 
 
-def find_strays(
-    names: Collection[str], topics: Mapping[str, TopicAssignment], logs: LogManager, store_file: Path
-) -> None:
-    """Add the logs that the store does not have to `logs.strays`, and log a warning for each.
+class Topics(Protocol):
+    """Reads the topics in the store. The controller's `ClusterStore` does; this room may not import it."""
 
-    `names` are all topics in the store, `topics` those whose znode can be read.
-    """
+    async def topic_names(self) -> set[str]:
+        """Return all topics."""
+        ...
+
+    async def topics(self, names: Iterable[str]) -> dict[str, tuple[TopicAssignment, int]]:
+        """Return assignments, and versions of znodes; topics with an unreadable znode are left out."""
+        ...
+
+
+async def find_strays(store: Topics, logs: LogManager, store_file: Path) -> None:
+    """Add the logs that the store does not have to `logs.strays`, and log a warning for each."""
+    names = await store.topic_names()
+    topics = {name: assignment for name, (assignment, _) in (await store.topics(names)).items()}
     directories = ",".join(map(str, logs.directories))
     for log in logs.everything():
         if _is_stray(log, names, topics):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from ottla.broker.handlers import fetch
 from ottla.broker.loop.deferred import Deferred
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.requests.authorizer import Access
 from ottla.log.segments.open_files import FileRegion
 from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import encode_response
@@ -72,7 +73,7 @@ def request(
     )
 
 
-def send(house: House, asked: FetchRequest, version: int = NAMES) -> Answer:
+def send(house: House, asked: FetchRequest, version: int = NAMES, access: Access | None = None) -> Answer:
     return fetch.handle(
         asked,
         context(ApiKey.FETCH, version),
@@ -82,6 +83,7 @@ def send(house: House, asked: FetchRequest, version: int = NAMES) -> Answer:
         clock=house.clock,
         start_soon=house.start_soon,
         fetch_max_bytes=55 << 20,
+        access=access,
         rack_aware=bool(asked.rack_id),
     )
 

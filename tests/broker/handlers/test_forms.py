@@ -11,12 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
-from ottla.broker.handlers import fetch
 from ottla.broker.loop.deferred import CloseConnection, Deferred
 from ottla.broker.net.session import RequestContext
 from ottla.broker.requests.authorizer import Access, Operation, ResourceType
 from ottla.log.segments.open_files import FileRegion
-from ottla.wire.api_keys import ApiKey
 from ottla.wire.codec import decode_large_request, encode_request, encode_response
 from ottla.wire.errors import DecodeError, KafkaError
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
@@ -25,7 +23,7 @@ from ottla.wire.records.batch import Compression
 from ottla.wire.types import ZERO_UUID
 from tests.broker.handlers import fetching, producing
 from tests.broker.handlers.producing import Records
-from tests.broker.support.hosted import NOW_MS, TOPIC, House, batch, context, topic_id
+from tests.broker.support.hosted import NOW_MS, TOPIC, House, batch, topic_id
 
 REPLICATED = "replicated"
 INTERNAL = "__consumer_offsets"
@@ -200,20 +198,6 @@ def drawn_fetch(chance: random.Random) -> tuple[FetchRequest, int]:
     return asked, version
 
 
-def fetched(house: House, asked: FetchRequest, version: int, access: Access | None) -> object:
-    return fetch.handle(
-        asked,
-        context(ApiKey.FETCH, version),
-        replicas=house.replicas,
-        clock=house.clock,
-        start_soon=house.start_soon,
-        sessions=house.sessions,
-        metadata=house.metadata,
-        fetch_max_bytes=55 << 20,
-        access=access,
-    )
-
-
 @pytest.mark.trials(few=10, soak=1000)
 async def test_the_forms_of_fetch_answer_alike(trials: int, seed: int, tmp_path: Path) -> None:
     for trial in range(trials):
@@ -227,7 +211,7 @@ async def test_the_forms_of_fetch_answer_alike(trials: int, seed: int, tmp_path:
                     fetching.append(house, *values, name=name)
             asked, version = drawn_fetch(chance)
             decoded = FetchRequest.decode(asked.encode(version), version)
-            pair = fetched(short, decoded, version, None), fetched(long, decoded, version, Access(Everything()))
+            pair = fetching.send(short, decoded, version), fetching.send(long, decoded, version, Access(Everything()))
             waiting.append((asked, version, *pair))
             for each, at, first, second in waiting:
                 assert outcome(first, at) == outcome(second, at), (seed, trial, each)
@@ -242,6 +226,6 @@ async def fetched_in_parts(house: House, asked: FetchRequest, version: int) -> o
     """Return the answer that a request gets which is read in parts."""
     _, large = decode_large_request(memoryview(encode_request(version, 1, None, asked))[4:])
     assert isinstance(large, FetchRequest)
-    answer = fetched(house, large, version, Access(Everything()))
+    answer = fetching.send(house, large, version, Access(Everything()))
     await house.run_tasks()
     return outcome(answer, version)

@@ -9,19 +9,11 @@ from ottla.log.manager import LogManager
 from ottla.wire.types import TopicPartition
 from ottla.zk import znodes
 from ottla.zk.bootstrap import prepare_tree
-from ottla.zk.store import Session
 from ottla.zk.znodes import ReplicaAssignment, TopicAssignment
 from tests.broker.support.hosted import NOW_MS
 from tests.zk.stores import Client, open_store
 
 ID, OTHER = bytes(15) + b"\1", bytes(15) + b"\2"
-
-
-async def find(session: Session, logs: LogManager, store_file: Path) -> None:
-    store = ClusterStore(session)
-    names = await store.topic_names()
-    topics = {name: assignment for name, (assignment, _) in (await store.topics(names)).items()}
-    find_strays(names, topics, logs, store_file)
 
 
 async def test_strays_are_the_logs_that_the_store_certainly_does_not_have(
@@ -44,7 +36,7 @@ async def test_strays_are_the_logs_that_the_store_certainly_does_not_have(
         ("unknown", 1, None),
     ):
         logs.get_or_create(TopicPartition(topic, partition), topic_id, LogConfig(), NOW_MS)
-    await find(session, logs, tmp_path / "store.db")
+    await find_strays(ClusterStore(session), logs, tmp_path / "store.db")
     assert logs.strays == {"known": {1}, "replaced": {0}, "unknown": {0, 1}}
     said = [record.getMessage() for record in caplog.records if "is stray" in record.getMessage()]
     assert len(said) == 4
@@ -65,7 +57,7 @@ async def test_a_log_without_a_topic_id_belongs_to_the_topic_of_its_name(tmp_pat
     await session.create(znodes.topic_path("known"), assignment.encode())
     logs = LogManager([tmp_path / "a"], broker_id=0, cluster_id="c")
     logs.get_or_create(TopicPartition("known", 0), None, LogConfig(), NOW_MS)
-    await find(session, logs, tmp_path / "store.db")
+    await find_strays(ClusterStore(session), logs, tmp_path / "store.db")
     assert logs.strays == {}
     logs.shutdown()
     await store.close()
