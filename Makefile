@@ -79,7 +79,7 @@ compare: ## Compare a request's cost with REF=commit; WITHIN=per cent judges the
 compare-here: $(VENV)/native.stamp $(VENV)/test.stamp
 	@$(BIN)/python -m benchmarks.compare $(REF) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(WITHIN),--within $(WITHIN))
 
-measure: $(VENV)/native.stamp $(VENV)/test.stamp $(VENV)/jars.stamp $(VENV)/spark.stamp
+measure: $(VENV)/native.stamp $(VENV)/jars.stamp $(VENV)/spark.stamp $(VENV)/kcat.stamp
 	$(BIN)/python -m benchmarks --output docs/benchmarks.md
 	$(BIN)/python -m pytest --measure
 
@@ -116,10 +116,13 @@ $(VENV)/spark.stamp: $(VENV)/test.stamp
 	@touch $@
 
 # Clients in other languages, with the compilers of these: only `make compat` needs them.
-$(VENV)/clients.stamp: $(VENV)/spark.stamp $(addprefix compat_tests/compatibility/,toolchains.py programs/node/package.json) $(wildcard compat_tests/compatibility/programs/go/go.* compat_tests/compatibility/programs/go/*/*.go)
-	@command -v kcat >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends kcat; }
+$(VENV)/clients.stamp: $(VENV)/spark.stamp $(VENV)/kcat.stamp $(addprefix compat_tests/compatibility/,toolchains.py programs/node/package.json) $(wildcard compat_tests/compatibility/programs/go/go.* compat_tests/compatibility/programs/go/*/*.go)
 	@$(PIP) install --no-build-isolation --editable '.[compat]'
 	@$(BIN)/python -m compat_tests.compatibility.toolchains
+	@touch $@
+
+$(VENV)/kcat.stamp: $(VENV)/test.stamp
+	@command -v kcat >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends kcat; }
 	@touch $@
 
 # Spark, Kafka and ZooKeeper are started often.
