@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that use Spark."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker("spark")
+            item.add_marker(pytest.mark.process("spark"))
 
 
 @contextmanager

@@ -76,7 +76,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for each in settings():
         module = MODULES[each.area]
         is_quick = each.release == "4.3" and each.kind == getattr(module, "QUICK", Ottla.name)
-        marks = [] if is_quick else [pytest.mark.compat]
+        marks = [pytest.mark.process(f"shims: {each}"), *([] if is_quick else [pytest.mark.compat])]
         for name in module.COMMANDS:
             found.append(pytest.param(each, name, id=f"{each.kind}-{each.release}-{name}", marks=marks))
     metafunc.parametrize(("sides", "name"), found, indirect=["sides"], scope="module")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TextIO
 
 import pytest
 
-from tests.harness.schedule import ALL, ONCE, SPARK, tests_marked
+from tests.harness.schedule import Notes, read_notes
 
 _cpu = pytest.StashKey[float]()
 PASSED, SKIPPED, FAILED = "passed", "skipped", "failed"
@@ -19,7 +19,7 @@ class Result(NamedTuple):
 
     name: str
     group: str
-    """The group that one process runs: the tests of a file, or all tests of Spark."""
+    """The group that one process runs: the tests of a file, or of a name."""
     outcome: str
     seconds: float
     cpu_seconds: float
@@ -59,13 +59,14 @@ class Recorder:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.marked: dict[str, frozenset[str]] = {}
+        self.notes: Notes | None = None
         self.seen: set[str] = set()
         self.file: TextIO = config.option.results.open("w")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if not self.marked:
-            self.marked = {each: frozenset(tests_marked(self.config, each)) for each in (ONCE, SPARK)}
+        if self.notes is None:
+            self.notes = read_notes(self.config)
+            self.once = frozenset(self.notes.once)
         self.seen.add(report.nodeid)
         line = {
             "name": report.nodeid,
@@ -74,8 +75,8 @@ class Recorder:
             "seconds": getattr(report, "duration", 0.0),
             "cpu_seconds": getattr(report, "cpu_seconds", 0.0),
             "output": _output(report) if report.failed else "",
-            "is_once": report.nodeid in self.marked[ONCE],
-            "group": SPARK if report.nodeid in self.marked[SPARK] else report.nodeid.partition("::")[0],
+            "is_once": report.nodeid in self.once,
+            "group": self.notes.groups[report.nodeid],
         }
         print(json.dumps(line), file=self.file, flush=True)
 
@@ -86,7 +87,7 @@ class Recorder:
 
     def pytest_sessionfinish(self) -> None:
         """Record chosen tests that never ran as failed."""
-        for name in tests_marked(self.config, ALL):
+        for name in read_notes(self.config).groups:
             if name not in self.seen:
                 line = {"name": name, "when": "call", "outcome": FAILED, "seconds": 0.0, "group": name}
                 print(json.dumps({**line, "output": "it was never run", "is_once": True}), file=self.file, flush=True)

@@ -1,22 +1,31 @@
 """Which tests run in one process, and which run first, if several processes run tests (`--dist loadfile`).
 
-The tests of a file run in one process, and so do all tests marked `spark`, because Spark takes long to start. The
-longest groups run first, so that all processes end together; `seconds.txt` holds the seconds of each group in one run.
+The tests of a file run in one process. Tests marked `process(NAME)` run in one process with all others of that name:
+those of Spark, because Spark takes long to start, and parts of files that take too long. The longest groups run first,
+so that all processes end together; `seconds.txt` holds the seconds of each group in one run.
 `--where-compiled` leaves out the fast tests of files that import no compiled module, directly or indirectly.
 """
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 SECONDS = Path(__file__).parent / "seconds.txt"
 NOTES = "harness_notes"
 """The key of the file with names of tests that a worker writes for the scheduling process."""
-SPARK, ONCE, ALL = "spark", "once", "all"
+PROCESS, ONCE = "process", "once"
+
+
+class Notes(NamedTuple):
+    """The group of each chosen test, and the tests marked ONCE."""
+
+    groups: Mapping[str, str]
+    once: Sequence[str]
+
 
 _notes = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
@@ -47,7 +56,8 @@ def _module_of(item: pytest.Item) -> str:
 
 
 def _group_of(item: pytest.Item) -> str:
-    return SPARK if item.get_closest_marker(SPARK) else item.nodeid.partition("::")[0]
+    marker = item.get_closest_marker(PROCESS)
+    return marker.args[0] if marker is not None else item.nodeid.partition("::")[0]
 
 
 def importers_of_compiled_modules() -> set[str]:
@@ -93,28 +103,27 @@ def _path_of_notes(config: pytest.Config) -> Path:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Write the names of tests with the markers ONCE and SPARK; all workers write the same."""
+    """Write the group of each test, and the names of tests marked ONCE; all workers write the same."""
     given = getattr(session.config, "workerinput", {}).get(NOTES)
     path = Path(given) if given else _path_of_notes(session.config)
-    marked = {
-        marker: [item.nodeid for item in session.items if item.get_closest_marker(marker)] for marker in (SPARK, ONCE)
-    }
-    marked[ALL] = [item.nodeid for item in session.items]
+    notes = Notes(
+        {item.nodeid: _group_of(item) for item in session.items},
+        [item.nodeid for item in session.items if item.get_closest_marker(ONCE)],
+    )
     with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-        json.dump(marked, file)
+        json.dump(notes, file)
     Path(file.name).replace(path)
 
 
-def tests_marked(config: pytest.Config, marker: str) -> Sequence[str]:
-    """Return the names of the tests with a marker, SPARK or ONCE, or of ALL tests, for the scheduling process."""
+def read_notes(config: pytest.Config) -> Notes:
+    """Return what the collecting processes know of the chosen tests, for the scheduling process."""
     path = _path_of_notes(config)
-    found: dict[str, list[str]] = json.loads(path.read_text()) if path.exists() else {}
-    return found.get(marker, ())
+    return Notes(*json.loads(path.read_text())) if path.exists() else Notes({}, ())
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadfile`, run all tests of Spark in one process."""
+    """With `--dist loadfile`, run all tests of a group in one process."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
@@ -122,12 +131,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     # Files run in the order of collection, not by their number of tests.
     config.option.loadscopereorder = False
 
-    class OneSpark(LoadFileScheduling):  # type: ignore[misc]
+    class ByGroup(LoadFileScheduling):  # type: ignore[misc]
         def schedule(self) -> None:
-            self.with_spark = set(tests_marked(config, SPARK))
+            self.groups = read_notes(config).groups
             super().schedule()
 
         def _split_scope(self, nodeid: str) -> str:
-            return SPARK if nodeid in self.with_spark else str(super()._split_scope(nodeid))
+            return self.groups[nodeid]
 
-    return OneSpark(config, log)
+    return ByGroup(config, log)

@@ -162,11 +162,11 @@ def test_the_processor_time_of_a_test_and_its_children_is_listed(project: pytest
     assert (busiest, float(cpu) > 0) == ("test_busy.py", True)
 
 
-def test_the_spark_tests_of_all_files_run_in_one_process_and_first(project: pytest.Pytester) -> None:
+def test_the_tests_of_a_process_run_together_and_first_whatever_their_file(project: pytest.Pytester) -> None:
     source = """
         import os, pytest
 
-        @pytest.mark.spark
+        @pytest.mark.process("spark")
         def test_with(): record()
         def test_without(): pass
         def record():
